@@ -1,0 +1,280 @@
+//! Ids and their digests.
+
+use std::fmt;
+use std::hash::Hasher as _;
+
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
+use smallvec::SmallVec;
+
+/// The canonical bytes of a resource id, at most [`Id::MAX_LEN`] of them.
+///
+/// Whatever the handler treats as the same record must have the same bytes here, in requests, in
+/// inserts and in rebuilds alike; the extractor's [`canonical`](crate::IdExtractor::canonical) sees
+/// to that. `Debug` shows the length only, so an id cannot slip into a log line.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(SmallVec<[u8; 40]>);
+
+impl Id {
+    /// The longest id, in bytes.
+    pub const MAX_LEN: usize = 256;
+
+    /// Returns the id made of these bytes, taken as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidId::TooLong`] when there are more than [`Id::MAX_LEN`] bytes.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, InvalidId> {
+        let bytes = bytes.as_ref();
+        if bytes.len() > Self::MAX_LEN {
+            return Err(InvalidId::TooLong { len: bytes.len() });
+        }
+        Ok(Self(SmallVec::from_slice(bytes)))
+    }
+
+    /// Returns the id that a value's [`Display`](fmt::Display) form spells.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidId::TooLong`] when the text has more than [`Id::MAX_LEN`] bytes.
+    pub fn display(value: &(impl fmt::Display + ?Sized)) -> Result<Self, InvalidId> {
+        let mut text = Text { id: Self(SmallVec::new()), len: 0 };
+        match fmt::Write::write_fmt(&mut text, format_args!("{value}")) {
+            Ok(()) if text.len <= Self::MAX_LEN => Ok(text.id),
+            Ok(()) => Err(InvalidId::TooLong { len: text.len }),
+            Err(fmt::Error) => Err(InvalidId::Malformed),
+        }
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Id {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Id({} bytes)", self.0.len())
+    }
+}
+
+/// Collects formatted text up to the limit and goes on counting beyond it.
+struct Text {
+    id: Id,
+    len: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.len = self.len.saturating_add(s.len());
+        if self.len <= Id::MAX_LEN {
+            self.id.0.extend_from_slice(s.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is not an id. A check refuses and an insert reports exactly the same texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidId {
+    /// More than [`Id::MAX_LEN`] bytes.
+    TooLong {
+        /// How many bytes there were.
+        len: usize,
+    },
+    /// The bytes are not UTF-8 where the handler would want text.
+    NotText,
+    /// The text does not parse as the id's type.
+    Malformed,
+    /// The request names the id more than once.
+    Ambiguous,
+}
+
+impl InvalidId {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "too_long",
+            Self::NotText => "not_text",
+            Self::Malformed => "malformed",
+            Self::Ambiguous => "ambiguous",
+        }
+    }
+}
+
+impl fmt::Display for InvalidId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { len } => {
+                write!(f, "id of {len} bytes is longer than the limit of {}", Id::MAX_LEN)
+            }
+            Self::NotText => f.write_str("id is not valid UTF-8"),
+            Self::Malformed => f.write_str("id does not parse as its type"),
+            Self::Ambiguous => f.write_str("id is named more than once"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidId {}
+
+/// The keyed 128-bit digest of an id: all that ever leaves this process.
+///
+/// SipHash-2-4-128 ([Aumasson & Bernstein 2012](https://eprint.iacr.org/2012/351)) with the filter's
+/// secret key over `len(namespace) ‖ namespace ‖ id bytes`, the length being one byte. A keyed
+/// function in front of the filter is the published remedy against forged false positives and
+/// polluted filters (Gerbet, Kumar & Lauradoux 2015; Clayton, Patton & Shrimpton 2019; Filić et al.
+/// 2022).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 16]);
+
+impl Digest {
+    /// The size of a digest in bytes.
+    pub const LEN: usize = 16;
+
+    /// Returns the digest with these bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl fmt::Display for Digest {
+    /// Writes 32 lower-case hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The 128-bit key of a filter's digests.
+///
+/// `Debug` shows the key's public id only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretKey([u8; 16]);
+
+impl SecretKey {
+    /// Returns the key with these bytes. They should come from a secret store or a random source.
+    #[must_use]
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Draws a key from the system's random source.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the random source reports.
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// Returns the number a filter's header knows this key by: it tells keys apart and tells nothing
+    /// about them.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        let digest = SipHasher24::new_with_key(&self.0).hash(b"bloom-guard key id").as_bytes();
+        u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey(id {:08x})", self.id())
+    }
+}
+
+/// Computes the digests of one filter: its key and its namespace, hashed ahead.
+#[derive(Clone)]
+pub struct Digester {
+    state: SipHasher24,
+    key_id: u32,
+}
+
+impl Digester {
+    /// Returns the digester of a namespace (a filter's name, at most 255 bytes) under a key.
+    #[must_use]
+    pub fn new(key: &SecretKey, namespace: &str) -> Self {
+        let mut state = SipHasher24::new_with_key(&key.0);
+        state.write(&[u8::try_from(namespace.len()).unwrap_or(u8::MAX)]);
+        state.write(namespace.as_bytes());
+        Self { state, key_id: key.id() }
+    }
+
+    /// Returns the digest of an id.
+    #[must_use]
+    pub fn digest(&self, id: &Id) -> Digest {
+        let mut state = self.state;
+        state.write(id.as_bytes());
+        Digest(state.finish128().as_bytes())
+    }
+
+    /// Returns the id of the key.
+    #[must_use]
+    pub const fn key_id(&self) -> u32 {
+        self.key_id
+    }
+}
+
+impl fmt::Debug for Digester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digester(key id {:08x})", self.key_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_at_most_256_bytes() {
+        assert!(Id::new([7; 256]).is_ok());
+        assert_eq!(Id::new([7; 257]), Err(InvalidId::TooLong { len: 257 }));
+        assert_eq!(Id::display(&"x".repeat(300)), Err(InvalidId::TooLong { len: 300 }));
+    }
+
+    #[test]
+    fn a_displayed_number_is_its_decimal_text() {
+        assert_eq!(Id::display(&-7_i64).unwrap().as_bytes(), b"-7");
+    }
+
+    #[test]
+    fn debug_output_never_shows_an_id_or_a_key() {
+        let id = Id::new("alice@example.org").unwrap();
+        assert_eq!(format!("{id:?}"), "Id(17 bytes)");
+        let key = SecretKey::new([0x5a; 16]);
+        assert!(!format!("{key:?}").contains("5a5a"));
+    }
+
+    #[test]
+    fn namespace_and_id_cannot_be_shifted_into_each_other() {
+        let key = SecretKey::new([1; 16]);
+        let left = Digester::new(&key, "ab").digest(&Id::new("c").unwrap());
+        let right = Digester::new(&key, "a").digest(&Id::new("bc").unwrap());
+        assert_ne!(left, right);
+    }
+}

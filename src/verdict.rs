@@ -1,0 +1,128 @@
+//! What a look-up can say.
+
+use std::fmt;
+
+/// What is known of an id. There are three answers and no fourth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The filter may contain the id: it exists, or it is a false positive.
+    Present,
+    /// The id is proven absent.
+    Absent(Proof),
+    /// Nothing is proven.
+    Unknown(Doubt),
+}
+
+impl Verdict {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Absent(_) => "absent",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// What proves an id absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Proof {
+    /// A complete filter of the current generation does not contain it.
+    Filter,
+    /// It passed the filter, was looked for and was missing, or was removed, and no create of it can
+    /// have begun since.
+    Null,
+}
+
+impl Proof {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// Why a verdict is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// There is no connection to Redis (yet, or any more).
+    Disconnected,
+    /// Redis did not answer within the deadline.
+    Timeout,
+    /// Too many checks are in flight already.
+    Overloaded,
+    /// No filter has been built yet, or the one there was is gone.
+    NoFilter,
+    /// The live key holds something that is not a string.
+    WrongType,
+    /// The live key holds a string that is not a filter of ours, or a damaged one.
+    Foreign,
+    /// The filter is shorter or longer than its header says.
+    Truncated,
+    /// The filter has a format version this crate does not read.
+    Version,
+    /// The filter is not in the live state.
+    NotLive,
+    /// The filter was built with another secret key.
+    OtherKey,
+    /// The filter was verified on another Redis process than the one that answers: acknowledged adds
+    /// may be missing from it.
+    Suspect,
+    /// The filter was replaced more than once while the question was asked.
+    Changing,
+    /// Redis refused the question, for instance as a replica or while loading its data.
+    Refused,
+    /// Redis answered something that makes no sense as an answer.
+    Odd,
+}
+
+impl Doubt {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Disconnected => "disconnected",
+            Self::Timeout => "timeout",
+            Self::Overloaded => "overloaded",
+            Self::NoFilter => "no_filter",
+            Self::WrongType => "wrong_type",
+            Self::Foreign => "foreign",
+            Self::Truncated => "truncated",
+            Self::Version => "version",
+            Self::NotLive => "not_live",
+            Self::OtherKey => "other_key",
+            Self::Suspect => "suspect",
+            Self::Changing => "changing",
+            Self::Refused => "refused",
+            Self::Odd => "odd",
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disconnected => "no connection to redis",
+            Self::Timeout => "redis did not answer within the deadline",
+            Self::Overloaded => "too many checks in flight",
+            Self::NoFilter => "no filter has been built",
+            Self::WrongType => "the live key holds another type than a string",
+            Self::Foreign => "the live key holds foreign or damaged bytes",
+            Self::Truncated => "the live key's length is not what its header says",
+            Self::Version => "the live filter has an unreadable format version",
+            Self::NotLive => "the live key holds a filter that is not in the live state",
+            Self::OtherKey => "the live filter was built with another secret key",
+            Self::Suspect => "the live filter was verified on another redis process",
+            Self::Changing => "the live filter keeps changing",
+            Self::Refused => "redis refuses to answer",
+            Self::Odd => "redis gave an answer that makes no sense",
+        })
+    }
+}
