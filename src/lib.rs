@@ -1,1 +1,9 @@
-//! x
+//! A cache-penetration guard as tower middleware.
+
+mod extract;
+mod id;
+mod verdict;
+
+pub use extract::{AsId, Extraction, IdExtractor};
+pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
+pub use verdict::{Doubt, Proof, Verdict};

@@ -1,0 +1,79 @@
+//! Where the id of a request comes from, and its canonical form.
+//!
+//! The guard must see the id that the handler will see. A typed extractor parses the raw text with
+//! the handler's own [`FromStr`](std::str::FromStr) and writes it back with
+//! [`Display`](std::fmt::Display), so `007`, `%37` and `7` are one id exactly when the handler
+//! treats them as one.
+
+use std::fmt;
+
+use http::request::Parts;
+
+use crate::id::{Id, InvalidId};
+
+/// What a request says about its resource id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Extraction {
+    /// The request is about this id.
+    Id(Id),
+    /// The request is about no id: the guard lets it pass.
+    Unguarded,
+    /// The request names an id that the handler could not read either.
+    Invalid(InvalidId),
+}
+
+/// Takes the resource id out of a request.
+///
+/// A closure from [`&Parts`](Parts) to [`Extraction`] is an extractor whose ids are taken as they
+/// are written.
+pub trait IdExtractor: Send + Sync + 'static {
+    /// Returns what the request says about its id.
+    fn extract(&self, parts: &Parts) -> Extraction;
+
+    /// Returns the canonical id for a text that names it: the one that [`extract`](Self::extract)
+    /// would find in a request whose decoded path segment, query value or header is this text.
+    ///
+    /// Inserts, removals, checks and rebuilds all go through here.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the text is no id. Whatever is refused here is refused in a request.
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        Id::new(text)
+    }
+}
+
+impl<F> IdExtractor for F
+where
+    F: Fn(&Parts) -> Extraction + Send + Sync + 'static,
+{
+    fn extract(&self, parts: &Parts) -> Extraction {
+        self(parts)
+    }
+}
+
+/// An id as the application names it: anything with a [`Display`](fmt::Display) form, or an [`Id`]
+/// that is already canonical.
+pub trait AsId {
+    /// Returns the id in the canonical form of `extractor`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the value is no id.
+    fn as_id(&self, extractor: &dyn IdExtractor) -> Result<Id, InvalidId>;
+}
+
+impl<T: fmt::Display + ?Sized> AsId for T {
+    fn as_id(&self, extractor: &dyn IdExtractor) -> Result<Id, InvalidId> {
+        let text = Id::display(self)?;
+        let text = std::str::from_utf8(text.as_bytes()).map_err(|_| InvalidId::NotText)?;
+        extractor.canonical(text)
+    }
+}
+
+impl AsId for Id {
+    fn as_id(&self, _: &dyn IdExtractor) -> Result<Id, InvalidId> {
+        Ok(self.clone())
+    }
+}
