@@ -1,0 +1,212 @@
+//! Where filters, journal and nulls live.
+//!
+//! The seam between the guard and its stores. It is private until a third store has proven it.
+//! [`Store`] answers requests, [`Build`] carries one rebuild through its steps B0 to B10; both stores
+//! run the same protocol.
+
+pub(crate) mod memory;
+pub(crate) mod redis;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{InsertError, StoreError};
+use crate::filter::{Filter, Generation, Geometry, Header};
+use crate::id::{Digest, Digester, Id};
+use crate::verdict::{Doubt, Verdict};
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An answer that is there, or one that has to be waited for.
+pub(crate) enum Asking<T> {
+    Ready(T),
+    Pending(BoxFuture<'static, T>),
+}
+
+impl<T: 'static> Asking<T> {
+    /// Waits for the answer.
+    pub(crate) async fn answer(self) -> T {
+        match self {
+            Self::Ready(answer) => answer,
+            Self::Pending(future) => future.await,
+        }
+    }
+
+    /// Applies a function to the answer, now or when it comes.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Asking<U> {
+        match self {
+            Self::Ready(answer) => Asking::Ready(f(answer)),
+            Self::Pending(future) => Asking::Pending(Box::pin(async move { f(future.await) })),
+        }
+    }
+}
+
+/// The answer to a check, and what is needed to remember a null for it later.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lookup {
+    pub(crate) verdict: Verdict,
+    pub(crate) asked: Asked,
+}
+
+/// When a check was asked, and of which generation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    pub(crate) generation: Option<Generation>,
+}
+
+/// What became of a null that was to be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remembered {
+    /// It is stored.
+    Stored,
+    /// A create of the id may have begun since the database was read (I8): nothing was stored.
+    Created,
+    /// The request took too long, or the filter was replaced meanwhile: nothing was stored.
+    Late,
+    /// The store did not do it.
+    Failed,
+}
+
+/// How long the store keeps what, and how much of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retention {
+    /// The longest time from an insert to the end of the transaction that follows it.
+    pub(crate) overlap: Duration,
+    /// How long the journal keeps an entry.
+    pub(crate) journal: Duration,
+    /// How many entries the journal keeps at most.
+    pub(crate) journal_entries: u64,
+    /// The longest a request may take for its 404 to be remembered.
+    pub(crate) handler: Duration,
+}
+
+impl Retention {
+    /// How long a create mark lasts: the handler's time twice over (once for replica lag) and the
+    /// longest transaction.
+    pub(crate) fn mark_ttl(&self) -> Duration {
+        self.handler * 2 + self.overlap
+    }
+}
+
+/// What a store says about itself at one moment, without being asked anything.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    /// The live filter as last seen, or why there is none to trust.
+    pub(crate) live: Result<Header, Doubt>,
+    /// What is wrong, in words, when something is.
+    pub(crate) trouble: Option<String>,
+}
+
+/// The live filter and the store's own clock, asked afresh.
+#[derive(Debug, Clone)]
+pub(crate) struct Survey {
+    pub(crate) live: Result<Header, Doubt>,
+    /// The store's clock, µs since the Unix epoch.
+    pub(crate) now_us: i64,
+}
+
+/// What answers requests.
+pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Starts what runs in the background, once; needs a Tokio runtime.
+    fn start(&self);
+
+    /// What is known of an id (§7.1).
+    fn check(&self, id: &Id) -> Asking<Lookup>;
+
+    /// Acknowledges ids in every filter that needs them (§7.2).
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;
+
+    /// Remembers that an id was missing, unless a create of it can have begun since (§7.4).
+    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered>;
+
+    /// Remembers that an id was deleted, under the same rule.
+    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
+
+    /// The store's condition as this process knows it.
+    fn condition(&self) -> Condition;
+
+    /// Asks for the live filter and the time.
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
+
+    /// B0 and B1: takes the lease and a token, and notes where the journal stands.
+    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>>;
+}
+
+/// The result of trying to begin a rebuild.
+pub(crate) enum Begun {
+    /// This process rebuilds.
+    Leased(Box<dyn Build>),
+    /// Another rebuild holds the lease.
+    Busy,
+}
+
+/// One rebuild under way. Each step is safe to be the last: the live filter stays as it is until
+/// [`swap`](Build::swap).
+pub(crate) trait Build: Send {
+    /// The fencing token, which becomes the generation.
+    fn token(&self) -> Generation;
+
+    /// The filter that is live as the rebuild begins, or why there is none.
+    fn previous(&self) -> &Result<Header, Doubt>;
+
+    /// The digester the rebuild hashes with.
+    fn digester(&self) -> &Digester;
+
+    /// A handle that keeps the lease alive while the steps run.
+    fn keeper(&self) -> Arc<dyn LeaseKeeper>;
+
+    /// B7, first part: reads the journal from `overlap` before B1 to now into the local filter, so
+    /// that only the tail is left to replay over the wire.
+    fn read_journal<'a>(&'a mut self, into: &'a Filter)
+    -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// B2: resets and allocates the building filter in the loading state.
+    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// B5: uploads the local filter.
+    fn upload<'a>(
+        &'a mut self,
+        filter: &'a Arc<Filter>,
+        progress: &'a (dyn Fn(u64) + Send + Sync),
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// B6: from here on adds go to both filters.
+    fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// B7, last part: replays the journal's tail; returns how many ids it held.
+    fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// B8: proves that the building filter holds what it should.
+    fn verify<'a>(
+        &'a mut self,
+        filter: &'a Filter,
+        sample: &'a [Digest],
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// B9 and B10: puts the building filter in the live one's place.
+    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Gives the lease back, whatever became of the rebuild.
+    fn release(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// What a rebuild allocates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) geometry: Geometry,
+    pub(crate) capacity: u32,
+    pub(crate) rate: f32,
+    pub(crate) items: u32,
+}
+
+/// Keeps a lease alive.
+pub(crate) trait LeaseKeeper: Send + Sync {
+    /// Prolongs the lease by its full length. A failure is harmless: the lease only saves work.
+    fn renew(&self) -> BoxFuture<'_, ()>;
+}
