@@ -1,0 +1,60 @@
+-- Acknowledges ids (§7.2): create marks, journal, then the bits of every filter that needs them.
+-- Nothing here creates or grows a filter (I4).
+--
+-- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5..] the ids' null keys
+-- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
+-- ARGV[2]  life of a create mark, ms
+-- ARGV[3]  life of a journal entry, ms
+-- ARGV[4]  greatest number of journal entries
+-- ARGV[5]  the digests, 16 bytes each
+-- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
+-- ARGV[7]  length of the live filter in bytes, '' if what is there is no filter
+-- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each
+-- ARGV[9]  to ARGV[11]: the same for the filter being built
+-- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
+-- {'STALE', the fields of view.lua} when a filter needs other bits than the caller computed: journal
+-- and marks are written, the caller recomputes and comes again.
+if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
+
+for i = 5, #KEYS do
+  redis.call('SET', KEYS[i], 'P', 'PX', ARGV[2])
+end
+
+local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
+local before = redis.call('HGET', KEYS[1], 'last') or '0'
+local time = redis.call('TIME')
+local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3])
+local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
+  'k', 'a', 's', seq, 'p', before, 'd', ARGV[5])
+redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
+if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
+
+local function look(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= 'string' then return kind, '', 0 end
+  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
+end
+
+local function set(key, offsets)
+  for i = 1, #offsets, 4 do
+    local a, b, c, d = string.byte(offsets, i, i + 3)
+    redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)
+  end
+end
+
+local kind, head, len = look(KEYS[3])
+local next_kind, next_head, next_len = look(KEYS[4])
+-- A building filter takes adds once its state byte says 2; before that the upload owns it.
+local catching_up = #next_head == 64 and string.byte(next_head, 12) == 2
+
+local stale = head ~= ARGV[6] or (catching_up and next_head ~= ARGV[9])
+if head == ARGV[6] and ARGV[7] ~= '' and len == tonumber(ARGV[7]) then
+  set(KEYS[3], ARGV[8])
+end
+if catching_up and next_head == ARGV[9] and ARGV[10] ~= '' and next_len == tonumber(ARGV[10]) then
+  set(KEYS[4], ARGV[11])
+end
+if stale then
+  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
+end
+return {'OK', seq}

@@ -1,0 +1,204 @@
+//! The add (§7.2): acknowledged when every filter that needs the bits has them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shared;
+use super::connection::Live;
+use super::reply::Reply;
+use super::script::{ADD, VIEW};
+use super::view::{Seen, View};
+use crate::error::StoreError;
+use crate::filter::{Header, State};
+use crate::id::{Digest, Id};
+
+/// How long one attempt may take, and how many there are.
+const ATTEMPT: Duration = Duration::from_millis(250);
+const ATTEMPTS: u32 = 3;
+/// How often the filters may change under one add before it gives up.
+const CHANGES: u32 = 8;
+/// Bits set by one call, which keeps a script well below a millisecond.
+const BITS_PER_CALL: usize = 512;
+
+impl Shared {
+    /// Acknowledges ids, a script's worth at a time.
+    pub(super) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+        let mut rest = ids.as_slice();
+        while !rest.is_empty() {
+            let taken = self.add_some(rest).await?;
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Adds the first ids of a slice; returns how many.
+    async fn add_some(&self, ids: &[Id]) -> Result<usize, StoreError> {
+        let mut failures = 0;
+        let mut changes = 0;
+        loop {
+            match self.try_add(ids).await {
+                Ok(Added::Done(taken)) => return Ok(taken),
+                Ok(Added::Stale) if changes < CHANGES => changes += 1,
+                Ok(Added::Stale) => return Err(StoreError::Changing),
+                // An unknown outcome is simply repeated: an add is idempotent.
+                Err(error) => {
+                    failures += 1;
+                    if failures >= ATTEMPTS || !may_pass(&error) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
+        let live = self.adds.connected(ATTEMPT).await?;
+        let view = match self.view.load_full() {
+            Some(view) => view,
+            None => Arc::new(self.read_view(&live, ATTEMPT).await?),
+        };
+        let live_header = view.live.in_state(State::Live);
+        let next_header = view.next.in_state(State::CatchingUp);
+        let hashes = [live_header, next_header]
+            .into_iter()
+            .flatten()
+            .map(|header| usize::from(header.geometry.hashes()))
+            .sum::<usize>()
+            .max(16);
+        let taken = ids.len().min((BITS_PER_CALL / hashes).max(1));
+        let digests: Vec<Digest> =
+            ids[..taken].iter().map(|id| live.identity.digester.digest(id)).collect();
+        let reply = self.send_add(&live, &view, live_header, next_header, &digests).await?;
+        self.read_added(&live, reply, taken)
+    }
+
+    async fn send_add(
+        &self,
+        live: &Arc<Live>,
+        view: &View,
+        live_header: Option<&Header>,
+        next_header: Option<&Header>,
+        digests: &[Digest],
+    ) -> Result<Reply, StoreError> {
+        let nulls: Vec<String> = digests.iter().map(|digest| self.keys.null(digest)).collect();
+        let mut keys = vec![
+            self.keys.meta.as_str(),
+            self.keys.log.as_str(),
+            self.keys.bits.as_str(),
+            self.keys.next.as_str(),
+        ];
+        keys.extend(nulls.iter().map(String::as_str));
+        let retention = &self.settings.retention;
+        let key_id = format!("{:08x}", live.identity.digester.key_id());
+        let mark_ttl = retention.mark_ttl().as_millis().to_string();
+        let journal_ttl = retention.journal.as_millis().to_string();
+        let entries = retention.journal_entries.to_string();
+        let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
+        let live_filter = Target::new(&view.live, live_header, digests);
+        let next_filter = Target::new(&view.next, next_header, digests);
+        let args: [&[u8]; 11] = [
+            key_id.as_bytes(),
+            mark_ttl.as_bytes(),
+            journal_ttl.as_bytes(),
+            entries.as_bytes(),
+            &packed,
+            live_filter.head,
+            live_filter.len.as_bytes(),
+            &live_filter.offsets,
+            next_filter.head,
+            next_filter.len.as_bytes(),
+            &next_filter.offsets,
+        ];
+        self.adds.script(live, &ADD, &keys, &args, ATTEMPT).await
+    }
+
+    fn read_added(
+        &self,
+        live: &Arc<Live>,
+        reply: Reply,
+        taken: usize,
+    ) -> Result<Added, StoreError> {
+        let mut fields = reply.array()?.into_iter();
+        let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
+        let outcome = fields.next().ok_or_else(odd)?.text()?;
+        match outcome.as_str() {
+            "OK" => Ok(Added::Done(taken)),
+            "STALE" => {
+                let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
+                self.view.store(Some(Arc::new(View::read(fields)?)));
+                Ok(Added::Stale)
+            }
+            "KEY" => {
+                // The metadata was lost or made anew: enrol again.
+                self.view.store(None);
+                for link in [&self.adds, &self.checks, &self.bulk] {
+                    if let Some(live) = link.live() {
+                        link.withdraw(&live);
+                    }
+                }
+                self.adds.withdraw(live);
+                Ok(Added::Stale)
+            }
+            _ => Err(odd()),
+        }
+    }
+
+    /// Reads both headers over the connection for adds, and keeps them.
+    async fn read_view(&self, live: &Arc<Live>, deadline: Duration) -> Result<View, StoreError> {
+        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
+        let reply = self.adds.script(live, &VIEW, &keys, &[], deadline).await?;
+        let view = View::read(reply.fields()?)?;
+        self.view.store(Some(Arc::new(view.clone())));
+        Ok(view)
+    }
+}
+
+/// What became of one attempt to add.
+enum Added {
+    /// The first so many ids are acknowledged.
+    Done(usize),
+    /// The filters, or the metadata, are others than this process knew.
+    Stale,
+}
+
+/// What the script is told of one filter.
+struct Target<'a> {
+    head: &'a [u8],
+    len: String,
+    offsets: Vec<u8>,
+}
+
+impl<'a> Target<'a> {
+    fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
+        let Some(header) = filter else {
+            return Self { head: &seen.head, len: String::new(), offsets: Vec::new() };
+        };
+        Self {
+            head: &seen.head,
+            len: header.string_len().to_string(),
+            offsets: offsets(header, digests),
+        }
+    }
+}
+
+/// Returns the bit offsets of digests in a filter, u32 big-endian each.
+pub(super) fn offsets(header: &Header, digests: &[Digest]) -> Vec<u8> {
+    digests
+        .iter()
+        .flat_map(|digest| header.geometry.position(digest).bit_offsets())
+        .flat_map(u32::to_be_bytes)
+        .collect()
+}
+
+/// Whether an attempt that failed so is worth another.
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::Disconnected { .. } | StoreError::Timeout { .. } => true,
+        StoreError::Refused { reason } => {
+            ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN"]
+                .iter()
+                .any(|code| reason.starts_with(code))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,365 @@
+//! One rebuild on Redis: the steps of §7.3, each under the fencing token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Pipeline, cmd};
+use tokio::time::sleep;
+
+use super::Shared;
+use super::add::offsets;
+use super::connection::Live;
+use super::journal::{Coverage, Entry};
+use super::reply::Reply;
+use super::script::{ALLOCATE, CATCH_UP, LEASE, RELEASE, RENEW, REPLAY, Script, UPLOAD};
+use super::view::View;
+use crate::error::StoreError;
+use crate::filter::format::BLOCK_LEN;
+use crate::filter::{Filter, Generation, Header, State};
+use crate::id::{Digest, Digester, SecretKey};
+use crate::store::{Begun, BoxFuture, Build, LeaseKeeper, Plan};
+use crate::verdict::Doubt;
+
+/// How long one call of a rebuild may take.
+pub(super) const CALL: Duration = Duration::from_secs(5);
+/// Blocks per upload: 256 KiB.
+pub(super) const BLOCKS_PER_CALL: u32 = 4096;
+/// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
+const PACE: u64 = 64 << 20;
+/// Entries read from the journal at once.
+const ENTRIES_PER_CALL: usize = 1000;
+/// Bits set by one call.
+const DIGESTS_PER_CALL: usize = 32;
+
+/// A rebuild under way.
+pub(super) struct RedisBuild {
+    pub(super) shared: Arc<Shared>,
+    /// The connection's Redis process at B1.
+    run: u32,
+    lock: Arc<Lock>,
+    token: Generation,
+    nonce: u64,
+    pub(super) incarnation: Vec<u8>,
+    digester: Digester,
+    previous: Result<Header, Doubt>,
+    /// The live and the building key's bytes where they are no filters.
+    pub(super) condemned: (Vec<u8>, Vec<u8>),
+    cursor: String,
+    coverage: Coverage,
+    /// The building filter's header in the loading state, once it is allocated.
+    header: Option<Header>,
+    /// Where the journal stood at B6.
+    stand: (u64, u64),
+    /// The ids replayed over the wire.
+    pub(super) replayed: Vec<Digest>,
+}
+
+impl RedisBuild {
+    /// B0 and B1.
+    pub(super) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
+        let live = shared.bulk.connected(CALL).await?;
+        let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
+        if let Some(version) = view.live.newer.or(view.next.newer) {
+            let reason = format!("holds a filter of format version {version}, newer than this crate");
+            return Err(StoreError::Foreign { key: shared.keys.bits.clone(), reason });
+        }
+        let nonce = super::enrolment::random()?;
+        let lock = Arc::new(Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease });
+        let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
+        let keys = [shared.keys.lock.as_str(), shared.keys.meta.as_str()];
+        let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
+        let reply = shared.bulk.script(&live, &LEASE, &keys, &args.map(str::as_bytes), CALL).await?;
+        let mut fields = reply.array()?;
+        if fields.len() == 1 {
+            return Ok(Begun::Busy);
+        }
+        fields.remove(0);
+        let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
+            step: LEASE.name(),
+            answer: "another number of fields".to_owned(),
+        })?;
+        Self::leased(shared, &live, &view, lock, &nonce, fields).map(|build| Begun::Leased(Box::new(build)))
+    }
+
+    fn leased(
+        shared: Arc<Shared>,
+        live: &Arc<Live>,
+        view: &View,
+        lock: Arc<Lock>,
+        nonce: &SecretKey,
+        fields: [Reply; 7],
+    ) -> Result<Self, StoreError> {
+        let [token, _seq, _last, incarnation, key_id, seconds, micros] = fields;
+        let digester = live.identity.digester.clone();
+        let incarnation = incarnation.bytes()?;
+        if incarnation != live.identity.incarnation
+            || key_id.text()? != format!("{:08x}", digester.key_id())
+        {
+            // The metadata was lost since this connection enrolled: enrol again, then rebuild.
+            shared.bulk.withdraw(live);
+            return Err(StoreError::Lost { step: "B1" });
+        }
+        let token = token.int()?;
+        let generation = Generation::new(token).ok_or_else(|| StoreError::Odd {
+            step: LEASE.name(),
+            answer: format!("the token {token}"),
+        })?;
+        let now_ms = seconds.count()? * 1000 + micros.count()? / 1000;
+        let overlap = u64::try_from(shared.settings.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let start_ms = now_ms.saturating_sub(overlap);
+        let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
+        Ok(Self {
+            run: live.server.run,
+            lock,
+            token: generation,
+            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            incarnation,
+            digester,
+            previous: view.live(),
+            condemned: (view.live.condemned().to_vec(), view.next.condemned().to_vec()),
+            cursor: format!("{start_ms}-0"),
+            coverage: Coverage::since(start_ms),
+            header: None,
+            stand: (0, 0),
+            replayed: Vec::new(),
+            shared,
+        })
+    }
+
+    /// Returns a connection to the Redis process that the rebuild began on.
+    pub(super) async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
+        let live = self.shared.bulk.connected(CALL).await?;
+        if live.server.run == self.run { Ok(live) } else { Err(StoreError::OtherRedis) }
+    }
+
+    /// Returns the building filter's header in a state.
+    pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
+        let header = self.header.clone().ok_or(StoreError::Lost { step })?;
+        Ok(header.with_state(state))
+    }
+
+    /// Runs a step's script on the building key; anything but `OK` ends the rebuild.
+    pub(super) async fn step(
+        &self,
+        step: &'static str,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<(), StoreError> {
+        let live = self.same_redis().await?;
+        let reply = self.shared.bulk.script(&live, script, keys, args, CALL).await?;
+        outcome(step, reply.text()?)
+    }
+
+    /// Reads the journal's next entries.
+    async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
+        let live = self.same_redis().await?;
+        let mut read = cmd("XRANGE");
+        read.arg(&self.shared.keys.log).arg(&self.cursor).arg("+");
+        read.arg("COUNT").arg(ENTRIES_PER_CALL);
+        let mut commands = Pipeline::with_capacity(1);
+        commands.add_command(read);
+        let reply = self.shared.bulk.ask(&live, &commands, CALL).await?.into_iter().next();
+        let entries = Entry::read_all(reply.unwrap_or_default())?;
+        for entry in &entries {
+            self.coverage.extend(entry)?;
+        }
+        if let Some(last) = entries.last() {
+            self.cursor = format!("({}", last.id);
+        }
+        Ok(entries)
+    }
+
+    async fn replay_tail(&mut self) -> Result<u64, StoreError> {
+        let header = self.header(State::CatchingUp, "B7")?;
+        let len = header.string_len().to_string();
+        let head = header.encode();
+        loop {
+            let entries = self.entries().await?;
+            let digests: Vec<Digest> =
+                entries.iter().flat_map(|entry| &entry.digests).copied().collect();
+            for digests in digests.chunks(DIGESTS_PER_CALL) {
+                let bits = offsets(&header, digests);
+                let keys = [self.shared.keys.next.as_str()];
+                self.step("B7", &REPLAY, &keys, &[&head, len.as_bytes(), &bits]).await?;
+            }
+            self.replayed.extend(digests);
+            // Entries after B6 were written to both filters: reading up to it is enough, and a
+            // steady stream of adds must not keep the rebuild here for ever.
+            if entries.is_empty() || self.coverage.reaches(self.stand.0, self.stand.1).is_ok() {
+                break;
+            }
+        }
+        self.coverage.reaches(self.stand.0, self.stand.1)?;
+        Ok(self.replayed.len() as u64)
+    }
+}
+
+impl Build for RedisBuild {
+    fn token(&self) -> Generation {
+        self.token
+    }
+
+    fn previous(&self) -> &Result<Header, Doubt> {
+        &self.previous
+    }
+
+    fn digester(&self) -> &Digester {
+        &self.digester
+    }
+
+    fn keeper(&self) -> Arc<dyn LeaseKeeper> {
+        Arc::clone(&self.lock) as Arc<dyn LeaseKeeper>
+    }
+
+    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let mut count = 0;
+            loop {
+                let entries = self.entries().await?;
+                for digest in entries.iter().flat_map(|entry| &entry.digests) {
+                    into.insert(digest);
+                    count += 1;
+                }
+                if entries.len() < ENTRIES_PER_CALL {
+                    return Ok(count);
+                }
+            }
+        })
+    }
+
+    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let header = Header {
+                state: State::Loading,
+                generation: self.token,
+                nonce: self.nonce,
+                geometry: plan.geometry,
+                key_id: self.digester.key_id(),
+                run: self.run,
+                items: plan.items,
+                capacity: plan.capacity,
+                rate: plan.rate,
+            };
+            let len = header.string_len().to_string();
+            let args: [&[u8]; 4] =
+                [&header.encode(), &header.trailer(), len.as_bytes(), &self.condemned.1];
+            self.header = Some(header.clone());
+            self.step("B2", &ALLOCATE, &[&self.shared.keys.next], &args).await
+        })
+    }
+
+    fn upload<'a>(
+        &'a mut self,
+        filter: &'a Arc<Filter>,
+        progress: &'a (dyn Fn(u64) + Send + Sync),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let header = self.header(State::Loading, "B5")?;
+            let (head, len) = (header.encode(), header.string_len().to_string());
+            let blocks = header.geometry.blocks();
+            let mut piece = Vec::new();
+            let mut from = 0;
+            while from < blocks {
+                let to = blocks.min(from.saturating_add(BLOCKS_PER_CALL));
+                piece.clear();
+                filter.write_blocks(from..to, &mut piece);
+                let offset = (head.len() + from as usize * BLOCK_LEN).to_string();
+                let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];
+                self.step("B5", &UPLOAD, &[&self.shared.keys.next], &args).await?;
+                progress(piece.len() as u64);
+                sleep(Duration::from_secs_f64(piece.len() as f64 / PACE as f64)).await;
+                from = to;
+            }
+            Ok(())
+        })
+    }
+
+    fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let live = self.same_redis().await?;
+            let loading = self.header(State::Loading, "B6")?;
+            let len = loading.string_len().to_string();
+            let catching_up = loading.with_state(State::CatchingUp).encode();
+            let keys = [self.shared.keys.next.as_str(), self.shared.keys.meta.as_str()];
+            let loading = self.header(State::Loading, "B6")?.encode();
+            let args: [&[u8]; 4] = [&loading, &catching_up, len.as_bytes(), &self.incarnation];
+            let reply = self.shared.bulk.script(&live, &CATCH_UP, &keys, &args, CALL).await?;
+            let mut fields = reply.array()?.into_iter();
+            let first = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
+            outcome("B6", first)?;
+            let [seq, last_ms] = fields.collect::<Vec<_>>().try_into().map_err(|_| {
+                StoreError::Odd { step: CATCH_UP.name(), answer: "no journal".to_owned() }
+            })?;
+            self.stand = (seq.count()?, last_ms.count()?);
+            Ok(())
+        })
+    }
+
+    fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.replay_tail())
+    }
+
+    fn verify<'a>(
+        &'a mut self,
+        filter: &'a Filter,
+        sample: &'a [Digest],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.verify_building(filter, sample))
+    }
+
+    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.put_live())
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lock.release())
+    }
+}
+
+/// Reads what a step's script answered.
+pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
+    match answer.as_str() {
+        "OK" => Ok(()),
+        "LOST" => Err(StoreError::Lost { step }),
+        "FENCED" => Err(StoreError::Fenced { step }),
+        "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
+        _ => Err(StoreError::Odd { step, answer }),
+    }
+}
+
+/// The rebuild lease.
+struct Lock {
+    shared: Arc<Shared>,
+    nonce: String,
+    lease: Duration,
+}
+
+impl Lock {
+    async fn release(&self) {
+        self.run(&RELEASE, &[self.nonce.as_bytes()]).await;
+    }
+
+    /// Runs a script on the lock. Its failure costs nothing but the wait for the lease to lapse.
+    async fn run(&self, script: &'static Script, args: &[&[u8]]) {
+        if let Some(live) = self.shared.bulk.live() {
+            let keys = [self.shared.keys.lock.as_str()];
+            if let Err(error) = self.shared.bulk.script(&live, script, &keys, args, CALL).await {
+                tracing::debug!(%error, script = script.name(), "the rebuild lease was not reached");
+            }
+        }
+    }
+}
+
+impl LeaseKeeper for Lock {
+    fn renew(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let life = self.lease.as_millis().to_string();
+            self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
+        })
+    }
+}
+
+fn hex(nonce: &SecretKey) -> String {
+    Digest::from_bytes(*nonce.as_bytes()).to_string()
+}

@@ -1,0 +1,18 @@
+-- B6: turns the building filter from loading (1) to catching up (2). From here adds go to both.
+--
+-- KEYS[1] next   KEYS[2] meta
+-- ARGV[1] the expected header in state 1   ARGV[2] the same in state 2
+-- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
+-- Returns {'OK', seq, last entry's ms}, {'LOST'} or {'GAP'}. May be repeated.
+local head = redis.call('GETRANGE', KEYS[1], 0, 63)
+if (head ~= ARGV[1] and head ~= ARGV[2])
+  or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
+  return {'LOST'}
+end
+if redis.call('HGET', KEYS[2], 'inc') ~= ARGV[4] then return {'GAP'} end
+redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
+return {
+  'OK',
+  redis.call('HGET', KEYS[2], 'seq') or '0',
+  redis.call('HGET', KEYS[2], 'last') or '0',
+}

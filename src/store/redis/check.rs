@@ -1,0 +1,185 @@
+//! The check (§7.1): one plain BITFIELD and one GET in one round trip.
+//!
+//! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses
+//! it instead of answering from stale bits; its GET form creates nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Pipeline, Value, cmd};
+use tokio::time::{Instant, timeout};
+
+use super::Shared;
+use super::connection::Live;
+use super::reply::Reply;
+use super::script::VIEW;
+use super::view::View;
+use crate::error::StoreError;
+use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
+use crate::filter::{Header, Membership, Position, State};
+use crate::id::{Digest, Id};
+use crate::store::{Asked, Lookup};
+use crate::verdict::{Doubt, Proof, Verdict};
+
+/// A connection that finds a filter of another secret key enrols again, this often at most.
+const RE_ENROL: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Answers a check within its deadline, whatever Redis does.
+    pub(super) async fn check(self: Arc<Self>, id: Id) -> Lookup {
+        let at = Instant::now();
+        let unknown = |doubt| Lookup {
+            verdict: Verdict::Unknown(doubt),
+            asked: Asked { at, generation: None },
+        };
+        let Ok(_permit) = self.in_flight.try_acquire() else {
+            return unknown(Doubt::Overloaded);
+        };
+        let deadline = self.settings.check_deadline;
+        match timeout(deadline, self.ask_twice(&id, at, deadline)).await {
+            Ok(Ok(lookup)) => lookup,
+            Ok(Err(doubt)) => {
+                self.note_doubt(doubt);
+                unknown(doubt)
+            }
+            Err(_) => unknown(Doubt::Timeout),
+        }
+    }
+
+    /// Asks, and asks once more if the filter was replaced since this process last looked.
+    async fn ask_twice(&self, id: &Id, at: Instant, deadline: Duration) -> Result<Lookup, Doubt> {
+        let live = self.checks.live().ok_or(Doubt::Disconnected)?;
+        let digest = live.identity.digester.digest(id);
+        for _ in 0..2 {
+            let header = match self.filter.load_full() {
+                Some(header) => header,
+                None => self.look(&live, deadline).await?,
+            };
+            let position = header.geometry.position(&digest);
+            let answer = self.ask(&live, &header, &position, &digest, deadline).await?;
+            if answer.generation == header.generation.get() {
+                let verdict = answer.verdict(&header, &position, &live);
+                if verdict == Err(Doubt::OtherKey) && live.age() > RE_ENROL {
+                    // The metadata may have been made anew since: join it again.
+                    self.checks.withdraw(&live);
+                }
+                let verdict = verdict?;
+                let generation = Some(header.generation);
+                return Ok(Lookup { verdict, asked: Asked { at, generation } });
+            }
+            self.forget(&header);
+        }
+        Err(Doubt::Changing)
+    }
+
+    /// Reads the live header and keeps it, if it is one.
+    async fn look(&self, live: &Arc<Live>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
+        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
+        let reply = self
+            .checks
+            .script(live, &VIEW, &keys, &[], deadline)
+            .await
+            .and_then(|reply| View::read(reply.fields()?));
+        let header = Arc::new(reply.map_err(|error| doubt(&error))?.live()?);
+        self.filter.store(Some(Arc::clone(&header)));
+        Ok(header)
+    }
+
+    async fn ask(
+        &self,
+        live: &Arc<Live>,
+        header: &Header,
+        position: &Position,
+        digest: &Digest,
+        deadline: Duration,
+    ) -> Result<Answer, Doubt> {
+        let seal_offset = (header.string_len() as usize - SEAL_FROM_END) * 8;
+        let mut bits = cmd("BITFIELD");
+        bits.arg(&self.keys.bits);
+        bits.arg("GET").arg("i64").arg(GENERATION_OFFSET * 8);
+        bits.arg("GET").arg("u8").arg(STATE_OFFSET * 8);
+        bits.arg("GET").arg("i64").arg(seal_offset);
+        for word in 0..8 {
+            bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
+        }
+        let mut null = cmd("GET");
+        null.arg(self.keys.null(digest));
+        let mut commands = Pipeline::with_capacity(2);
+        commands.add_command(bits).add_command(null);
+        let replies = self.checks.ask(live, &commands, deadline).await;
+        replies.and_then(Answer::read).map_err(|error| doubt(&error))
+    }
+}
+
+/// What Redis said to a check.
+struct Answer {
+    generation: i64,
+    state: i64,
+    seal: i64,
+    words: [u64; 8],
+    null: Option<Vec<u8>>,
+}
+
+impl Answer {
+    fn read(replies: Vec<Value>) -> Result<Self, StoreError> {
+        let [bits, null] = Reply::new("a check", Value::Array(replies)).fields()?;
+        let [generation, state, seal, block @ ..] = bits.fields::<11>()?;
+        let mut words = [0; 8];
+        for (word, reply) in words.iter_mut().zip(block) {
+            *word = reply.int()?.cast_unsigned();
+        }
+        Ok(Self {
+            generation: generation.int()?,
+            state: state.int()?,
+            seal: seal.int()?,
+            words,
+            null: null.optional_bytes()?,
+        })
+    }
+
+    /// Judges an answer of the generation that was asked for.
+    fn verdict(
+        &self,
+        header: &Header,
+        position: &Position,
+        live: &Live,
+    ) -> Result<Verdict, Doubt> {
+        if self.null.as_deref().is_some_and(|mark| mark.starts_with(b"P")) {
+            // Created recently: present, whatever else is wrong (I2).
+            return Ok(Verdict::Present);
+        }
+        if self.state != i64::from(State::Live.as_byte()) {
+            return Err(Doubt::NotLive);
+        }
+        if self.seal != header.generation.seal() {
+            return Err(Doubt::Truncated);
+        }
+        if header.key_id != live.identity.digester.key_id() {
+            return Err(Doubt::OtherKey);
+        }
+        if header.run != live.server.run {
+            return Err(Doubt::Suspect);
+        }
+        if position.is_in(&self.words) == Membership::Never {
+            return Ok(Verdict::Absent(Proof::Filter));
+        }
+        // A null counts for the generation it was found under: with the filter its claim may be lost.
+        let null = self.null.as_deref().and_then(|null| null.strip_prefix(b"N"));
+        if null.is_some_and(|of| of == header.generation.get().to_string().as_bytes()) {
+            return Ok(Verdict::Absent(Proof::Null));
+        }
+        Ok(Verdict::Present)
+    }
+}
+
+/// Returns what an error leaves in doubt. None of them is ever an absence.
+fn doubt(error: &StoreError) -> Doubt {
+    match error {
+        StoreError::Disconnected { .. } => Doubt::Disconnected,
+        StoreError::Timeout { .. } => Doubt::Timeout,
+        StoreError::Refused { reason } if reason.starts_with("WRONGTYPE") => Doubt::WrongType,
+        StoreError::Refused { .. } => Doubt::Refused,
+        StoreError::Foreign { .. } => Doubt::Foreign,
+        _ => Doubt::Odd,
+    }
+}

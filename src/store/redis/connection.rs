@@ -1,0 +1,366 @@
+//! Connections that are ours to supervise.
+//!
+//! A client that reconnects by itself hides that Redis is another process now (§7.6). A [`Link`]
+//! publishes a connection only after INFO and enrolment have answered on it, polls INFO once a second
+//! (a proxy can swap the server behind an open connection), and withdraws it at the first doubt.
+//! There is one link for each kind of work, so that a bulk upload never queues before a check.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, Value, cmd};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::enrolment::{Enrolment, Identity};
+use super::reply::Reply;
+use super::script::{Script, Sending};
+use super::server::Server;
+use crate::error::StoreError;
+
+/// How long a TCP connection may take.
+const CONNECT: Duration = Duration::from_millis(250);
+/// How long each of the first commands on a connection, and each poll, may take.
+const HANDSHAKE: Duration = Duration::from_millis(500);
+/// How often an idle connection is polled.
+const POLL: Duration = Duration::from_secs(1);
+/// How often a stalled one is.
+const STALLED_POLL: Duration = Duration::from_millis(100);
+/// After this many time-outs in a row nothing more is sent until a poll has answered: commands that
+/// nobody waits for any more must not pile up before a server that does not read them.
+const STALL: u32 = 32;
+/// The first and the longest wait between two attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Commands queued on a connection before callers wait.
+const QUEUE: usize = 1024;
+
+/// A connection that has proven what is on its other end.
+pub(super) struct Live {
+    connection: MultiplexedConnection,
+    pub(super) server: Server,
+    pub(super) identity: Arc<Identity>,
+    since: Instant,
+    clock: ArcSwap<Clock>,
+}
+
+impl Live {
+    /// Returns Redis's clock at a local instant, µs since the Unix epoch, never ahead of the truth by
+    /// more than the two clocks drift in a second.
+    pub(super) fn redis_us(&self, at: Instant) -> i64 {
+        self.clock.load().at(at)
+    }
+
+    /// Returns for how long the connection has been in use.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Redis's clock, read at a local instant.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    read: Instant,
+    us: i64,
+}
+
+impl Clock {
+    fn at(&self, at: Instant) -> i64 {
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        match at.checked_duration_since(self.read) {
+            Some(later) => self.us.saturating_add(micros(later)),
+            None => self.us.saturating_sub(micros(self.read - at)),
+        }
+    }
+}
+
+/// One supervised connection.
+pub(super) struct Link {
+    client: Client,
+    config: AsyncConnectionConfig,
+    enrolment: Arc<Enrolment>,
+    live: watch::Sender<Option<Arc<Live>>>,
+    trouble: ArcSwapOption<String>,
+    broken: Notify,
+    stalled: Notify,
+    timeouts: AtomicU32,
+}
+
+impl Link {
+    pub(super) fn new(client: Client, enrolment: Arc<Enrolment>) -> Self {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            // Every call has a deadline of its own.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_concurrency_limit(QUEUE);
+        Self {
+            client,
+            config,
+            enrolment,
+            live: watch::Sender::new(None),
+            trouble: ArcSwapOption::empty(),
+            broken: Notify::new(),
+            stalled: Notify::new(),
+            timeouts: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the connection, if there is one.
+    pub(super) fn live(&self) -> Option<Arc<Live>> {
+        self.live.borrow().clone()
+    }
+
+    /// Waits for a connection, up to a deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] with what the last attempt met.
+    pub(super) async fn connected(&self, deadline: Duration) -> Result<Arc<Live>, StoreError> {
+        let mut changes = self.live.subscribe();
+        let live = timeout(deadline, changes.wait_for(Option::is_some)).await;
+        match live {
+            Ok(Ok(live)) => live.clone().ok_or_else(|| self.disconnected()),
+            _ => Err(self.disconnected()),
+        }
+    }
+
+    /// What is wrong with the link, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.load().as_deref().cloned()
+    }
+
+    fn disconnected(&self) -> StoreError {
+        let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
+        StoreError::Disconnected { reason }
+    }
+
+    /// Sends commands in one go and returns their replies.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that went wrong with any of them.
+    pub(super) async fn ask(
+        &self,
+        live: &Arc<Live>,
+        commands: &Pipeline,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        if self.timeouts.load(Ordering::Relaxed) >= STALL {
+            return Err(StoreError::Timeout { deadline });
+        }
+        match self.send(live, commands, deadline).await {
+            Err(StoreError::Timeout { deadline }) => {
+                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == STALL {
+                    self.stalled.notify_one();
+                }
+                Err(StoreError::Timeout { deadline })
+            }
+            other => {
+                self.timeouts.store(0, Ordering::Relaxed);
+                other
+            }
+        }
+    }
+
+    /// Runs a script.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`ask`](Self::ask) reports.
+    pub(super) async fn script(
+        &self,
+        live: &Arc<Live>,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        deadline: Duration,
+    ) -> Result<Reply, StoreError> {
+        match self.send_script(live, script, Sending::ByHash, keys, args, deadline).await {
+            Err(StoreError::Refused { reason }) if reason.starts_with("NOSCRIPT") => {
+                self.send_script(live, script, Sending::Whole, keys, args, deadline).await
+            }
+            other => other,
+        }
+    }
+
+    async fn send_script(
+        &self,
+        live: &Arc<Live>,
+        script: &'static Script,
+        sending: Sending,
+        keys: &[&str],
+        args: &[&[u8]],
+        deadline: Duration,
+    ) -> Result<Reply, StoreError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.add_command(script.command(sending, live.server.major, keys, args));
+        let reply = self.ask(live, &pipeline, deadline).await?.into_iter().next();
+        Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
+    }
+
+    async fn send(
+        &self,
+        live: &Arc<Live>,
+        commands: &Pipeline,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut connection = live.connection.clone();
+        exchange(&mut connection, commands, deadline).await.map_err(|trouble| {
+            if trouble.lost {
+                self.withdraw(live);
+            }
+            trouble.error
+        })
+    }
+
+    /// Takes a connection out of use and has a new one made.
+    pub(super) fn withdraw(&self, live: &Arc<Live>) {
+        let withdrawn = self.live.send_if_modified(|current| {
+            let ours = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, live));
+            if ours {
+                *current = None;
+            }
+            ours
+        });
+        if withdrawn {
+            self.broken.notify_one();
+        }
+    }
+
+    /// Keeps the link connected for as long as the task lives.
+    pub(super) async fn supervise(self: Arc<Self>) {
+        let mut wait = BACKOFF.0;
+        loop {
+            match self.connect().await {
+                Ok(live) => {
+                    wait = BACKOFF.0;
+                    self.timeouts.store(0, Ordering::Relaxed);
+                    self.trouble.store(None);
+                    self.live.send_replace(Some(Arc::clone(&live)));
+                    let reason = self.poll(&live).await;
+                    self.live.send_replace(None);
+                    self.trouble.store(Some(Arc::new(reason)));
+                }
+                Err(error) => {
+                    self.trouble.store(Some(Arc::new(error.to_string())));
+                    sleep(wait).await;
+                    wait = (wait * 2).min(BACKOFF.1);
+                }
+            }
+        }
+    }
+
+    /// INFO first, then the clock, then enrolment.
+    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
+        let connecting = self.client.get_multiplexed_async_connection_with_config(&self.config);
+        let mut connection = timeout(CONNECT + HANDSHAKE, connecting)
+            .await
+            .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
+            .map_err(|error| Trouble::from(error).error)?;
+        let (server, clock) = who_answers(&mut connection).await?;
+        let identity = self.enrolment.enrol(&mut connection, server.major).await?;
+        let clock = ArcSwap::from_pointee(clock);
+        Ok(Arc::new(Live { connection, server, identity, since: Instant::now(), clock }))
+    }
+
+    /// Returns, with the reason, when the connection is not to be trusted any more.
+    async fn poll(&self, live: &Arc<Live>) -> String {
+        loop {
+            let stalled = self.timeouts.load(Ordering::Relaxed) >= STALL;
+            tokio::select! {
+                () = self.broken.notified() => return "the connection was lost".to_owned(),
+                () = self.stalled.notified() => {}
+                () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
+            }
+            match who_answers(&mut live.connection.clone()).await {
+                Ok((server, _)) if server != live.server => {
+                    return "another redis process answers on the same connection".to_owned();
+                }
+                Ok((_, clock)) => {
+                    live.clock.store(Arc::new(clock));
+                    self.timeouts.store(0, Ordering::Relaxed);
+                }
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+/// An error, and whether the connection is lost with it.
+pub(super) struct Trouble {
+    pub(super) error: StoreError,
+    lost: bool,
+}
+
+impl From<RedisError> for Trouble {
+    fn from(error: RedisError) -> Self {
+        let lost = error.is_connection_dropped() || error.is_io_error();
+        let reason = match (error.code(), error.detail()) {
+            (Some(code), Some(detail)) => format!("{code} {detail}"),
+            (Some(code), None) => code.to_owned(),
+            _ => error.to_string(),
+        };
+        let error = if lost {
+            StoreError::Disconnected { reason }
+        } else {
+            StoreError::Refused { reason }
+        };
+        Self { error, lost }
+    }
+}
+
+/// Sends commands on a bare connection.
+pub(super) async fn exchange(
+    connection: &mut MultiplexedConnection,
+    commands: &Pipeline,
+    deadline: Duration,
+) -> Result<Vec<Value>, Trouble> {
+    let sending = connection.send_packed_commands(commands, 0, commands.len());
+    let Ok(replies) = timeout(deadline, sending).await else {
+        return Err(Trouble { error: StoreError::Timeout { deadline }, lost: false });
+    };
+    let replies = replies?;
+    for reply in &replies {
+        if let Value::ServerError(error) = reply {
+            let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
+            return Err(Trouble { error: StoreError::Refused { reason }, lost: false });
+        }
+    }
+    if replies.len() != commands.len() {
+        let answer = format!("{} replies to {} commands", replies.len(), commands.len());
+        return Err(Trouble { error: StoreError::Odd { step: "pipeline", answer }, lost: true });
+    }
+    Ok(replies)
+}
+
+/// Asks a connection's other end who it is and what time it has.
+async fn who_answers(
+    connection: &mut MultiplexedConnection,
+) -> Result<(Server, Clock), StoreError> {
+    let mut commands = Pipeline::with_capacity(2);
+    commands.add_command(cmd("INFO").arg("server").clone()).add_command(cmd("TIME"));
+    let replies =
+        exchange(connection, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
+    let read = Instant::now();
+    let [info, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
+    let server = Server::parse(&info.text()?).map_err(|reason| StoreError::Refused { reason })?;
+    let [seconds, micros] = time.fields()?;
+    let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+    Ok((server, Clock { read, us }))
+}

@@ -1,0 +1,29 @@
+-- Joins this filter's metadata, or creates it. The first command of the guard on a new connection
+-- after INFO.
+--
+-- KEYS[1] meta   KEYS[2] log
+-- ARGV[1] id of the caller's secret key, 8 hex digits
+-- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
+-- ARGV[3] 16 random bytes: the incarnation, should this be a new one
+-- Returns {key id, key or '', incarnation}.
+--
+-- A new incarnation takes its numbering up where a surviving journal ends, so that a lost meta key
+-- cannot make two entries share a number.
+if redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1 then
+  local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+  if last then
+    local fields = last[2]
+    for i = 1, #fields, 2 do
+      if fields[i] == 's' then redis.call('HSETNX', KEYS[1], 'seq', fields[i + 1]) end
+    end
+    redis.call('HSETNX', KEYS[1], 'last', string.match(last[1], '^%d+'))
+  end
+end
+if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 and ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[1], 'key', ARGV[2])
+end
+return {
+  redis.call('HGET', KEYS[1], 'kid'),
+  redis.call('HGET', KEYS[1], 'key') or '',
+  redis.call('HGET', KEYS[1], 'inc'),
+}

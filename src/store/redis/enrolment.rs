@@ -1,0 +1,122 @@
+//! Which secret key a filter uses, and which life of its metadata a connection belongs to.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::redis::Pipeline;
+use ::redis::aio::MultiplexedConnection;
+
+use super::connection::exchange;
+use super::keys::Keys;
+use super::reply::Reply;
+use super::script::{ENROL, Sending};
+use crate::error::StoreError;
+use crate::id::{Digester, SecretKey};
+
+/// How long enrolment may take.
+const DEADLINE: Duration = Duration::from_millis(500);
+
+/// What a connection learnt when it enrolled.
+pub(super) struct Identity {
+    pub(super) digester: Digester,
+    /// Random and new whenever the metadata had to be created: a journal's numbers mean something
+    /// only within one incarnation.
+    pub(super) incarnation: Vec<u8>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("digester", &self.digester).finish_non_exhaustive()
+    }
+}
+
+/// How connections of one filter enrol.
+pub(super) struct Enrolment {
+    keys: Keys,
+    name: String,
+    given: Option<SecretKey>,
+    /// The key last used. A Redis that lost its metadata is offered the same one again, so that
+    /// digests already computed stay good.
+    last: Mutex<Option<SecretKey>>,
+}
+
+impl Enrolment {
+    pub(super) fn new(name: &str, given: Option<SecretKey>) -> Self {
+        Self { keys: Keys::new(name), name: name.to_owned(), given, last: Mutex::new(None) }
+    }
+
+    /// Joins the filter's metadata on a connection, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherKey`] when the filter belongs to another secret key; otherwise what the
+    /// server or the random source reported.
+    pub(super) async fn enrol(
+        &self,
+        connection: &mut MultiplexedConnection,
+        server_major: u32,
+    ) -> Result<Arc<Identity>, StoreError> {
+        let offered = self.offer()?;
+        let key_id = format!("{:08x}", offered.id());
+        let stored: &[u8] = if self.given.is_some() { b"" } else { offered.as_bytes() };
+        let incarnation = random()?;
+        let args: [&[u8]; 3] = [key_id.as_bytes(), stored, incarnation.as_bytes()];
+        let keys = [self.keys.meta.as_str(), self.keys.log.as_str()];
+        let mut command = Pipeline::with_capacity(1);
+        // Sent whole: enrolment is rare, and a new server would not know the hash.
+        command.add_command(ENROL.command(Sending::Whole, server_major, &keys, &args));
+        let replies =
+            exchange(connection, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
+        let [reply] = Reply::new(ENROL.name(), ::redis::Value::Array(replies)).fields()?;
+        let [key_id, key, incarnation] = reply.fields()?;
+        let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
+        let digester = Digester::new(&key, &self.name);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()? }))
+    }
+
+    fn offer(&self) -> Result<SecretKey, StoreError> {
+        if let Some(key) = &self.given {
+            return Ok(key.clone());
+        }
+        match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(key) => Ok(key.clone()),
+            None => random(),
+        }
+    }
+
+    /// Returns the key that the filter's metadata names.
+    fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
+        let theirs = u32::from_str_radix(id, 16)
+            .map_err(|_| StoreError::Odd { step: ENROL.name(), answer: format!("key id {id:?}") })?;
+        if theirs == offered.id() {
+            return Ok(offered.clone());
+        }
+        let other_key = StoreError::OtherKey { ours: offered.id(), theirs };
+        if self.given.is_some() {
+            return Err(other_key);
+        }
+        let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key)?;
+        if key.id() == theirs {
+            return Ok(key);
+        }
+        Err(StoreError::Foreign {
+            key: self.keys.meta.clone(),
+            reason: "its secret key and key id do not belong together".to_owned(),
+        })
+    }
+}
+
+/// Draws 16 random bytes.
+pub(super) fn random() -> Result<SecretKey, StoreError> {
+    SecretKey::random().map_err(|error| StoreError::Refused {
+        reason: format!("the system's random source: {error}"),
+    })
+}
+
+impl fmt::Debug for Enrolment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enrolment").field("name", &self.name).finish_non_exhaustive()
+    }
+}

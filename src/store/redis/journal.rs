@@ -1,0 +1,175 @@
+//! The journal: reading it, and proving that nothing is missing from what was read.
+//!
+//! Every add appends an entry `k a s <seq> p <ms of the entry before> d <digests>` to a stream. A
+//! generation that goes live leaves `k g`. The sequence number counts without gaps, and each entry
+//! names its predecessor's time: so a reader can prove that it has seen every entry since a given
+//! moment, also when the stream was trimmed, emptied or lost in between.
+
+use ::redis::Value;
+
+use super::reply::Reply;
+use crate::error::StoreError;
+use crate::id::Digest;
+
+/// One entry of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The stream's own id, `<ms>-<n>`.
+    pub(super) id: String,
+    pub(super) seq: u64,
+    /// When the entry before this one was written, ms since the Unix epoch; 0 for the first of all.
+    pub(super) before_ms: u64,
+    /// The digests added; none for an entry of another kind.
+    pub(super) digests: Vec<Digest>,
+}
+
+impl Entry {
+    /// Reads one element of an XRANGE reply.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Odd`] when it is not an entry of ours.
+    pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
+        let [id, fields] = reply.fields()?;
+        let id = id.text()?;
+        let (mut kind, mut seq, mut before_ms, mut digests) = (None, None, None, None);
+        let mut fields = fields.array()?.into_iter();
+        while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+            match name.bytes()?.as_slice() {
+                b"k" => kind = Some(value.bytes()?),
+                b"s" => seq = Some(value.count()?),
+                b"p" => before_ms = Some(value.count()?),
+                b"d" => digests = Some(value.bytes()?),
+                _ => {}
+            }
+        }
+        let odd = || StoreError::Odd { step: "XRANGE", answer: format!("a foreign entry {id}") };
+        let digests = match kind.as_deref() {
+            Some(b"a") => unpack(&digests.ok_or_else(odd)?).ok_or_else(odd)?,
+            Some(_) => Vec::new(),
+            None => return Err(odd()),
+        };
+        let (seq, before_ms) = seq.zip(before_ms).ok_or_else(odd)?;
+        Ok(Self { id, seq, before_ms, digests })
+    }
+
+    /// Reads an XRANGE reply.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Odd`] when an element is not an entry of ours.
+    pub(super) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
+        Reply::new("XRANGE", value).array()?.into_iter().map(Self::read).collect()
+    }
+}
+
+/// Takes digests apart that stand one after the other.
+fn unpack(bytes: &[u8]) -> Option<Vec<Digest>> {
+    let (digests, rest) = bytes.as_chunks::<{ Digest::LEN }>();
+    rest.is_empty().then(|| digests.iter().copied().map(Digest::from_bytes).collect())
+}
+
+/// The proof that a reader has seen every entry written since a moment.
+#[derive(Debug, Clone)]
+pub(super) struct Coverage {
+    start_ms: u64,
+    last_seq: Option<u64>,
+}
+
+impl Coverage {
+    /// Begins a proof for all entries since `start_ms`.
+    pub(super) const fn since(start_ms: u64) -> Self {
+        Self { start_ms, last_seq: None }
+    }
+
+    /// Takes the next entry in.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::JournalGap`] when something is missing before it.
+    pub(super) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let sound = match self.last_seq {
+            Some(last) => entry.seq == last + 1,
+            None => entry.seq == 1 || entry.before_ms < self.start_ms,
+        };
+        if !sound {
+            return Err(gap(format!(
+                "entry {} follows {}",
+                entry.seq,
+                self.last_seq.map_or_else(|| "a trimmed one".to_owned(), |last| last.to_string())
+            )));
+        }
+        self.last_seq = Some(entry.seq);
+        Ok(())
+    }
+
+    /// Ends the proof: the journal stood at `seq`, whose entry was written at `last_ms`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::JournalGap`] when entries up to `seq` have not been seen.
+    pub(super) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
+        let sound = match self.last_seq {
+            Some(last) => last >= seq,
+            None => seq == 0 || last_ms < self.start_ms,
+        };
+        if sound {
+            return Ok(());
+        }
+        Err(gap(format!(
+            "it stands at {seq}, its readable entries end at {}",
+            self.last_seq.unwrap_or(0)
+        )))
+    }
+}
+
+fn gap(reason: String) -> StoreError {
+    StoreError::JournalGap { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64, before_ms: u64) -> Entry {
+        Entry { id: format!("{seq}-0"), seq, before_ms, digests: Vec::new() }
+    }
+
+    fn proof(start_ms: u64, entries: &[(u64, u64)], seq: u64, last_ms: u64) -> bool {
+        let mut coverage = Coverage::since(start_ms);
+        entries.iter().all(|&(seq, before)| coverage.extend(&entry(seq, before)).is_ok())
+            && coverage.reaches(seq, last_ms).is_ok()
+    }
+
+    #[test]
+    fn an_unbroken_journal_is_proven() {
+        assert!(proof(100, &[], 0, 0), "nothing was ever added");
+        assert!(proof(100, &[(1, 0), (2, 150)], 2, 160), "the journal begins here");
+        assert!(proof(100, &[(8, 90), (9, 150)], 9, 160), "what is trimmed is older");
+        assert!(proof(100, &[], 9, 90), "everything is older");
+    }
+
+    #[test]
+    fn a_gap_anywhere_is_found() {
+        assert!(!proof(100, &[(8, 100), (9, 150)], 9, 160), "trimmed too early");
+        assert!(!proof(100, &[(1, 0), (3, 150)], 3, 160), "a hole");
+        assert!(!proof(100, &[(1, 0), (2, 150)], 3, 160), "the end is missing");
+        assert!(!proof(100, &[], 9, 100), "the stream is gone");
+        assert!(!proof(100, &[(1, 0), (1, 150)], 1, 160), "the numbers began anew");
+    }
+
+    #[test]
+    fn entries_are_read_or_refused() {
+        let bulk = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
+        let make = |digests: &[u8]| {
+            let fields = [b"k" as &[u8], b"a", b"s", b"7", b"p", b"50", b"d", digests];
+            let fields = fields.into_iter().map(bulk).collect();
+            Value::Array(vec![Value::Array(vec![bulk(b"60-0"), Value::Array(fields)])])
+        };
+        let read = Entry::read_all(make(&[3; 32])).unwrap();
+        let digests = vec![Digest::from_bytes([3; 16]); 2];
+        assert_eq!(read, [Entry { id: "60-0".to_owned(), seq: 7, before_ms: 50, digests }]);
+        assert!(Entry::read_all(make(&[3; 31])).is_err());
+        assert!(Entry::read_all(Value::Array(vec![Value::Int(1)])).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! The names of a filter's keys. All share one hash slot; ids never appear in one.
+
+use crate::id::Digest;
+
+/// The keys of one filter (§7).
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    /// The live filter.
+    pub(super) bits: String,
+    /// The filter being built.
+    pub(super) next: String,
+    /// The journal.
+    pub(super) log: String,
+    /// Key, epoch and sequence.
+    pub(super) meta: String,
+    /// The rebuild lease.
+    pub(super) lock: String,
+    nulls: String,
+}
+
+impl Keys {
+    pub(super) fn new(name: &str) -> Self {
+        let key = |part: &str| format!("bg:{{{name}}}:{part}");
+        Self {
+            bits: key("bits"),
+            next: key("next"),
+            log: key("log"),
+            meta: key("meta"),
+            lock: key("lock"),
+            nulls: key("null:"),
+        }
+    }
+
+    /// Returns the key of an id's null or create mark.
+    pub(super) fn null(&self, digest: &Digest) -> String {
+        format!("{}{digest}", self.nulls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_share_one_hash_slot() {
+        let keys = Keys::new("users");
+        assert_eq!(keys.bits, "bg:{users}:bits");
+        let null = keys.null(&Digest::from_bytes([0xab; 16]));
+        assert_eq!(null, format!("bg:{{users}}:null:{}", "ab".repeat(16)));
+    }
+}

@@ -1,0 +1,27 @@
+-- B0 and B1: takes the rebuild lease, draws the fencing token, notes where the journal stands.
+--
+-- KEYS[1] lock   KEYS[2] meta
+-- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
+-- ARGV[3] the least token that is newer than the live filter, decimal
+-- Returns {'BUSY'}, or {'OK', token, seq, last entry's ms, incarnation, key id, TIME s, µs}.
+-- A lost reply is repeated with the same nonce.
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+  and redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return {'BUSY'}
+end
+local time = redis.call('TIME')
+-- Doubles hold whole numbers up to 2^53; µs since 1970 stay below that until the year 2255.
+local token = math.max(
+  tonumber(redis.call('HGET', KEYS[2], 'epoch') or '0') + 1,
+  tonumber(ARGV[3]),
+  time[1] * 1000000 + time[2])
+token = string.format('%.0f', token)
+redis.call('HSET', KEYS[2], 'epoch', token)
+return {
+  'OK', token,
+  redis.call('HGET', KEYS[2], 'seq') or '0',
+  redis.call('HGET', KEYS[2], 'last') or '0',
+  redis.call('HGET', KEYS[2], 'inc') or '',
+  redis.call('HGET', KEYS[2], 'kid') or '',
+  time[1], time[2],
+}

@@ -1,0 +1,236 @@
+//! The store in Redis, shared by all instances of a service.
+
+mod add;
+mod build;
+mod check;
+mod connection;
+mod enrolment;
+mod journal;
+mod keys;
+mod null;
+mod reply;
+mod script;
+mod server;
+mod swap;
+mod view;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::redis::{Client, IntoConnectionInfo};
+use arc_swap::ArcSwapOption;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::build::RedisBuild;
+use self::connection::{Link, Live};
+use self::enrolment::Enrolment;
+use self::keys::Keys;
+use self::script::VIEW;
+use self::view::View;
+use super::{
+    Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
+};
+use crate::error::{ConfigError, InsertError, StoreError};
+use crate::filter::Header;
+use crate::id::{Id, SecretKey};
+use crate::verdict::Doubt;
+
+/// Checks in flight at once; beyond that the answer is unknown.
+const IN_FLIGHT: usize = 1024;
+/// How long a survey may take.
+const SURVEY: Duration = Duration::from_secs(1);
+
+/// Where Redis is: a URL that has been read.
+#[derive(Clone)]
+pub(crate) struct Server(Client);
+
+impl Server {
+    /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
+    pub(crate) fn parse(url: &str) -> Result<Self, ConfigError> {
+        if url.starts_with("rediss:") && !cfg!(feature = "tls") {
+            return Err(ConfigError::TlsFeature);
+        }
+        let unreadable = |error| ConfigError::RedisUrl { source: Box::new(error) };
+        let info = url.into_connection_info().map_err(unreadable)?;
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        Client::open(info.set_tcp_settings(tcp)).map(Self).map_err(unreadable)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.0.get_connection_info().addr())
+    }
+}
+
+/// What the store is told to be.
+#[derive(Debug, Clone)]
+pub(crate) struct RedisSettings {
+    pub(crate) name: String,
+    pub(crate) server: Server,
+    pub(crate) key: Option<SecretKey>,
+    pub(crate) check_deadline: Duration,
+    pub(crate) retention: Retention,
+}
+
+/// What all handles and tasks of one store share.
+struct Shared {
+    settings: RedisSettings,
+    keys: Keys,
+    checks: Arc<Link>,
+    adds: Arc<Link>,
+    bulk: Arc<Link>,
+    in_flight: Semaphore,
+    /// The live header that checks compute with. Absent until one was seen.
+    filter: ArcSwapOption<Header>,
+    /// Both headers, as adds know them.
+    view: ArcSwapOption<View>,
+    /// Why the last look at the live filter found none to trust.
+    doubt: Mutex<Doubt>,
+}
+
+impl Shared {
+    fn note_doubt(&self, doubt: Doubt) {
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
+    }
+
+    /// Forgets a live header that turned out to be outdated, unless it was replaced already.
+    fn forget(&self, outdated: &Arc<Header>) {
+        self.filter.compare_and_swap(outdated, None::<Arc<Header>>);
+    }
+
+    /// Reads both headers and Redis's clock.
+    async fn survey_view(
+        &self,
+        link: &Link,
+        live: &Arc<Live>,
+        deadline: Duration,
+    ) -> Result<View, StoreError> {
+        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
+        let reply = link.script(live, &VIEW, &keys, &[], deadline).await?;
+        View::read(reply.fields()?)
+    }
+
+    /// Surveys, and lets checks know what was found.
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        let live = self.bulk.connected(SURVEY).await?;
+        let view = self.survey_view(&self.bulk, &live, SURVEY).await?;
+        let found = view.live().and_then(|header| self.trust(header, &live));
+        match &found {
+            Ok(header) => {
+                let known = self.filter.load();
+                if known.as_deref().is_none_or(|known| known.generation < header.generation) {
+                    self.filter.store(Some(Arc::new(header.clone())));
+                }
+            }
+            Err(doubt) => self.note_doubt(*doubt),
+        }
+        Ok(Survey { live: found, now_us: view.now_us })
+    }
+
+    fn trust(&self, header: Header, live: &Live) -> Result<Header, Doubt> {
+        if header.key_id != live.identity.digester.key_id() {
+            return Err(Doubt::OtherKey);
+        }
+        if header.run != live.server.run {
+            return Err(Doubt::Suspect);
+        }
+        Ok(header)
+    }
+
+    fn condition(&self) -> Condition {
+        let links = [&self.checks, &self.adds, &self.bulk];
+        let trouble = links.iter().find_map(|link| link.trouble());
+        let Some(connection) = self.checks.live() else {
+            return Condition { live: Err(Doubt::Disconnected), trouble };
+        };
+        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = self
+            .filter
+            .load_full()
+            .ok_or(doubt)
+            .and_then(|header| self.trust(Header::clone(&header), &connection));
+        let trouble = trouble.or_else(|| live.as_ref().err().map(|doubt| self.describe(*doubt)));
+        Condition { live, trouble }
+    }
+
+    fn describe(&self, doubt: Doubt) -> String {
+        format!("key {:?}: {doubt}", self.keys.bits)
+    }
+}
+
+/// The store in Redis. Its background tasks end with it.
+pub(crate) struct RedisStore {
+    shared: Arc<Shared>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl RedisStore {
+    pub(crate) fn new(settings: RedisSettings) -> Self {
+        let enrolment = Arc::new(Enrolment::new(&settings.name, settings.key.clone()));
+        let link = || Arc::new(Link::new(settings.server.0.clone(), Arc::clone(&enrolment)));
+        let shared = Shared {
+            keys: Keys::new(&settings.name),
+            checks: link(),
+            adds: link(),
+            bulk: link(),
+            in_flight: Semaphore::new(IN_FLIGHT),
+            filter: ArcSwapOption::empty(),
+            view: ArcSwapOption::empty(),
+            doubt: Mutex::new(Doubt::Disconnected),
+            settings,
+        };
+        Self { shared: Arc::new(shared), tasks: Mutex::new(JoinSet::new()) }
+    }
+}
+
+impl Store for RedisStore {
+    fn start(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.is_empty() {
+            for link in [&self.shared.checks, &self.shared.adds, &self.shared.bulk] {
+                tasks.spawn(Arc::clone(link).supervise());
+            }
+        }
+    }
+
+    fn check(&self, id: &Id) -> Asking<Lookup> {
+        Asking::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
+    }
+
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
+        Box::pin(async move { Ok(self.shared.add(ids).await?) })
+    }
+
+    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
+        Asking::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), asked, ttl)))
+    }
+
+    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
+        let id = id.clone();
+        Box::pin(async move { self.shared.remove(&id, ttl).await })
+    }
+
+    fn condition(&self) -> Condition {
+        self.shared.condition()
+    }
+
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        Box::pin(self.shared.survey())
+    }
+
+    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        Box::pin(RedisBuild::begin(Arc::clone(&self.shared), lease))
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("name", &self.shared.settings.name)
+            .field("server", &self.shared.settings.server)
+            .finish_non_exhaustive()
+    }
+}

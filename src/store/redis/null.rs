@@ -1,0 +1,82 @@
+//! Nulls and create marks (§7.4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::connection::{Link, Live};
+use super::script::NULL;
+use crate::error::StoreError;
+use crate::filter::Header;
+use crate::id::Id;
+use crate::store::{Asked, Remembered};
+
+/// How long an application's `remove` may take.
+const REMOVE: Duration = Duration::from_millis(250);
+
+impl Shared {
+    /// Remembers that the handler found an id missing.
+    pub(super) async fn remember(
+        self: Arc<Self>,
+        id: Id,
+        asked: Asked,
+        ttl: Duration,
+    ) -> Remembered {
+        let (Some(live), Some(header)) = (self.checks.live(), self.filter.load_full()) else {
+            return Remembered::Failed;
+        };
+        if asked.generation != Some(header.generation) {
+            return Remembered::Late;
+        }
+        let deadline = self.settings.check_deadline;
+        self.write_null(&self.checks, &live, &header, &id, asked.at, ttl, deadline)
+            .await
+            .unwrap_or(Remembered::Failed)
+    }
+
+    /// Remembers that the application deleted an id.
+    pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+        let asked = Instant::now();
+        let live = self.adds.connected(REMOVE).await?;
+        let view = self.survey_view(&self.adds, &live, REMOVE).await?;
+        let Ok(header) = view.live() else {
+            // Without a filter nothing is refused, and nothing has to be.
+            return Ok(Remembered::Late);
+        };
+        self.write_null(&self.adds, &live, &header, id, asked, ttl, REMOVE).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the two callers differ in every one")]
+    async fn write_null(
+        &self,
+        link: &Link,
+        live: &Arc<Live>,
+        header: &Header,
+        id: &Id,
+        asked: Instant,
+        ttl: Duration,
+        deadline: Duration,
+    ) -> Result<Remembered, StoreError> {
+        let share = self.settings.retention.handler;
+        if asked.elapsed() > share {
+            return Ok(Remembered::Late);
+        }
+        let null = self.keys.null(&live.identity.digester.digest(id));
+        let keys = [null.as_str(), self.keys.bits.as_str()];
+        let head = header.encode();
+        let generation = header.generation.get().to_string();
+        let ttl = ttl.as_millis().to_string();
+        let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
+        let args: [&[u8]; 4] =
+            [&head[16..32], generation.as_bytes(), ttl.as_bytes(), latest.as_bytes()];
+        let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
+        match reply.as_str() {
+            "OK" => Ok(Remembered::Stored),
+            "CREATED" => Ok(Remembered::Created),
+            "LATE" | "STALE" => Ok(Remembered::Late),
+            _ => Err(StoreError::Odd { step: NULL.name(), answer: reply }),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Taking replies apart. A reply of the wrong shape is an error, never a default.
+
+use ::redis::Value;
+
+use crate::error::StoreError;
+
+/// A reply, and the step it answers, for the error's sake.
+pub(super) struct Reply {
+    step: &'static str,
+    value: Value,
+}
+
+impl Reply {
+    pub(super) const fn new(step: &'static str, value: Value) -> Self {
+        Self { step, value }
+    }
+
+    fn odd(&self) -> StoreError {
+        odd(self.step, &self.value)
+    }
+
+    /// Returns the elements of an array.
+    pub(super) fn array(self) -> Result<Vec<Self>, StoreError> {
+        let step = self.step;
+        match self.value {
+            Value::Array(values) => {
+                Ok(values.into_iter().map(|value| Self { step, value }).collect())
+            }
+            value => Err(odd(step, &value)),
+        }
+    }
+
+    /// Returns the elements of an array of exactly `N`.
+    pub(super) fn fields<const N: usize>(self) -> Result<[Self; N], StoreError> {
+        let step = self.step;
+        let items = self.array()?;
+        let len = items.len();
+        items.try_into().map_err(|_| StoreError::Odd { step, answer: format!("{len} fields") })
+    }
+
+    /// Returns an integer, written as one or as decimal text.
+    pub(super) fn int(&self) -> Result<i64, StoreError> {
+        match &self.value {
+            Value::Int(value) => Ok(*value),
+            Value::BulkString(bytes) => std::str::from_utf8(bytes)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(|| self.odd()),
+            _ => Err(self.odd()),
+        }
+    }
+
+    /// Returns an integer that cannot be negative.
+    pub(super) fn count(&self) -> Result<u64, StoreError> {
+        u64::try_from(self.int()?).map_err(|_| self.odd())
+    }
+
+    /// Returns the bytes of a string.
+    pub(super) fn bytes(self) -> Result<Vec<u8>, StoreError> {
+        match self.value {
+            Value::BulkString(bytes) => Ok(bytes),
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.into_bytes()),
+            Value::Okay => Ok(b"OK".to_vec()),
+            value => Err(odd(self.step, &value)),
+        }
+    }
+
+    /// Returns the text of a string.
+    pub(super) fn text(self) -> Result<String, StoreError> {
+        let step = self.step;
+        String::from_utf8(self.bytes()?)
+            .map_err(|_| StoreError::Odd { step, answer: "bytes that are not text".to_owned() })
+    }
+
+    /// Returns the bytes of a string, or none for a nil.
+    pub(super) fn optional_bytes(self) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.value {
+            Value::Nil => Ok(None),
+            _ => self.bytes().map(Some),
+        }
+    }
+}
+
+fn odd(step: &'static str, value: &Value) -> StoreError {
+    let kind = match value {
+        Value::Nil => "nil".to_owned(),
+        Value::Int(value) => format!("the integer {value}"),
+        Value::BulkString(bytes) => format!("a string of {} bytes", bytes.len()),
+        Value::Array(values) => format!("an array of {}", values.len()),
+        _ => "a value of another kind".to_owned(),
+    };
+    StoreError::Odd { step, answer: kind }
+}

@@ -1,0 +1,63 @@
+//! What INFO says about the server on the other end.
+
+/// The process that answers on a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Server {
+    /// The first 32 bits of the `run_id`, which is random and new with every start: it tells one
+    /// Redis process from another.
+    pub(super) run: u32,
+    /// The major version.
+    pub(super) major: u32,
+}
+
+impl Server {
+    /// The oldest version whose commands the guard uses (`XADD … MINID`).
+    const OLDEST: (u32, u32) = (6, 2);
+
+    /// Reads an INFO reply.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or too old, in words.
+    pub(super) fn parse(info: &str) -> Result<Self, String> {
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+                .ok_or_else(|| format!("INFO names no {name}"))
+        };
+        let version = field("redis_version")?;
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+        let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        if (major, minor) < Self::OLDEST {
+            return Err(format!("redis {version} is older than 6.2"));
+        }
+        let run_id = field("run_id")?;
+        let run = run_id
+            .get(..8)
+            .and_then(|start| u32::from_str_radix(start, 16).ok())
+            .ok_or_else(|| format!("INFO gives a run_id of {run_id:?}"))?;
+        Ok(Self { run, major })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "run_id:00c0ffee9c5d9e6f5a4f0e0a3bb1fd0c62f7d5a1\r\n";
+
+    #[test]
+    fn info_tells_version_and_run() {
+        let server = Server::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}")).unwrap();
+        assert_eq!(server, Server { run: 0x00c0_ffee, major: 7 });
+    }
+
+    #[test]
+    fn an_old_or_silent_server_is_named() {
+        let old = Server::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
+        assert_eq!(old, "redis 6.0.9 is older than 6.2");
+        let silent = Server::parse("redis_version:7.0.15\r\n").unwrap_err();
+        assert_eq!(silent, "INFO names no run_id");
+    }
+}

@@ -1,0 +1,30 @@
+-- B9: puts the building filter in the live one's place, if it is still ours, whole, and newer.
+--
+-- KEYS[1] next   KEYS[2] bits   KEYS[3] meta   KEYS[4] log
+-- ARGV[1] the expected header of next, catching up   ARGV[2] the same, live
+-- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
+-- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
+-- Returns 'OK', 'LOST', 'GAP' or 'FENCED'.
+if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
+  or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
+  return 'LOST'
+end
+if redis.call('HGET', KEYS[3], 'inc') ~= ARGV[4] then return 'GAP' end
+if redis.call('TYPE', KEYS[2]).ok == 'string' then
+  local live = redis.call('GETRANGE', KEYS[2], 0, 63)
+  if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8)
+    and live ~= ARGV[5]
+    and string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24) then
+    return 'FENCED'
+  end
+end
+redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
+-- RENAME carries the source's TTL over.
+redis.call('PERSIST', KEYS[1])
+redis.call('RENAME', KEYS[1], KEYS[2])
+local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
+local before = redis.call('HGET', KEYS[3], 'last') or '0'
+local id = redis.call('XADD', KEYS[4], '*',
+  'k', 'g', 's', seq, 'p', before, 'd', string.sub(ARGV[2], 17, 32))
+redis.call('HSET', KEYS[3], 'last', string.match(id, '^%d+'))
+return 'OK'

@@ -1,0 +1,114 @@
+//! What the live and the building key hold, and whether that is a filter to trust.
+
+use super::reply::Reply;
+use crate::error::StoreError;
+use crate::filter::format::VERSION;
+use crate::filter::{FormatError, Header, State};
+use crate::verdict::Doubt;
+
+/// One key's first bytes and length, as Redis showed them in one piece.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Seen {
+    /// The first 64 bytes, or fewer; none of a key that is missing or not a string.
+    pub(super) head: Vec<u8>,
+    /// The filter, or why it is none.
+    pub(super) filter: Result<Header, Doubt>,
+    /// The format version, where the key holds a filter newer than this crate.
+    pub(super) newer: Option<u16>,
+}
+
+impl Seen {
+    fn new(kind: &str, head: Vec<u8>, len: u64) -> Self {
+        let (filter, newer) = match kind {
+            "none" => (Err(Doubt::NoFilter), None),
+            "string" => judge(&head, len),
+            _ => (Err(Doubt::WrongType), None),
+        };
+        Self { head, filter, newer }
+    }
+
+    /// Returns the header if the key holds a whole filter in this state.
+    pub(super) fn in_state(&self, state: State) -> Option<&Header> {
+        self.filter.as_ref().ok().filter(|header| header.state == state)
+    }
+
+    /// Returns the bytes of a key that is no filter, which a rebuild may replace whatever they say.
+    pub(super) fn condemned(&self) -> &[u8] {
+        match self.filter {
+            Ok(_) => b"",
+            Err(_) => &self.head,
+        }
+    }
+}
+
+fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<u16>) {
+    match Header::decode(head) {
+        Ok(header) if header.string_len() == len => (Ok(header), None),
+        Ok(_) => (Err(Doubt::Truncated), None),
+        Err(FormatError::Version { found }) => {
+            (Err(Doubt::Version), (found > VERSION).then_some(found))
+        }
+        Err(_) => (Err(Doubt::Foreign), None),
+    }
+}
+
+/// Both keys at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    pub(super) live: Seen,
+    pub(super) next: Seen,
+    /// Redis's clock, µs since the Unix epoch.
+    pub(super) now_us: i64,
+}
+
+impl View {
+    /// Reads the reply of `view.lua`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Odd`] when it is not one.
+    pub(super) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
+        let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
+        Ok(Self {
+            live: Seen::new(&kind.text()?, head.bytes()?, len.count()?),
+            next: Seen::new(&next_kind.text()?, next_head.bytes()?, next_len.count()?),
+            now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
+        })
+    }
+
+    /// Returns the live filter, or why there is none.
+    pub(super) fn live(&self) -> Result<Header, Doubt> {
+        let header = self.live.filter.clone()?;
+        if header.state == State::Live { Ok(header) } else { Err(Doubt::NotLive) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Generation, Sizing};
+
+    fn header() -> Header {
+        let sizing = Sizing::new(100, 0.01).unwrap();
+        Header::new(Generation::new(5).unwrap(), 6, &sizing, 7).with_state(State::Live)
+    }
+
+    #[test]
+    fn only_a_whole_string_is_a_filter() {
+        let header = header();
+        let head = header.encode().to_vec();
+        let seen = |kind, head: &[u8], len| Seen::new(kind, head.to_vec(), len).filter;
+        assert_eq!(seen("string", &head, header.string_len()), Ok(header.clone()));
+        assert_eq!(seen("none", b"", 0), Err(Doubt::NoFilter));
+        assert_eq!(seen("hash", b"", 0), Err(Doubt::WrongType));
+        assert_eq!(seen("string", &head, header.string_len() - 1), Err(Doubt::Truncated));
+        assert_eq!(seen("string", &head[..63], 63), Err(Doubt::Foreign));
+        assert_eq!(seen("string", b"", 0), Err(Doubt::Foreign));
+        let mut other = head.clone();
+        other[9] = 2;
+        assert_eq!(seen("string", &other, header.string_len()), Err(Doubt::Version));
+        let mut damaged = head;
+        damaged[30] ^= 1;
+        assert_eq!(seen("string", &damaged, header.string_len()), Err(Doubt::Foreign));
+    }
+}
