@@ -4,6 +4,9 @@ mod extract;
 mod id;
 mod verdict;
 
-pub use extract::{AsId, Extraction, IdExtractor};
+pub use extract::{AsId, Extraction, IdExtractor, PathPattern, PatternError};
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
+#[cfg(feature = "uuid")]
+#[doc(no_inline)]
+pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
