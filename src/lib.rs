@@ -4,7 +4,7 @@ mod extract;
 mod id;
 mod verdict;
 
-pub use extract::{AsId, Extraction, IdExtractor, PathPattern, PatternError};
+pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]

@@ -5,7 +5,9 @@
 //! [`Display`](std::fmt::Display), so `007`, `%37` and `7` are one id exactly when the handler
 //! treats them as one.
 
+mod header;
 mod path;
+mod query;
 mod typed;
 
 use std::fmt;
@@ -13,7 +15,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
+pub use self::header::Header;
 pub use self::path::{PathPattern, PatternError};
+pub use self::query::Query;
 
 use crate::id::{Id, InvalidId};
 
