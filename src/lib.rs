@@ -4,6 +4,8 @@ mod extract;
 mod id;
 mod verdict;
 
+#[cfg(feature = "axum")]
+pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 #[cfg(feature = "uuid")]

@@ -5,6 +5,8 @@
 //! [`Display`](std::fmt::Display), so `007`, `%37` and `7` are one id exactly when the handler
 //! treats them as one.
 
+#[cfg(feature = "axum")]
+mod captures;
 mod header;
 mod path;
 mod query;
@@ -15,6 +17,8 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
+#[cfg(feature = "axum")]
+pub use self::captures::Captures;
 pub use self::header::Header;
 pub use self::path::{PathPattern, PatternError};
 pub use self::query::Query;
