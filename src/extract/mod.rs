@@ -5,9 +5,23 @@
 //! [`Display`](std::fmt::Display), so `007`, `%37` and `7` are one id exactly when the handler
 //! treats them as one.
 
+#[cfg(feature = "axum")]
+mod captures;
+mod header;
+mod path;
+mod query;
+mod typed;
+
 use std::fmt;
+use std::sync::Arc;
 
 use http::request::Parts;
+
+#[cfg(feature = "axum")]
+pub use self::captures::Captures;
+pub use self::header::Header;
+pub use self::path::{PathPattern, PatternError};
+pub use self::query::Query;
 
 use crate::id::{Id, InvalidId};
 
@@ -21,6 +35,15 @@ pub enum Extraction {
     Unguarded,
     /// The request names an id that the handler could not read either.
     Invalid(InvalidId),
+}
+
+impl From<Result<Id, InvalidId>> for Extraction {
+    fn from(id: Result<Id, InvalidId>) -> Self {
+        match id {
+            Ok(id) => Self::Id(id),
+            Err(invalid) => Self::Invalid(invalid),
+        }
+    }
 }
 
 /// Takes the resource id out of a request.
@@ -50,6 +73,26 @@ where
 {
     fn extract(&self, parts: &Parts) -> Extraction {
         self(parts)
+    }
+}
+
+impl<E: IdExtractor + ?Sized> IdExtractor for Arc<E> {
+    fn extract(&self, parts: &Parts) -> Extraction {
+        (**self).extract(parts)
+    }
+
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        (**self).canonical(text)
+    }
+}
+
+impl IdExtractor for Box<dyn IdExtractor> {
+    fn extract(&self, parts: &Parts) -> Extraction {
+        (**self).extract(parts)
+    }
+
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        (**self).canonical(text)
     }
 }
 

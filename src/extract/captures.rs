@@ -1,0 +1,108 @@
+//! The id is a capture of axum's router.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::str::FromStr;
+use std::sync::Once;
+use std::task::{Context, Poll, Waker};
+
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequestParts as _, RawPathParams};
+use http::Request;
+use http::request::Parts;
+
+use super::{Extraction, IdExtractor, typed};
+use crate::id::{Id, InvalidId};
+
+/// Takes the id out of what axum's router captured: no pattern to repeat, and no second opinion on
+/// what the path says.
+///
+/// The guard must be a layer **of the router** that has the route (`Router::layer` or
+/// `Router::route_layer`). Around the router nothing has been captured yet, every request would be
+/// unguarded, and a warning is logged, once. The same goes for the captures of a router that is
+/// nested as a service: add the guard to that one.
+///
+/// A route without the capture is unguarded, so one layer serves a router with many routes. The id
+/// must name the record without the other captures, as for
+/// [`PathPattern::capture`](crate::PathPattern::capture). If the capture is there twice, in nested
+/// routers, the id is [ambiguous](InvalidId::Ambiguous).
+///
+/// axum hands its captures out by way of the request's extensions, and these have to be cloned:
+/// some allocations for each request. [`PathPattern`](crate::PathPattern) needs none.
+pub struct Captures<T = String> {
+    name: Box<str>,
+    unrouted: Once,
+    id: PhantomData<fn() -> T>,
+}
+
+impl<T> Captures<T> {
+    /// Creates an extractor for the capture of this name: `id` in `/users/{id}` or `/files/{*id}`.
+    #[must_use]
+    pub fn new(name: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), unrouted: Once::new(), id: PhantomData }
+    }
+
+    /// Returns what a request means whose captures axum does not give: its own extractors get none
+    /// either.
+    fn rejected(&self, rejection: &RawPathParamsRejection, path: &str) -> Extraction {
+        match rejection {
+            // Only the text tells which capture is broken. Where it is another route's, the request
+            // is none of ours.
+            RawPathParamsRejection::InvalidUtf8InPathParam(broken)
+                if broken.to_string().contains(&format!("`{}`", self.name)) =>
+            {
+                Extraction::Invalid(InvalidId::NotText)
+            }
+            RawPathParamsRejection::MissingPathParams(_) if path.starts_with('/') => {
+                self.unrouted.call_once(|| {
+                    tracing::warn!(
+                        capture = &*self.name,
+                        "nothing is guarded: the guard is not a layer of axum's router"
+                    );
+                });
+                Extraction::Unguarded
+            }
+            _ => Extraction::Unguarded,
+        }
+    }
+}
+
+impl<T> IdExtractor for Captures<T>
+where
+    T: FromStr + fmt::Display + 'static,
+{
+    fn extract(&self, parts: &Parts) -> Extraction {
+        let captures = match captures(parts) {
+            Poll::Ready(Ok(captures)) => captures,
+            Poll::Ready(Err(rejection)) => return self.rejected(&rejection, parts.uri.path()),
+            Poll::Pending => return Extraction::Unguarded,
+        };
+        let mut values =
+            captures.iter().filter_map(|(name, value)| (name == &*self.name).then_some(value));
+        match (values.next(), values.next()) {
+            (None, _) => Extraction::Unguarded,
+            (Some(text), None) => typed::canonical::<T>(text).into(),
+            (Some(_), Some(_)) => Extraction::Invalid(InvalidId::Ambiguous),
+        }
+    }
+
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        typed::canonical::<T>(text)
+    }
+}
+
+impl<T> fmt::Debug for Captures<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Captures").field(&self.name).finish()
+    }
+}
+
+/// Asks axum's extractor for the captures. Its future does not wait for anything, so one poll is
+/// all it takes.
+fn captures(parts: &Parts) -> Poll<Result<RawPathParams, RawPathParamsRejection>> {
+    let (mut copy, ()) = Request::new(()).into_parts();
+    copy.extensions = parts.extensions.clone();
+    pin!(RawPathParams::from_request_parts(&mut copy, &()))
+        .poll(&mut Context::from_waker(Waker::noop()))
+}

@@ -1,0 +1,120 @@
+//! The id is a header's value.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use http::HeaderName;
+use http::request::Parts;
+
+use super::{Extraction, IdExtractor, typed};
+use crate::id::{Id, InvalidId};
+
+/// Takes the id out of a request header.
+///
+/// A request without the header is unguarded; one that has it twice is
+/// [ambiguous](InvalidId::Ambiguous); a value that is not UTF-8 is [no text](InvalidId::NotText).
+/// Nothing is trimmed and a comma does not split.
+///
+/// ```
+/// use bloom_guard::{Extraction, Header, Id, IdExtractor};
+///
+/// let user = Header::<u64>::new("x-user-id")?;
+/// let (request, ()) = http::Request::get("/").header("X-User-Id", "007").body(())?.into_parts();
+/// assert_eq!(user.extract(&request), Extraction::Id(Id::new("7")?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Header<T = String> {
+    name: HeaderName,
+    id: PhantomData<fn() -> T>,
+}
+
+impl<T> Header<T> {
+    /// Creates an extractor for the header of this name.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no header name. A [`HeaderName`] always is one.
+    pub fn new<N>(name: N) -> Result<Self, N::Error>
+    where
+        N: TryInto<HeaderName>,
+    {
+        Ok(Self { name: name.try_into()?, id: PhantomData })
+    }
+}
+
+impl<T> IdExtractor for Header<T>
+where
+    T: FromStr + fmt::Display + 'static,
+{
+    fn extract(&self, parts: &Parts) -> Extraction {
+        let mut values = parts.headers.get_all(&self.name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Extraction::Unguarded,
+            // Not `HeaderValue::to_str`, which is for ASCII only: some handlers read UTF-8, and a
+            // text that a handler can read must not be refused.
+            (Some(value), None) => std::str::from_utf8(value.as_bytes())
+                .map_err(|_| InvalidId::NotText)
+                .and_then(typed::canonical::<T>)
+                .into(),
+            (Some(_), Some(_)) => Extraction::Invalid(InvalidId::Ambiguous),
+        }
+    }
+
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        typed::canonical::<T>(text)
+    }
+}
+
+impl<T> fmt::Debug for Header<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Header").field(&self.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, Request};
+
+    use super::*;
+
+    fn extract<T>(values: &[&[u8]]) -> Extraction
+    where
+        T: FromStr + fmt::Display + 'static,
+    {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        for value in values {
+            parts.headers.append("x-user-id", HeaderValue::from_bytes(value).unwrap());
+        }
+        Header::<T>::new("X-User-Id").unwrap().extract(&parts)
+    }
+
+    fn id(text: &str) -> Extraction {
+        Extraction::Id(Id::new(text).unwrap())
+    }
+
+    #[test]
+    fn a_value_is_read_as_its_type() {
+        assert_eq!(extract::<u64>(&[b"007"]), id("7"));
+        assert_eq!(extract::<String>(&["ä, b ".as_bytes()]), id("ä, b "));
+        assert_eq!(extract::<u64>(&[b"7 "]), Extraction::Invalid(InvalidId::Malformed));
+        assert_eq!(extract::<u64>(&[b""]), Extraction::Invalid(InvalidId::Malformed));
+    }
+
+    #[test]
+    fn a_missing_header_is_unguarded_and_a_repeated_one_is_ambiguous() {
+        assert_eq!(extract::<u64>(&[]), Extraction::Unguarded);
+        assert_eq!(extract::<u64>(&[b"7", b"7"]), Extraction::Invalid(InvalidId::Ambiguous));
+    }
+
+    #[test]
+    fn opaque_bytes_are_no_text() {
+        assert_eq!(extract::<String>(&[b"\xff"]), Extraction::Invalid(InvalidId::NotText));
+    }
+
+    #[test]
+    fn a_name_is_checked() {
+        assert!(Header::<u64>::new("x user").is_err());
+        assert!(Header::<u64>::new(http::header::ETAG).is_ok());
+    }
+}

@@ -1,0 +1,398 @@
+//! The id is a segment of the path.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use super::{Extraction, IdExtractor, typed};
+use crate::id::{Id, InvalidId};
+
+/// Takes the id out of the path, as axum's router would.
+///
+/// A pattern is written as an axum route, matched by the same matcher (`matchit`) on the raw path,
+/// and its capture is percent-decoded afterwards, so an encoded slash does not end a segment. A
+/// path that matches no pattern is unguarded.
+///
+/// `T` is the type that the handler reads: `u64`, `String`, `Uuid` (whose spellings, hyphenated or
+/// not, braced, `urn:uuid:`, in capitals, are one id), anything that has [`FromStr`] and
+/// [`Display`](fmt::Display).
+///
+/// ```
+/// use bloom_guard::{Extraction, Id, IdExtractor, PathPattern};
+///
+/// let users = PathPattern::<u64>::new("/users/{id}")?.except("/users/me")?;
+///
+/// let (request, ()) = http::Request::get("/users/%30%307?full=1").body(())?.into_parts();
+/// assert_eq!(users.extract(&request), Extraction::Id(Id::new("7")?));
+///
+/// let (request, ()) = http::Request::get("/users/me").body(())?.into_parts();
+/// assert_eq!(users.extract(&request), Extraction::Unguarded);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// **Name the routes that win.** The pattern does not know the application's other routes. If
+/// `/users/me` is a route beside `/users/{id}`, then [`except`](Self::except) must say so, or `me`
+/// is taken for an id and refused.
+///
+/// The path is the request's as it arrives at the guard. A guard inside a router that is nested at
+/// `/api` sees the path without `/api`; one around the whole application sees it with.
+pub struct PathPattern<T = String> {
+    router: matchit::Router<Route>,
+    capture: Box<str>,
+    id: PhantomData<fn() -> T>,
+}
+
+/// What a match means.
+#[derive(Debug)]
+enum Route {
+    /// The capture of this name is the id.
+    Guarded(Box<str>),
+    /// The application has a route of its own here.
+    Open,
+}
+
+impl<T> PathPattern<T> {
+    /// Creates an extractor for a pattern with one capture: `/users/{id}`, or `/files/{*path}` for
+    /// a capture that spans several segments.
+    ///
+    /// # Errors
+    ///
+    /// When the pattern does not begin with `/`, has no capture or several, or is none to the
+    /// matcher.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let capture = only(pattern, captures(pattern)?)?;
+        Self::capture(pattern, &capture)
+    }
+
+    /// Creates an extractor for a pattern with several captures, of which the one named `name` is
+    /// the id.
+    ///
+    /// The id must name the record **without the other captures**. If `/a/users/7` and `/b/users/7`
+    /// are two records, their ids must differ: write an [`IdExtractor`] whose ids hold both parts.
+    ///
+    /// # Errors
+    ///
+    /// When the pattern does not begin with `/`, has no capture of that name or two, or is none to
+    /// the matcher.
+    pub fn capture(pattern: &str, name: &str) -> Result<Self, PatternError> {
+        let capture = named(pattern, &captures(pattern)?, name)?;
+        let mut new =
+            Self { router: matchit::Router::new(), capture: name.into(), id: PhantomData };
+        new.insert(pattern, Route::Guarded(capture))?;
+        Ok(new)
+    }
+
+    /// Adds a further pattern under which the same records are found. Its id is the capture named
+    /// as the first pattern's, or else its only one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new), and when the matcher cannot tell the pattern from an earlier one.
+    pub fn or(mut self, pattern: &str) -> Result<Self, PatternError> {
+        let captures = captures(pattern)?;
+        let capture = if captures.contains(&self.capture) {
+            named(pattern, &captures, &self.capture)?
+        } else {
+            only(pattern, captures)?
+        };
+        self.insert(pattern, Route::Guarded(capture))?;
+        Ok(self)
+    }
+
+    /// Leaves a route of the application unguarded that would otherwise match a pattern:
+    /// `/users/me`, `/users/{id}/avatar`, `/users/by-name/{*name}`. It wins where axum would let it
+    /// win.
+    ///
+    /// # Errors
+    ///
+    /// When the route does not begin with `/`, is none to the matcher, or is one of the patterns.
+    pub fn except(mut self, route: &str) -> Result<Self, PatternError> {
+        self.insert(route, Route::Open)?;
+        Ok(self)
+    }
+
+    fn insert(&mut self, pattern: &str, route: Route) -> Result<(), PatternError> {
+        insert(&mut self.router, pattern, route)
+    }
+}
+
+impl<T> IdExtractor for PathPattern<T>
+where
+    T: FromStr + fmt::Display + 'static,
+{
+    fn extract(&self, parts: &Parts) -> Extraction {
+        // The path is empty for an authority-form target and `*` for an asterisk-form one: neither
+        // matches, as every pattern begins with a slash.
+        let Ok(found) = self.router.at(parts.uri.path()) else { return Extraction::Unguarded };
+        let Route::Guarded(capture) = found.value else { return Extraction::Unguarded };
+        let Some(raw) = found.params.get(capture) else { return Extraction::Unguarded };
+        decoded(raw).and_then(|text| typed::canonical::<T>(&text)).into()
+    }
+
+    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+        typed::canonical::<T>(text)
+    }
+}
+
+impl<T> fmt::Debug for PathPattern<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PathPattern").field("router", &self.router).finish_non_exhaustive()
+    }
+}
+
+/// Decodes a raw capture as axum does: a broken escape stays as it is, and the result is UTF-8.
+fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
+    // An escape takes three bytes for one, so this is too long however it decodes.
+    if raw.len() > 3 * Id::MAX_LEN {
+        return Err(InvalidId::TooLong { len: raw.len() });
+    }
+    percent_decode_str(raw).decode_utf8().map_err(|_| InvalidId::NotText)
+}
+
+/// Returns the names of a pattern's captures, from left to right.
+fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
+    let mut router = matchit::Router::new();
+    insert(&mut router, pattern, ())?;
+    // A pattern matches itself, read as a path: `{id}` is a segment like any other. So the matcher
+    // tells the names, and its syntax is parsed in one place only.
+    let itself = pattern.replace("{{", "{").replace("}}", "}");
+    let found = router.at(&itself);
+    Ok(found.iter().flat_map(|found| found.params.iter()).map(|(name, _)| name.into()).collect())
+}
+
+fn only(pattern: &str, captures: Vec<Box<str>>) -> Result<Box<str>, PatternError> {
+    match <[_; 1]>::try_from(captures) {
+        Ok([capture]) => Ok(capture),
+        Err(none) if none.is_empty() => Err(PatternError::new(pattern, Problem::NoCapture)),
+        Err(_) => Err(PatternError::new(pattern, Problem::Undecided)),
+    }
+}
+
+fn named(pattern: &str, captures: &[Box<str>], name: &str) -> Result<Box<str>, PatternError> {
+    match captures.iter().filter(|capture| ***capture == *name).count() {
+        1 => Ok(name.into()),
+        0 => Err(PatternError::new(pattern, Problem::Unknown(name.into()))),
+        _ => Err(PatternError::new(pattern, Problem::Repeated(name.into()))),
+    }
+}
+
+fn insert<V>(router: &mut matchit::Router<V>, pattern: &str, value: V) -> Result<(), PatternError> {
+    if !pattern.starts_with('/') {
+        return Err(PatternError::new(pattern, Problem::NotAbsolute));
+    }
+    // The matcher panics at its 26th capture.
+    if pattern.matches('{').count() > 25 {
+        return Err(PatternError::new(pattern, Problem::TooManyCaptures));
+    }
+    router
+        .insert(pattern, value)
+        .map_err(|refused| PatternError::new(pattern, Problem::Refused(refused)))
+}
+
+/// Why a text is not a [`PathPattern`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternError {
+    pattern: Box<str>,
+    problem: Problem,
+}
+
+/// What is wrong with a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Problem {
+    NotAbsolute,
+    NoCapture,
+    Undecided,
+    TooManyCaptures,
+    Unknown(Box<str>),
+    Repeated(Box<str>),
+    Refused(matchit::InsertError),
+}
+
+impl PatternError {
+    fn new(pattern: &str, problem: Problem) -> Self {
+        Self { pattern: pattern.into(), problem }
+    }
+
+    /// Returns the pattern.
+    #[must_use]
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path pattern `{}` ", self.pattern)?;
+        match &self.problem {
+            Problem::NotAbsolute => f.write_str("does not begin with `/`"),
+            Problem::NoCapture => f.write_str("has no capture like `{id}`"),
+            Problem::Undecided => f.write_str("has several captures and none is chosen"),
+            Problem::TooManyCaptures => f.write_str("has more than 25 captures"),
+            Problem::Unknown(name) => write!(f, "has no capture `{name}`"),
+            Problem::Repeated(name) => write!(f, "has more than one capture `{name}`"),
+            Problem::Refused(_) => f.write_str("is not accepted by the path matcher"),
+        }
+    }
+}
+
+impl Error for PatternError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.problem {
+            Problem::Refused(refused) => Some(refused),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Uri};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn extract<T>(pattern: &PathPattern<T>, target: &str) -> Extraction
+    where
+        T: FromStr + fmt::Display + 'static,
+    {
+        let uri: Uri = target.parse().unwrap();
+        pattern.extract(&Request::get(uri).body(()).unwrap().into_parts().0)
+    }
+
+    fn id(text: &str) -> Extraction {
+        Extraction::Id(Id::new(text).unwrap())
+    }
+
+    fn problem<T>(pattern: Result<PathPattern<T>, PatternError>) -> Problem {
+        pattern.unwrap_err().problem
+    }
+
+    #[test]
+    fn a_capture_is_decoded_once_and_after_matching() {
+        let files = PathPattern::<String>::new("/files/{name}").unwrap();
+        assert_eq!(extract(&files, "/files/a%2Fb"), id("a/b"));
+        assert_eq!(extract(&files, "/files/%2537"), id("%37"));
+        assert_eq!(extract(&files, "/files/50%"), id("50%"));
+        assert_eq!(extract(&files, "/files/%zz+%00"), id("%zz+\0"));
+        assert_eq!(extract(&files, "/files/%C3%A4"), id("ä"));
+        assert_eq!(extract(&files, "/files/a/b"), Extraction::Unguarded);
+        assert_eq!(extract(&files, "/files/"), Extraction::Unguarded);
+        for overlong in ["%C0%AF", "%FF", "%ED%A0%80"] {
+            let not_text = Extraction::Invalid(InvalidId::NotText);
+            assert_eq!(extract(&files, &format!("/files/{overlong}")), not_text);
+        }
+    }
+
+    #[test]
+    fn a_target_may_be_absolute_and_need_not_be_a_path() {
+        let users = PathPattern::<u64>::new("/users/{id}").unwrap();
+        assert_eq!(extract(&users, "http://example.org:80/users/7?a=/users/8"), id("7"));
+        for target in ["*", "example.org:443", "http://example.org"] {
+            assert_eq!(extract(&users, target), Extraction::Unguarded, "{target}");
+            let all = PathPattern::<String>::new("/{*all}").unwrap();
+            assert_eq!(extract(&all, target), Extraction::Unguarded, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_named_route_wins_over_the_pattern() {
+        let users = PathPattern::<u64>::new("/users/{id}")
+            .and_then(|users| users.except("/users/me"))
+            .and_then(|users| users.except("/users/tmp-{token}"))
+            .unwrap();
+        assert_eq!(extract(&users, "/users/me"), Extraction::Unguarded);
+        assert_eq!(extract(&users, "/users/tmp-7"), Extraction::Unguarded);
+        assert_eq!(extract(&users, "/users/7"), id("7"));
+        // As in axum: these are other paths, and the pattern takes them.
+        let malformed = Extraction::Invalid(InvalidId::Malformed);
+        assert_eq!(extract(&users, "/users/%6De"), malformed);
+        assert_eq!(extract(&users, "/users/tmp-"), malformed);
+    }
+
+    #[test]
+    fn several_patterns_share_one_id() {
+        let users = PathPattern::<u64>::capture("/{tenant}/users/{user}", "user")
+            .and_then(|users| users.or("/v2/{region}/people/{user}"))
+            .and_then(|users| users.or("/u/{id}"))
+            .unwrap();
+        for target in ["/acme/users/7", "/v2/eu/people/07", "/u/%37"] {
+            assert_eq!(extract(&users, target), id("7"), "{target}");
+        }
+        assert_eq!(problem(users.or("/w/{a}/{b}")), Problem::Undecided);
+    }
+
+    #[test]
+    fn a_wildcard_spans_segments() {
+        let files = PathPattern::<String>::new("/files/{*path}").unwrap();
+        assert_eq!(extract(&files, "/files/a/b%2Fc//d/"), id("a/b/c//d/"));
+        assert_eq!(extract(&files, "/files/../x"), id("../x"));
+        assert_eq!(extract(&files, "/files/"), Extraction::Unguarded);
+    }
+
+    #[test]
+    fn an_oversized_segment_is_refused_and_never_cut() {
+        let users = PathPattern::<String>::new("/users/{id}").unwrap();
+        let encoded = |len| format!("/users/{}", "%61".repeat(len));
+        assert_eq!(extract(&users, &encoded(256)), id(&"a".repeat(256)));
+        for len in [257, 20_000] {
+            let extraction = extract(&users, &encoded(len));
+            assert!(matches!(extraction, Extraction::Invalid(InvalidId::TooLong { .. })), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_work_is_an_error() {
+        let new = PathPattern::<u64>::new;
+        assert_eq!(problem(new("users/{id}")), Problem::NotAbsolute);
+        assert_eq!(problem(new("")), Problem::NotAbsolute);
+        assert_eq!(problem(new("/users/:id")), Problem::NoCapture);
+        assert_eq!(problem(new("/users/{{id}}")), Problem::NoCapture);
+        assert_eq!(problem(new("/{a}/{b}")), Problem::Undecided);
+        assert_eq!(problem(new(&"/{a}".repeat(26))), Problem::TooManyCaptures);
+        assert_eq!(
+            problem(PathPattern::<u64>::capture("/{a}/{b}", "c")),
+            Problem::Unknown("c".into())
+        );
+        assert_eq!(
+            problem(PathPattern::<u64>::capture("/{a}/{a}", "a")),
+            Problem::Repeated("a".into())
+        );
+        assert_eq!(problem(new("/users/{id}").unwrap().except("users/me")), Problem::NotAbsolute);
+
+        let refused = new("/users/{id").unwrap_err();
+        assert_eq!(refused.pattern(), "/users/{id");
+        assert!(refused.to_string().contains("`/users/{id`"));
+        assert!(refused.source().is_some());
+        let twice = new("/users/{id}").unwrap().or("/users/{user}");
+        assert!(twice.unwrap_err().source().is_some());
+    }
+
+    #[test]
+    fn escaped_braces_are_letters() {
+        let odd = PathPattern::<u64>::new("/{{x}}/{id}").unwrap();
+        assert_eq!(extract(&odd, "/{x}/7"), id("7"));
+        assert_eq!(extract(&odd, "/y/7"), Extraction::Unguarded);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn no_pattern_panics(
+            first in "/?[/{}*ab]{0,16}",
+            second in "/[/{}*ab]{0,16}",
+            path in "/[/{}*ab]{0,16}",
+        ) {
+            let Ok(one) = PathPattern::<String>::new(&first) else { return Ok(()) };
+            let two = PathPattern::<String>::new(&first).unwrap();
+            for pattern in [one.or(&second), two.except(&second)].into_iter().flatten() {
+                extract(&pattern, &path);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The canonical form of a typed id.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::id::{Id, InvalidId};
+
+/// Returns the id that `text` spells when it is read as a `T`: parsed by the handler's own
+/// [`FromStr`] and written back by [`Display`].
+///
+/// A text of more than [`Id::MAX_LEN`] bytes is refused before it is parsed, so nobody can make the
+/// parser work on 64 KiB. The price is that a number behind hundreds of zeros is refused although
+/// its type would read it; an insert refuses that spelling too.
+pub(super) fn canonical<T: FromStr + Display>(text: &str) -> Result<Id, InvalidId> {
+    if text.len() > Id::MAX_LEN {
+        return Err(InvalidId::TooLong { len: text.len() });
+    }
+    let value: T = text.parse().map_err(|_| InvalidId::Malformed)?;
+    Id::display(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn spelt<T: FromStr + Display>(text: &str) -> Result<String, InvalidId> {
+        canonical::<T>(text).map(|id| String::from_utf8(id.as_bytes().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn every_spelling_that_the_type_reads_is_one_id() {
+        for text in ["7", "007", "+7"] {
+            assert_eq!(spelt::<u64>(text).as_deref(), Ok("7"), "{text}");
+        }
+        assert_eq!(spelt::<i64>("-0").as_deref(), Ok("0"));
+        assert_eq!(spelt::<bool>("true").as_deref(), Ok("true"));
+        assert_eq!(spelt::<Ipv6Addr>("0:0::0:1").as_deref(), Ok("::1"));
+    }
+
+    #[test]
+    fn what_the_type_does_not_read_is_malformed() {
+        for text in ["", " 7", "7.0", "-0", "7abc", "0x7", "18446744073709551616", "٧"] {
+            assert_eq!(spelt::<u64>(text), Err(InvalidId::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_spellings_of_a_uuid_are_one_id() {
+        let hyphenated = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        for text in [
+            hyphenated,
+            "67e5504410b1426f9247bb680e5fe0c8",
+            "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
+            "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8",
+            "67E55044-10B1-426F-9247-BB680E5FE0C8",
+        ] {
+            assert_eq!(spelt::<Uuid>(text).as_deref(), Ok(hyphenated), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_is_taken_as_it_is() {
+        for text in ["", "007", " Ä/ä ", "\0"] {
+            assert_eq!(spelt::<String>(text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_refused_before_it_is_parsed() {
+        #[derive(Debug)]
+        struct Unparsed;
+
+        impl FromStr for Unparsed {
+            type Err = std::convert::Infallible;
+
+            fn from_str(_: &str) -> Result<Self, Self::Err> {
+                panic!("parsed")
+            }
+        }
+
+        impl Display for Unparsed {
+            fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                panic!("written")
+            }
+        }
+
+        let text = "0".repeat(257);
+        assert_eq!(canonical::<Unparsed>(&text), Err(InvalidId::TooLong { len: 257 }));
+        assert_eq!(spelt::<u64>(&text[1..]).as_deref(), Ok("0"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_is_its_own_canonical_form(
+            number: i64,
+            bits: u128,
+            text in ".{0,90}",
+        ) {
+            let number = spelt::<i64>(&number.to_string()).unwrap();
+            prop_assert_eq!(spelt::<i64>(&number), Ok(number));
+            let uuid = spelt::<Uuid>(&Uuid::from_u128(bits).simple().to_string()).unwrap();
+            prop_assert_eq!(spelt::<Uuid>(&uuid), Ok(uuid));
+            if let Ok(text) = spelt::<String>(&text) {
+                prop_assert_eq!(spelt::<String>(&text), Ok(text));
+            }
+        }
+    }
+}
