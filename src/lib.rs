@@ -1,6 +1,7 @@
 //! A cache-penetration guard as tower middleware.
 
 mod extract;
+pub mod filter;
 mod id;
 mod verdict;
 

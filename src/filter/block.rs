@@ -1,0 +1,277 @@
+//! Where the bits of an id are.
+
+use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, string_len};
+use super::rate::false_positive_rate;
+use crate::Digest;
+
+/// The most positions an id can have.
+pub const MAX_HASHES: u8 = 32;
+
+/// Bits of a hash that make a position in a block.
+const POSITION_BITS: u32 = 9;
+/// Positions taken from one 64-bit word.
+const POSITIONS_PER_WORD: u8 = 7;
+
+/// What decides where an id's bits are: as many blocks, so many bits an id, and a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    blocks: u32,
+    hashes: u8,
+    seed: u32,
+}
+
+impl Geometry {
+    /// Returns the geometry with these numbers. [`Sizing::geometry`](super::Sizing::geometry) finds
+    /// good ones.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Blocks`] and [`FormatError::Hashes`] when a number is zero or beyond
+    /// [`MAX_BLOCKS`] or [`MAX_HASHES`].
+    pub const fn new(blocks: u32, hashes: u8, seed: u32) -> Result<Self, FormatError> {
+        if blocks == 0 || blocks > MAX_BLOCKS {
+            return Err(FormatError::Blocks { found: blocks });
+        }
+        if hashes == 0 || hashes > MAX_HASHES {
+            return Err(FormatError::Hashes { found: hashes });
+        }
+        Ok(Self { blocks, hashes, seed })
+    }
+
+    /// Returns the geometry of numbers known to be in range.
+    pub(super) const fn sized(blocks: u32, hashes: u8, seed: u32) -> Self {
+        Self { blocks, hashes, seed }
+    }
+
+    /// Returns the number of 64-byte blocks.
+    #[must_use]
+    pub const fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Returns the number of positions per id.
+    #[must_use]
+    pub const fn hashes(&self) -> u8 {
+        self.hashes
+    }
+
+    /// Returns the seed of the positions.
+    #[must_use]
+    pub const fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// Returns the length of the stored string in bytes, header and trailer included.
+    #[must_use]
+    pub const fn string_len(&self) -> u64 {
+        string_len(self.blocks as u64)
+    }
+
+    /// Returns the false-positive rate to expect with this many ids in the filter.
+    #[must_use]
+    pub fn expected_rate(&self, items: u64) -> f64 {
+        false_positive_rate(self.blocks, self.hashes, items)
+    }
+
+    /// Returns where the bits of an id are.
+    #[must_use]
+    pub fn position(&self, digest: &Digest) -> Position {
+        let (h1, h2) = murmur3(digest, self.seed);
+        // The quotient is below `blocks`: h1 is below 2^64.
+        let block = ((u128::from(h1) * u128::from(self.blocks)) >> 64) as u32;
+        let mut mask = [0; 8];
+        let (mut word, mut state) = (h2, h2);
+        for i in 0..self.hashes {
+            if i > 0 && i % POSITIONS_PER_WORD == 0 {
+                word = split_mix(&mut state);
+            }
+            let bit = word % (1 << POSITION_BITS);
+            mask[(bit >> 6) as usize] |= 1 << (63 - (bit & 63));
+            word >>= POSITION_BITS;
+        }
+        Position { block, mask }
+    }
+}
+
+/// The bits of one id: a block and a mask over it.
+///
+/// Word w of a mask covers bits 64·w to 64·w + 63 of the block, the first of them being the topmost of
+/// the word. That is the number a `BITFIELD … GET i64` reads there, in two's complement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Position {
+    block: u32,
+    mask: [u64; 8],
+}
+
+impl Position {
+    /// Returns the number of the block.
+    #[must_use]
+    pub const fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// Returns the mask over the block.
+    #[must_use]
+    pub const fn mask(&self) -> &[u64; 8] {
+        &self.mask
+    }
+
+    /// Returns where the block begins, in bytes from the start of the stored string.
+    #[must_use]
+    pub const fn byte_offset(&self) -> u32 {
+        HEADER_LEN as u32 + self.block * BLOCK_LEN as u32
+    }
+
+    /// Returns the offsets of the bits from the start of the stored string, distinct and ascending.
+    ///
+    /// The longest string has 2³² bits, so the greatest offset fits a `u32` (and is the greatest that
+    /// `SETBIT` takes).
+    pub fn bit_offsets(&self) -> impl Iterator<Item = u32> + use<> {
+        let (block, mask) = (self.byte_offset() * 8, self.mask);
+        let set = move |bit: &u32| mask[(bit >> 6) as usize] & (1 << (63 - (bit & 63))) != 0;
+        (0..512).filter(set).map(move |bit| block + bit)
+    }
+
+    /// Returns what the block's bits say of the id.
+    #[must_use]
+    pub fn is_in(&self, words: &[u64; 8]) -> Membership {
+        let set = |(mask, word): (&u64, &u64)| mask & !word == 0;
+        Membership::possible_if(self.mask.iter().zip(words).all(set))
+    }
+}
+
+/// What a filter's bits say of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Membership {
+    /// All bits of the id are set: it is in the filter, or it is a false positive.
+    Possible,
+    /// A bit of the id is not set: it was never put into this filter.
+    Never,
+}
+
+impl Membership {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Never => "never",
+        }
+    }
+
+    pub(super) const fn possible_if(all_set: bool) -> Self {
+        if all_set { Self::Possible } else { Self::Never }
+    }
+}
+
+/// Returns (h1, h2) of `MurmurHash3` x64-128.
+fn murmur3(digest: &Digest, seed: u32) -> (u64, u64) {
+    let hash = murmur3::murmur3_x64_128(&mut digest.as_bytes().as_slice(), seed)
+        .expect("a slice can be read");
+    (hash as u64, (hash >> 64) as u64)
+}
+
+/// Returns the next output of `SplitMix64` (Steele, Lea & Flood 2014).
+const fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::format::MAX_STRING_LEN;
+
+    /// The positions of a digest, found bit by bit as the format's specification says it.
+    fn naive_bits(geometry: Geometry, digest: &Digest) -> (u32, BTreeSet<u32>) {
+        let (h1, h2) = murmur3(digest, geometry.seed());
+        let block = (u128::from(h1) * u128::from(geometry.blocks())) / (1 << 64);
+        let words = (0..).map(|n| match n {
+            0 => h2,
+            _ => split_mix(&mut h2.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(n - 1))),
+        });
+        let bits = words.flat_map(|word| (0..7).map(move |i| ((word >> (9 * i)) & 511) as u32));
+        (block as u32, bits.take(geometry.hashes().into()).collect())
+    }
+
+    #[test]
+    fn murmur3_is_the_reference_one() {
+        let hash = |text: &str, seed| murmur3::murmur3_x64_128(&mut text.as_bytes(), seed).unwrap();
+        // As published in the documentation of Python's mmh3, h1 being the lower half.
+        assert_eq!(hash("foo", 42), 215_966_891_540_331_383_248_189_432_718_888_555_506);
+        let (h1, h2) = (-2_129_773_440_516_405_919_i64, 9_128_664_383_759_220_103_i64);
+        assert_eq!(hash("foo", 0) as u64, h1.cast_unsigned());
+        assert_eq!((hash("foo", 0) >> 64) as u64, h2.cast_unsigned());
+    }
+
+    #[test]
+    fn split_mix_is_the_reference_one() {
+        let mut state = 1_234_567;
+        assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
+        assert_eq!(split_mix(&mut state), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn a_geometry_has_blocks_and_hashes() {
+        assert_eq!(Geometry::new(0, 1, 0), Err(FormatError::Blocks { found: 0 }));
+        assert_eq!(Geometry::new(1, 0, 0), Err(FormatError::Hashes { found: 0 }));
+        assert_eq!(Geometry::new(1, 33, 0), Err(FormatError::Hashes { found: 33 }));
+        let found = MAX_BLOCKS + 1;
+        assert_eq!(Geometry::new(found, 1, 0), Err(FormatError::Blocks { found }));
+    }
+
+    #[test]
+    fn the_last_bit_of_the_longest_string_has_an_offset() {
+        let geometry = Geometry::new(MAX_BLOCKS, 1, 0).unwrap();
+        assert_eq!(geometry.string_len(), MAX_STRING_LEN);
+        let last = Position { block: MAX_BLOCKS - 1, mask: [0, 0, 0, 0, 0, 0, 0, 1] };
+        assert_eq!(u64::from(last.byte_offset()) + 128, MAX_STRING_LEN);
+        let end_of_blocks = (MAX_STRING_LEN - 64) * 8;
+        assert_eq!(last.bit_offsets().map(u64::from).collect::<Vec<_>>(), [end_of_blocks - 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn positions_are_those_found_bit_by_bit(
+            digest: [u8; 16],
+            blocks in 1..=MAX_BLOCKS,
+            hashes in 1..=MAX_HASHES,
+            seed: u32,
+        ) {
+            let (digest, geometry) =
+                (Digest::from_bytes(digest), Geometry::new(blocks, hashes, seed).unwrap());
+            let position = geometry.position(&digest);
+            let (block, bits) = naive_bits(geometry, &digest);
+            prop_assert_eq!(position.block(), block);
+            prop_assert!(block < blocks);
+            let start = (64 + 64 * block) * 8;
+            let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
+            prop_assert_eq!(position.bit_offsets().collect::<Vec<_>>(), offsets);
+        }
+
+        #[test]
+        fn an_id_is_possible_exactly_when_all_its_bits_are_set(
+            digest: [u8; 16],
+            hashes in 1..=MAX_HASHES,
+            others: [u64; 8],
+        ) {
+            let geometry = Geometry::new(1, hashes, 0).unwrap();
+            let position = geometry.position(&Digest::from_bytes(digest));
+            let words = std::array::from_fn(|w| others[w] | position.mask()[w]);
+            prop_assert_eq!(position.is_in(&words), Membership::Possible);
+            for bit in naive_bits(geometry, &Digest::from_bytes(digest)).1 {
+                let mut words = words;
+                words[bit as usize / 64] &= !(1 << (63 - bit % 64));
+                prop_assert_eq!(position.is_in(&words), Membership::Never);
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The first 64 bytes of a stored filter, and the last.
+
+use super::block::Geometry;
+use super::format::{
+    BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,
+    HEADER_LEN, ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, NONCE_OFFSET,
+    RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEAL_FROM_END, SEED_OFFSET, STATE_OFFSET,
+    TRAILER_LEN, VERSION, VERSION_OFFSET, string_len,
+};
+use super::sizing::Sizing;
+use super::state::{Generation, State};
+
+/// What a stored filter says of itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Header {
+    /// How far the build has come.
+    pub state: State,
+    /// The build's fencing token.
+    pub generation: Generation,
+    /// Tells two builds of one generation apart.
+    pub nonce: u64,
+    /// Where ids go.
+    pub geometry: Geometry,
+    /// The id of the secret key the digests were made with.
+    pub key_id: u32,
+    /// A hash of the `run_id` of the Redis process the filter was verified on.
+    pub run: u32,
+    /// How many ids the build counted, `u32::MAX` standing for that many or more.
+    pub items: u32,
+    /// How many ids the filter was sized for.
+    pub capacity: u32,
+    /// The false-positive rate the filter was sized for.
+    pub rate: f32,
+}
+
+impl Header {
+    /// Returns the header of a filter whose build begins: loading, with no ids counted, and with key
+    /// and process left at zero for the caller to fill in.
+    #[must_use]
+    pub const fn new(generation: Generation, nonce: u64, sizing: &Sizing, seed: u32) -> Self {
+        Self {
+            state: State::Loading,
+            generation,
+            nonce,
+            geometry: sizing.geometry(seed),
+            key_id: 0,
+            run: 0,
+            items: 0,
+            capacity: sizing.capacity(),
+            rate: sizing.rate() as f32,
+        }
+    }
+
+    /// Returns the same header in another state.
+    #[must_use]
+    pub const fn with_state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Returns the stored bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let Self { state, generation, nonce, geometry, key_id, run, items, capacity, rate } = *self;
+        let mut bytes = [0; HEADER_LEN];
+        put(&mut bytes, 0, MAGIC.to_be_bytes());
+        put(&mut bytes, VERSION_OFFSET, VERSION.to_be_bytes());
+        put(&mut bytes, LAYOUT_OFFSET, [LAYOUT]);
+        put(&mut bytes, STATE_OFFSET, [state.as_byte()]);
+        put(&mut bytes, HASHES_OFFSET, [geometry.hashes()]);
+        put(&mut bytes, GENERATION_OFFSET, generation.get().to_be_bytes());
+        put(&mut bytes, NONCE_OFFSET, nonce.to_be_bytes());
+        put(&mut bytes, BLOCKS_OFFSET, geometry.blocks().to_be_bytes());
+        put(&mut bytes, SEED_OFFSET, geometry.seed().to_be_bytes());
+        put(&mut bytes, KEY_ID_OFFSET, key_id.to_be_bytes());
+        put(&mut bytes, RUN_OFFSET, run.to_be_bytes());
+        put(&mut bytes, ITEMS_OFFSET, items.to_be_bytes());
+        put(&mut bytes, CAPACITY_OFFSET, capacity.to_be_bytes());
+        put(&mut bytes, RATE_OFFSET, rate.to_be_bytes());
+        let checksum = checksum(&bytes);
+        put(&mut bytes, CHECKSUM_OFFSET, checksum.to_be_bytes());
+        bytes
+    }
+
+    /// Reads the header a string begins with; what follows it is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// A [`FormatError`] that says what the bytes are instead.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let bytes = match (bytes.first_chunk(), bytes.len()) {
+            (Some(header), _) => header,
+            (None, 0) => return Err(FormatError::Empty),
+            (None, len) => return Err(FormatError::Short { len }),
+        };
+        check_frame(bytes)?;
+        if take(bytes, RESERVED_OFFSET) != [0; 3] {
+            return Err(FormatError::Reserved);
+        }
+        let [hashes] = take(bytes, HASHES_OFFSET);
+        let blocks = u32::from_be_bytes(take(bytes, BLOCKS_OFFSET));
+        let seed = u32::from_be_bytes(take(bytes, SEED_OFFSET));
+        let [state] = take(bytes, STATE_OFFSET);
+        Ok(Self {
+            state: State::from_byte(state)?,
+            generation: generation(i64::from_be_bytes(take(bytes, GENERATION_OFFSET)))?,
+            nonce: u64::from_be_bytes(take(bytes, NONCE_OFFSET)),
+            geometry: Geometry::new(blocks, hashes, seed)?,
+            key_id: u32::from_be_bytes(take(bytes, KEY_ID_OFFSET)),
+            run: u32::from_be_bytes(take(bytes, RUN_OFFSET)),
+            items: u32::from_be_bytes(take(bytes, ITEMS_OFFSET)),
+            capacity: capacity(u32::from_be_bytes(take(bytes, CAPACITY_OFFSET)))?,
+            rate: rate(f32::from_be_bytes(take(bytes, RATE_OFFSET)))?,
+        })
+    }
+
+    /// Returns the bytes the string ends with.
+    #[must_use]
+    pub fn trailer(&self) -> [u8; TRAILER_LEN] {
+        let mut bytes = [0; TRAILER_LEN];
+        put(&mut bytes, TRAILER_LEN - SEAL_FROM_END, self.generation.seal().to_be_bytes());
+        bytes
+    }
+
+    /// Returns the length of the whole string in bytes.
+    #[must_use]
+    pub const fn string_len(&self) -> u64 {
+        string_len(self.geometry.blocks() as u64)
+    }
+}
+
+/// Checks all that tells a header of this version from other bytes.
+fn check_frame(bytes: &[u8; HEADER_LEN]) -> Result<(), FormatError> {
+    let magic = u64::from_be_bytes(take(bytes, 0));
+    if magic != MAGIC {
+        return Err(FormatError::Magic { found: magic });
+    }
+    let version = u16::from_be_bytes(take(bytes, VERSION_OFFSET));
+    if version != VERSION {
+        return Err(FormatError::Version { found: version });
+    }
+    let [layout] = take(bytes, LAYOUT_OFFSET);
+    if layout != LAYOUT {
+        return Err(FormatError::Layout { found: layout });
+    }
+    let (found, expected) = (u32::from_be_bytes(take(bytes, CHECKSUM_OFFSET)), checksum(bytes));
+    if found != expected {
+        return Err(FormatError::Checksum { found, expected });
+    }
+    Ok(())
+}
+
+fn generation(found: i64) -> Result<Generation, FormatError> {
+    Generation::new(found).ok_or(FormatError::Generation { found })
+}
+
+const fn capacity(found: u32) -> Result<u32, FormatError> {
+    if found > 0 { Ok(found) } else { Err(FormatError::Capacity { found }) }
+}
+
+fn rate(found: f32) -> Result<f32, FormatError> {
+    if found > 0.0 && found < 1.0 { Ok(found) } else { Err(FormatError::Rate { found }) }
+}
+
+fn checksum(bytes: &[u8; HEADER_LEN]) -> u32 {
+    let mut covered = *bytes;
+    covered[STATE_OFFSET] = 0;
+    crc32fast::hash(&covered[..CHECKSUM_OFFSET])
+}
+
+fn put<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
+    bytes[offset..offset + N].copy_from_slice(&field);
+}
+
+fn take<const N: usize>(bytes: &[u8; HEADER_LEN], offset: usize) -> [u8; N] {
+    std::array::from_fn(|i| bytes[offset + i])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::MAX_HASHES;
+    use crate::filter::format::MAX_BLOCKS;
+
+    prop_compose! {
+        fn headers()(
+            state in prop::sample::select(vec![State::Loading, State::CatchingUp, State::Live]),
+            generation in 1..=i64::MAX,
+            nonce in any::<u64>(),
+            blocks in 1..=MAX_BLOCKS,
+            hashes in 1..=MAX_HASHES,
+            (seed, key_id, run, items) in any::<(u32, u32, u32, u32)>(),
+            capacity in 1..=u32::MAX,
+            rate in 1e-9_f32..0.5,
+        ) -> Header {
+            let generation = Generation::new(generation).unwrap();
+            let geometry = Geometry::new(blocks, hashes, seed).unwrap();
+            Header { state, generation, nonce, geometry, key_id, run, items, capacity, rate }
+        }
+    }
+
+    fn header() -> Header {
+        let sizing = Sizing::new(1000, 0.01).unwrap();
+        Header::new(Generation::new(1_700_000_000_000_000).unwrap(), 7, &sizing, 42)
+    }
+
+    /// Returns the header's bytes with some of them replaced and the checksum put right.
+    fn with<const N: usize>(offset: usize, field: [u8; N]) -> [u8; HEADER_LEN] {
+        let mut bytes = header().encode();
+        put(&mut bytes, offset, field);
+        let checksum = checksum(&bytes);
+        put(&mut bytes, CHECKSUM_OFFSET, checksum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_missing_or_short_string_is_told_from_a_damaged_one() {
+        let bytes = header().encode();
+        assert_eq!(Header::decode(&[]), Err(FormatError::Empty));
+        for len in 1..HEADER_LEN {
+            assert_eq!(Header::decode(&bytes[..len]), Err(FormatError::Short { len }));
+        }
+        assert_eq!(Header::decode(&[0; HEADER_LEN]), Err(FormatError::Magic { found: 0 }));
+    }
+
+    #[test]
+    fn a_later_version_or_layout_is_reported_as_such_whatever_else_differs() {
+        let mut bytes = [0xff; HEADER_LEN];
+        put(&mut bytes, 0, *b"BLMGUARD");
+        put(&mut bytes, VERSION_OFFSET, [0, 2]);
+        assert_eq!(Header::decode(&bytes), Err(FormatError::Version { found: 2 }));
+        put(&mut bytes, VERSION_OFFSET, [0, 1, 2]);
+        assert_eq!(Header::decode(&bytes), Err(FormatError::Layout { found: 2 }));
+    }
+
+    #[test]
+    fn a_field_with_an_impossible_value_is_named_although_the_checksum_matches() {
+        let refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes).unwrap_err();
+        assert_eq!(refused(with(STATE_OFFSET, [0])), FormatError::State { found: 0 });
+        assert_eq!(refused(with(STATE_OFFSET, [4])), FormatError::State { found: 4 });
+        assert_eq!(refused(with(HASHES_OFFSET, [0])), FormatError::Hashes { found: 0 });
+        assert_eq!(refused(with(HASHES_OFFSET, [33])), FormatError::Hashes { found: 33 });
+        assert_eq!(refused(with(RESERVED_OFFSET, [0, 0, 1])), FormatError::Reserved);
+        assert_eq!(refused(with(GENERATION_OFFSET, [0; 8])), FormatError::Generation { found: 0 });
+        assert_eq!(
+            refused(with(GENERATION_OFFSET, [255; 8])),
+            FormatError::Generation { found: -1 }
+        );
+        assert_eq!(refused(with(BLOCKS_OFFSET, [0; 4])), FormatError::Blocks { found: 0 });
+        let found = MAX_BLOCKS + 1;
+        assert_eq!(
+            refused(with(BLOCKS_OFFSET, found.to_be_bytes())),
+            FormatError::Blocks { found }
+        );
+        assert_eq!(refused(with(CAPACITY_OFFSET, [0; 4])), FormatError::Capacity { found: 0 });
+        for rate in [0.0, 1.0, -0.1, f32::NAN, f32::INFINITY] {
+            let error = refused(with(RATE_OFFSET, rate.to_be_bytes()));
+            assert!(matches!(error, FormatError::Rate { .. }), "{rate}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_state_changes_one_byte() {
+        let (loading, live) = (header().encode(), header().with_state(State::Live).encode());
+        let changed: Vec<_> = (0..HEADER_LEN).filter(|at| loading[*at] != live[*at]).collect();
+        assert_eq!(changed, [STATE_OFFSET]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(header in headers(), tail: Vec<u8>) {
+            let mut bytes = header.encode().to_vec();
+            bytes.extend(tail);
+            prop_assert_eq!(Header::decode(&bytes), Ok(header));
+        }
+
+        #[test]
+        fn a_flipped_bit_outside_the_state_never_passes(header in headers()) {
+            for bit in (0..HEADER_LEN * 8).filter(|bit| bit / 8 != STATE_OFFSET) {
+                let mut bytes = header.encode();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                prop_assert!(Header::decode(&bytes).is_err(), "bit {bit}");
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_decode_panic(bytes: Vec<u8>, fields: [u8; 32], more: [u8; 20]) {
+            let _ = Header::decode(&bytes);
+            let mut framed = with(STATE_OFFSET, more);
+            put(&mut framed, HEADER_LEN - 36, fields);
+            let checksum = checksum(&framed);
+            put(&mut framed, CHECKSUM_OFFSET, checksum.to_be_bytes());
+            if let Ok(header) = Header::decode(&framed) {
+                prop_assert_eq!(header.encode(), framed);
+            }
+        }
+
+        #[test]
+        fn a_trailer_ends_in_magic_and_generation(header in headers()) {
+            let trailer = header.trailer();
+            let seal = i64::from_be_bytes(*trailer.last_chunk().unwrap());
+            prop_assert_eq!(seal, header.generation.seal());
+            prop_assert_eq!(seal.cast_unsigned() ^ MAGIC, header.generation.get().cast_unsigned());
+            prop_assert!(trailer[..TRAILER_LEN - 8].iter().all(|byte| *byte == 0));
+        }
+    }
+}

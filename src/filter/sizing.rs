@@ -1,0 +1,290 @@
+//! How large a filter must be.
+
+use std::fmt;
+
+use super::block::{Geometry, MAX_HASHES};
+use super::format::{MAX_BLOCKS, MAX_STRING_LEN, string_len};
+use super::rate::{Curve, false_positive_rate, greatest_load};
+
+/// The least number of ids a filter can be sized for.
+pub const MIN_CAPACITY: u64 = 1;
+/// The greatest number of ids a filter can be sized for, whatever room they take.
+pub const MAX_CAPACITY: u64 = u32::MAX as u64;
+/// The lowest false-positive rate a filter can be sized for.
+pub const MIN_RATE: f64 = 1e-9;
+/// The highest false-positive rate a filter can be sized for.
+pub const MAX_RATE: f64 = 0.5;
+
+/// The size of a filter: the fewest blocks that hold so many ids at such a false-positive rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sizing {
+    capacity: u32,
+    rate: f64,
+    blocks: u32,
+    hashes: u8,
+}
+
+impl Sizing {
+    /// Returns the size for `capacity` ids at a false-positive rate of at most `rate`.
+    ///
+    /// # Errors
+    ///
+    /// [`SizingError::Capacity`] and [`SizingError::Rate`] when a number is out of range (a rate is a
+    /// fraction: one per cent is 0.01), [`SizingError::TooLarge`] when the filter would not fit into a
+    /// Redis string.
+    pub fn new(capacity: u64, rate: f64) -> Result<Self, SizingError> {
+        let ids = match u32::try_from(capacity) {
+            Ok(ids) if capacity >= MIN_CAPACITY => ids,
+            _ => return Err(SizingError::capacity(capacity)),
+        };
+        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+            return Err(SizingError::rate(rate));
+        }
+        let (blocks, hashes) = smallest(f64::from(ids), rate);
+        match u32::try_from(blocks) {
+            Ok(blocks) if blocks <= MAX_BLOCKS => Ok(Self { capacity: ids, rate, blocks, hashes }),
+            _ => Err(SizingError::too_large(capacity, rate, blocks)),
+        }
+    }
+
+    /// Returns the number of ids the filter is meant for.
+    #[must_use]
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Returns the false-positive rate asked for.
+    #[must_use]
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Returns the number of 64-byte blocks.
+    #[must_use]
+    pub const fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Returns the number of positions per id.
+    #[must_use]
+    pub const fn hashes(&self) -> u8 {
+        self.hashes
+    }
+
+    /// Returns the bits spent per id when the filter holds as many as it is meant for.
+    #[must_use]
+    pub fn bits_per_id(&self) -> f64 {
+        f64::from(self.blocks) * 512.0 / f64::from(self.capacity)
+    }
+
+    /// Returns the length of the stored string in bytes, header and trailer included.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        string_len(self.blocks as u64)
+    }
+
+    /// Returns the false-positive rate to expect with this many ids in the filter.
+    #[must_use]
+    pub fn expected_rate(&self, items: u64) -> f64 {
+        false_positive_rate(self.blocks, self.hashes, items)
+    }
+
+    /// Returns where ids go in a filter of this size with this seed.
+    #[must_use]
+    pub const fn geometry(&self, seed: u32) -> Geometry {
+        Geometry::sized(self.blocks, self.hashes, seed)
+    }
+}
+
+/// Returns the fewest blocks that do, and their number of hashes; among equals the fewest hashes.
+fn smallest(ids: f64, rate: f64) -> (u64, u8) {
+    let mut best = (u64::MAX, 0);
+    for hashes in 1..=MAX_HASHES {
+        let greatest = greatest_load(hashes, rate);
+        let lower = ((ids / greatest).ceil() as u64).max(1);
+        if lower >= best.0 {
+            continue;
+        }
+        let curve = Curve::new(hashes, greatest);
+        let enough = |blocks: u64| curve.rate(ids / blocks as f64) <= rate;
+        if enough(best.0 - 1) {
+            best = (first(lower, enough), hashes);
+        }
+    }
+    best
+}
+
+/// Returns the first number from `lower` on that is enough, all after it being enough, too.
+fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut step) = (lower, 1);
+    while !enough(low + step) {
+        low += step;
+        step *= 2;
+    }
+    let mut high = low + step;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// Why there is no such filter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum SizingError {
+    /// The capacity is out of range.
+    Capacity {
+        /// The capacity asked for.
+        value: u64,
+        /// The least there is: [`MIN_CAPACITY`].
+        min: u64,
+        /// The greatest there is: [`MAX_CAPACITY`].
+        max: u64,
+    },
+    /// The false-positive rate is out of range, or not a number.
+    Rate {
+        /// The rate asked for.
+        value: f64,
+        /// The lowest there is: [`MIN_RATE`].
+        min: f64,
+        /// The highest there is: [`MAX_RATE`].
+        max: f64,
+    },
+    /// The filter would not fit into a Redis string.
+    TooLarge {
+        /// The capacity asked for.
+        capacity: u64,
+        /// The rate asked for.
+        rate: f64,
+        /// The bytes it would take.
+        bytes: u64,
+        /// The bytes there are: [`MAX_STRING_LEN`].
+        max: u64,
+    },
+}
+
+impl SizingError {
+    const fn capacity(value: u64) -> Self {
+        Self::Capacity { value, min: MIN_CAPACITY, max: MAX_CAPACITY }
+    }
+
+    const fn rate(value: f64) -> Self {
+        Self::Rate { value, min: MIN_RATE, max: MAX_RATE }
+    }
+
+    const fn too_large(capacity: u64, rate: f64, blocks: u64) -> Self {
+        Self::TooLarge { capacity, rate, bytes: string_len(blocks), max: MAX_STRING_LEN }
+    }
+}
+
+impl fmt::Display for SizingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity { value, min, max } => {
+                write!(f, "capacity of {value} ids is not within {min} and {max}")
+            }
+            Self::Rate { value, min, max } => {
+                write!(f, "false-positive rate {value} is not within {min:e} and {max}")
+            }
+            Self::TooLarge { capacity, rate, bytes, max } => write!(
+                f,
+                "filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SizingError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bits_per_id_are_those_of_the_published_table() {
+        let table = [(0.03, 7.42, 5), (0.01, 9.90, 6), (0.001, 15.49, 9), (0.0001, 21.91, 12)];
+        for (rate, bits, hashes) in table.into_iter().chain([(1e-6, 38.51, 16)]) {
+            let sizing = Sizing::new(1_000_000, rate).unwrap();
+            let ratio = sizing.bits_per_id() / bits;
+            assert!((ratio - 1.0).abs() < 0.01, "{rate}: {}", sizing.bits_per_id());
+            assert_eq!(sizing.hashes(), hashes, "{rate}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named_with_the_range() {
+        for value in [0, u64::from(u32::MAX) + 1, u64::MAX] {
+            let error = SizingError::Capacity { value, min: 1, max: 4_294_967_295 };
+            assert_eq!(Sizing::new(value, 0.01), Err(error));
+        }
+        for value in [0.0, -0.01, 0.9e-9, 0.51, 1.0, f64::INFINITY] {
+            let error = SizingError::Rate { value, min: 1e-9, max: 0.5 };
+            assert_eq!(Sizing::new(1, value), Err(error));
+        }
+        assert!(matches!(Sizing::new(1, f64::NAN), Err(SizingError::Rate { .. })));
+        assert_eq!(
+            Sizing::new(0, 0.01).unwrap_err().to_string(),
+            "capacity of 0 ids is not within 1 and 4294967295"
+        );
+    }
+
+    #[test]
+    fn a_filter_never_outgrows_a_redis_string() {
+        let largest = Sizing::new(430_000_000, 0.01).unwrap();
+        assert!(largest.bytes() <= 512 * 1024 * 1024);
+        let error = Sizing::new(440_000_000, 0.01).unwrap_err();
+        let SizingError::TooLarge { bytes, max, .. } = error else { panic!("{error}") };
+        assert!(bytes > max && bytes < max / 100 * 103);
+        for rate in [MIN_RATE, MAX_RATE] {
+            let error = Sizing::new(MAX_CAPACITY, rate).unwrap_err();
+            assert!(matches!(error, SizingError::TooLarge { .. }));
+        }
+    }
+
+    #[test]
+    fn the_best_number_of_hashes_is_within_the_limit() {
+        let hashes = Sizing::new(1_000_000, MIN_RATE).unwrap().hashes();
+        assert!(hashes < MAX_HASHES, "{hashes}");
+        assert_eq!(Sizing::new(1_000_000, MAX_RATE).unwrap().hashes(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_filter_keeps_its_rate_and_one_block_less_would_not(
+            capacity in 1_u64..10_000_000,
+            exponent in -9.0..-0.302_f64,
+        ) {
+            let rate = 10_f64.powf(exponent);
+            let sizing = Sizing::new(capacity, rate).unwrap();
+            prop_assert!(sizing.expected_rate(capacity) <= rate);
+            if let Some(fewer) = sizing.blocks().checked_sub(1).filter(|fewer| *fewer > 0) {
+                let geometry = Geometry::new(fewer, sizing.hashes(), 0).unwrap();
+                prop_assert!(geometry.expected_rate(capacity) > rate);
+            }
+        }
+
+        #[test]
+        fn more_ids_or_a_lower_rate_never_take_less_room(
+            capacity in 1_u64..5_000_000,
+            more in 0_u64..5_000_000,
+            exponent in -8.0..-0.302_f64,
+            lower in 0.1..=1.0_f64,
+        ) {
+            let rate = 10_f64.powf(exponent);
+            let sizing = Sizing::new(capacity, rate).unwrap();
+            prop_assert!(Sizing::new(capacity + more, rate).unwrap().bytes() >= sizing.bytes());
+            prop_assert!(Sizing::new(capacity, rate * lower).unwrap().bytes() >= sizing.bytes());
+            let full = sizing.expected_rate(capacity);
+            prop_assert!(sizing.expected_rate(capacity + more) >= full * (1.0 - 1e-12));
+        }
+    }
+}

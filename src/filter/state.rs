@@ -1,0 +1,96 @@
+//! Which build a filter is from, and how far it has come.
+
+use std::fmt;
+
+use super::format::{FormatError, MAGIC};
+
+/// How far the build of a filter has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// The blocks are being uploaded; nobody else writes to them.
+    Loading = 1,
+    /// The blocks are there, adds go to them, and the journal is being replayed.
+    CatchingUp = 2,
+    /// The filter is complete.
+    Live = 3,
+}
+
+impl State {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::CatchingUp => "catching_up",
+            Self::Live => "live",
+        }
+    }
+
+    /// Returns the byte that stands for the state in a header.
+    #[must_use]
+    pub const fn as_byte(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) const fn from_byte(byte: u8) -> Result<Self, FormatError> {
+        match byte {
+            1 => Ok(Self::Loading),
+            2 => Ok(Self::CatchingUp),
+            3 => Ok(Self::Live),
+            found => Err(FormatError::State { found }),
+        }
+    }
+}
+
+/// The fencing token of a build: a Redis time in microseconds, greater than any before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Generation(i64);
+
+impl Generation {
+    /// Returns the generation of this time, or `None` when it is not greater than zero.
+    #[must_use]
+    pub const fn new(micros: i64) -> Option<Self> {
+        if micros > 0 { Some(Self(micros)) } else { None }
+    }
+
+    /// Returns the time in microseconds.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// Returns the number a complete string of this generation ends with.
+    #[must_use]
+    pub const fn seal(self) -> i64 {
+        MAGIC.cast_signed() ^ self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_its_byte() {
+        for state in [State::Loading, State::CatchingUp, State::Live] {
+            assert_eq!(State::from_byte(state.as_byte()), Ok(state));
+        }
+        for found in [0, 4, 255] {
+            assert_eq!(State::from_byte(found), Err(FormatError::State { found }));
+        }
+    }
+
+    #[test]
+    fn a_generation_is_greater_than_zero() {
+        assert_eq!(Generation::new(0), None);
+        assert_eq!(Generation::new(i64::MIN), None);
+        assert_eq!(Generation::new(1).unwrap().get(), 1);
+    }
+}
