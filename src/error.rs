@@ -255,8 +255,13 @@ pub enum RebuildError {
     },
     /// The ids do not fit the largest filter there can be.
     Sizing(SizingError),
-    /// The live filter was written by a newer version of this crate.
-    NewerFormat,
+    /// The source gave more ids at every scan than the filter was then sized for.
+    Outgrown {
+        /// How often it was scanned.
+        scans: u32,
+        /// The ids the last filter was sized for.
+        capacity: u64,
+    },
     /// The store failed.
     Store(StoreError),
 }
@@ -277,9 +282,10 @@ impl fmt::Display for RebuildError {
                 limit * 100.0
             ),
             Self::Sizing(_) => f.write_str("the filter cannot be sized"),
-            Self::NewerFormat => {
-                f.write_str("the live filter was written by a newer version of this crate")
-            }
+            Self::Outgrown { scans, capacity } => write!(
+                f,
+                "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
+            ),
             Self::Store(_) => f.write_str("the store failed"),
         }
     }

@@ -4,7 +4,6 @@
 //! [`Store`] answers requests, [`Build`] carries one rebuild through its steps B0 to B10; both stores
 //! run the same protocol.
 
-pub(crate) mod memory;
 pub(crate) mod redis;
 
 use std::fmt;
@@ -163,8 +162,7 @@ pub(crate) trait Build: Send {
 
     /// B7, first part: reads the journal from `overlap` before B1 to now into the local filter, so
     /// that only the tail is left to replay over the wire.
-    fn read_journal<'a>(&'a mut self, into: &'a Filter)
-    -> BoxFuture<'a, Result<u64, StoreError>>;
+    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
 
     /// B2: resets and allocates the building filter in the loading state.
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -60,7 +60,8 @@ impl RedisBuild {
         let live = shared.bulk.connected(CALL).await?;
         let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
         if let Some(version) = view.live.newer.or(view.next.newer) {
-            let reason = format!("holds a filter of format version {version}, newer than this crate");
+            let reason =
+                format!("holds a filter of format version {version}, newer than this crate");
             return Err(StoreError::Foreign { key: shared.keys.bits.clone(), reason });
         }
         let nonce = super::enrolment::random()?;
@@ -68,7 +69,8 @@ impl RedisBuild {
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let keys = [shared.keys.lock.as_str(), shared.keys.meta.as_str()];
         let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
-        let reply = shared.bulk.script(&live, &LEASE, &keys, &args.map(str::as_bytes), CALL).await?;
+        let reply =
+            shared.bulk.script(&live, &LEASE, &keys, &args.map(str::as_bytes), CALL).await?;
         let mut fields = reply.array()?;
         if fields.len() == 1 {
             return Ok(Begun::Busy);
@@ -78,7 +80,8 @@ impl RedisBuild {
             step: LEASE.name(),
             answer: "another number of fields".to_owned(),
         })?;
-        Self::leased(shared, &live, &view, lock, &nonce, fields).map(|build| Begun::Leased(Box::new(build)))
+        Self::leased(shared, &live, &view, lock, &nonce, fields)
+            .map(|build| Begun::Leased(Box::new(build)))
     }
 
     fn leased(
@@ -105,7 +108,8 @@ impl RedisBuild {
             answer: format!("the token {token}"),
         })?;
         let now_ms = seconds.count()? * 1000 + micros.count()? / 1000;
-        let overlap = u64::try_from(shared.settings.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let overlap =
+            u64::try_from(shared.settings.retention.overlap.as_millis()).unwrap_or(u64::MAX);
         let start_ms = now_ms.saturating_sub(overlap);
         let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
         Ok(Self {

@@ -316,11 +316,8 @@ impl From<RedisError> for Trouble {
             (Some(code), None) => code.to_owned(),
             _ => error.to_string(),
         };
-        let error = if lost {
-            StoreError::Disconnected { reason }
-        } else {
-            StoreError::Refused { reason }
-        };
+        let error =
+            if lost { StoreError::Disconnected { reason } } else { StoreError::Refused { reason } };
         Self { error, lost }
     }
 }

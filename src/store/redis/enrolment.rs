@@ -88,8 +88,10 @@ impl Enrolment {
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
-        let theirs = u32::from_str_radix(id, 16)
-            .map_err(|_| StoreError::Odd { step: ENROL.name(), answer: format!("key id {id:?}") })?;
+        let theirs = u32::from_str_radix(id, 16).map_err(|_| StoreError::Odd {
+            step: ENROL.name(),
+            answer: format!("key id {id:?}"),
+        })?;
         if theirs == offered.id() {
             return Ok(offered.clone());
         }

@@ -1,0 +1,180 @@
+//! One rebuild, from the lease to the swap (§7.3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::report::{Progress, RebuildReport, RebuildStep};
+use super::{ErasedSource, IdSink, RebuildSettings};
+use crate::error::RebuildError;
+use crate::extract::IdExtractor;
+use crate::filter::{Filter, Sizing};
+use crate::id::Digest;
+use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
+
+/// The life of the rebuild lease, renewed three times as often.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often a source that outgrows its filter is scanned at most.
+const SCANS: u32 = 3;
+/// The head-room for a filter that is sized from a count, not by the application.
+const HEAD_ROOM: f64 = 1.5;
+
+/// Whether a rebuild may hold far fewer ids than the one before, or none at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shrinking {
+    Refused,
+    Accepted,
+}
+
+/// What one rebuild works with.
+pub(super) struct Carrier<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) source: &'a dyn ErasedSource,
+    pub(super) extractor: &'a dyn IdExtractor,
+    pub(super) settings: &'a RebuildSettings,
+    pub(super) progress: &'a Progress,
+    /// The ids of the last generation this process saw go live.
+    pub(super) last_items: u64,
+    pub(super) shrinking: Shrinking,
+}
+
+/// A filter filled by a scan.
+struct Scanned {
+    filter: Arc<Filter>,
+    sizing: Sizing,
+    ids: u64,
+    sample: Vec<Digest>,
+    scans: u32,
+}
+
+impl Carrier<'_> {
+    /// Carries the rebuild through.
+    pub(super) async fn carry(&self) -> Result<RebuildReport, RebuildError> {
+        self.progress.enter(RebuildStep::Begin);
+        let mut build = match self.store.begin(LEASE).await? {
+            Begun::Leased(build) => build,
+            Begun::Busy => return Err(RebuildError::Busy),
+        };
+        let keeper = build.keeper();
+        let report = tokio::select! {
+            report = self.steps(build.as_mut()) => report,
+            () = keep(&*keeper) => Err(RebuildError::Busy),
+        };
+        build.release().await;
+        report
+    }
+
+    async fn steps(&self, build: &mut dyn Build) -> Result<RebuildReport, RebuildError> {
+        let began = Instant::now();
+        let previous = self.previous(build);
+        self.progress.enter(RebuildStep::Scan);
+        let scanned = self.scan(build, previous).await?;
+        let scan_took = began.elapsed();
+        self.sane(previous, scanned.ids)?;
+
+        self.progress.enter(RebuildStep::Journal);
+        let journalled = build.read_journal(&scanned.filter).await?;
+        self.progress.enter(RebuildStep::Upload);
+        self.progress.to_upload(scanned.filter.byte_len() as u64);
+        build.allocate(plan(&scanned)).await?;
+        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+        self.progress.enter(RebuildStep::CatchUp);
+        build.catch_up().await?;
+        let replayed = build.replay().await?;
+        self.progress.enter(RebuildStep::Verify);
+        build.verify(&scanned.filter, &scanned.sample).await?;
+        self.progress.enter(RebuildStep::Swap);
+        build.swap().await?;
+        Ok(RebuildReport {
+            generation: build.token(),
+            ids: scanned.ids,
+            replayed: journalled + replayed,
+            capacity: scanned.sizing.capacity().into(),
+            expected_rate: scanned.sizing.expected_rate(scanned.ids),
+            bytes: scanned.sizing.bytes(),
+            scans: scanned.scans,
+            scan_took,
+            took: began.elapsed(),
+        })
+    }
+
+    /// Returns how many ids the last generation held, as the live header or this process knows.
+    fn previous(&self, build: &dyn Build) -> u64 {
+        build.previous().as_ref().map_or(self.last_items, |header| header.items.into())
+    }
+
+    /// B3, again with a larger filter where the source outgrows it.
+    async fn scan(&self, build: &dyn Build, previous: u64) -> Result<Scanned, RebuildError> {
+        let counted = self.source.count().await.map_err(RebuildError::Source)?;
+        let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
+        for scans in 1..=SCANS {
+            let filter = Arc::new(Filter::new(sizing.geometry(seed()?)));
+            let mut sink = IdSink::new(self.extractor, build.digester(), &filter, self.progress);
+            let end = self.source.scan(&mut sink).await;
+            let ids = sink.count();
+            if let Some(source) = sink.invalid() {
+                return Err(RebuildError::InvalidId { after: ids, source });
+            }
+            end.map_err(RebuildError::Source)?;
+            let sample = sink.into_sample();
+            if ids <= u64::from(sizing.capacity()) {
+                return Ok(Scanned { filter, sizing, ids, sample, scans });
+            }
+            sizing = self.sized_for(ids)?;
+        }
+        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity().into() })
+    }
+
+    /// Returns the application's sizing, or a larger one where the ids would not fit it.
+    fn sized_for(&self, ids: u64) -> Result<Sizing, RebuildError> {
+        let configured = self.settings.sizing;
+        if ids <= u64::from(configured.capacity()) {
+            return Ok(configured);
+        }
+        let roomy = (ids as f64 * HEAD_ROOM) as u64;
+        // Near the largest filter there can be, less head-room is better than no filter.
+        let sized = Sizing::new(roomy, configured.rate())
+            .or_else(|_| Sizing::new(ids, configured.rate()))?;
+        Ok(sized)
+    }
+
+    /// B4: an empty view or a wrong tenant must not go live.
+    fn sane(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+        let limit = self.settings.shrink_limit;
+        if self.shrinking == Shrinking::Accepted {
+            return Ok(());
+        }
+        if found == 0 {
+            return Err(RebuildError::Empty);
+        }
+        if (found as f64) < previous as f64 * (1.0 - limit) {
+            return Err(RebuildError::Shrunk { previous, found, limit });
+        }
+        Ok(())
+    }
+}
+
+fn plan(scanned: &Scanned) -> Plan {
+    Plan {
+        geometry: scanned.filter.geometry(),
+        capacity: scanned.sizing.capacity(),
+        rate: scanned.sizing.rate() as f32,
+        items: u32::try_from(scanned.ids).unwrap_or(u32::MAX),
+    }
+}
+
+/// Renews the lease for as long as it is polled.
+async fn keep(keeper: &dyn LeaseKeeper) {
+    loop {
+        sleep(LEASE / 3).await;
+        keeper.renew().await;
+    }
+}
+
+/// Draws a generation's seed.
+fn seed() -> Result<u32, RebuildError> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(|error| RebuildError::Source(error.to_string().into()))?;
+    Ok(u32::from_be_bytes(bytes))
+}

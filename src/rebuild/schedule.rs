@@ -1,0 +1,147 @@
+//! When a rebuild is due.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use croner::Cron;
+
+use crate::error::ConfigError;
+use crate::filter::Generation;
+
+/// When the filter is rebuilt. Judged from the live generation's age by Redis's clock, so that any
+/// number of instances rebuild once a period, and a restart does not begin the period anew. A missing
+/// or untrusted filter is rebuilt at once, whatever the schedule.
+#[derive(Debug, Clone)]
+pub struct Schedule(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Every(Duration),
+    Cron(Box<Cron>),
+    Manual,
+}
+
+impl Schedule {
+    /// The shortest period.
+    pub const MIN_PERIOD: Duration = Duration::from_secs(1);
+    /// The longest period.
+    pub const MAX_PERIOD: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
+    /// Rebuilds once in a period, from [`MIN_PERIOD`](Self::MIN_PERIOD) to
+    /// [`MAX_PERIOD`](Self::MAX_PERIOD), lengthened by up to a tenth that differs from generation to
+    /// generation, so that several filters do not rebuild in step.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Duration`] when the period is outside its bounds.
+    pub fn every(period: Duration) -> Result<Self, ConfigError> {
+        if (Self::MIN_PERIOD..=Self::MAX_PERIOD).contains(&period) {
+            return Ok(Self(Kind::Every(period)));
+        }
+        Err(ConfigError::Duration {
+            setting: "rebuild period",
+            value: period,
+            min: Self::MIN_PERIOD,
+            max: Self::MAX_PERIOD,
+        })
+    }
+
+    /// Rebuilds at the times of a cron expression of five fields (or six, seconds first), in UTC.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Cron`] when the expression cannot be read.
+    pub fn cron(expression: &str) -> Result<Self, ConfigError> {
+        let unreadable = |source: croner::errors::CronError| ConfigError::Cron {
+            expression: expression.to_owned(),
+            source: Box::new(source),
+        };
+        expression.parse().map(|cron| Self(Kind::Cron(Box::new(cron)))).map_err(unreadable)
+    }
+
+    /// Rebuilds only when the application says so, or when there is no filter to trust.
+    #[must_use]
+    pub const fn manual() -> Self {
+        Self(Kind::Manual)
+    }
+
+    /// Returns whether a generation is due for replacement at a time in µs since the Unix epoch.
+    pub(super) fn due(&self, live: Generation, now_us: i64) -> Due {
+        let built_us = live.get();
+        let due = match &self.0 {
+            Kind::Manual => false,
+            // A generation from the future tells of a clock set back: its age means nothing.
+            _ if built_us > now_us.saturating_add(DAY_US) => true,
+            Kind::Every(period) => {
+                let period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
+                let spread = (built_us.cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
+                let period = period.saturating_add((period / 10240).saturating_mul(spread));
+                now_us.saturating_sub(built_us) >= period
+            }
+            Kind::Cron(cron) => DateTime::<Utc>::from_timestamp_micros(built_us)
+                .and_then(|built| cron.find_next_occurrence(&built, false).ok())
+                .is_some_and(|next| next.timestamp_micros() <= now_us),
+        };
+        if due { Due::Now } else { Due::Later }
+    }
+}
+
+const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+/// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Whether a rebuild is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    Now,
+    Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const NOON: i64 = 1_767_268_800 * SECOND; // 2026-01-01T12:00:00Z
+
+    fn due(schedule: &Schedule, built: i64, now: i64) -> Due {
+        schedule.due(Generation::new(built).unwrap(), now)
+    }
+
+    #[test]
+    fn a_period_is_lengthened_by_a_tenth_at_most() {
+        let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for built in (0..100).map(|i| NOON + i * 7 * SECOND) {
+            assert_eq!(due(&hourly, built, built + 3599 * SECOND), Due::Later);
+            assert_eq!(due(&hourly, built, built + 3960 * SECOND), Due::Now);
+            let first = (3600..=3960).find(|s| due(&hourly, built, built + s * SECOND) == Due::Now);
+            seen.insert(first);
+        }
+        assert!(seen.len() > 20, "generations are spread: {seen:?}");
+    }
+
+    #[test]
+    fn cron_is_due_once_per_occurrence() {
+        let nightly = Schedule::cron("30 3 * * *").unwrap();
+        let night = NOON + (15 * 3600 + 1800) * SECOND;
+        assert_eq!(due(&nightly, NOON, night - SECOND), Due::Later);
+        assert_eq!(due(&nightly, NOON, night), Due::Now);
+        assert_eq!(due(&nightly, night + SECOND, night + 3600 * SECOND), Due::Later);
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_stop_rebuilds() {
+        let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
+        assert_eq!(due(&hourly, NOON + 2 * DAY_US, NOON), Due::Now);
+    }
+
+    #[test]
+    fn bad_schedules_are_named() {
+        let error = Schedule::every(Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "rebuild period of 0ns is not within 1s and 2678400s");
+        let error = Schedule::cron("61 * * * *").unwrap_err();
+        assert_eq!(error.to_string(), "cron expression \"61 * * * *\" cannot be read");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

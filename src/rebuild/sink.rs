@@ -1,0 +1,125 @@
+//! Where a source pushes its ids.
+
+use std::fmt;
+
+use super::report::Progress;
+use crate::extract::{AsId, IdExtractor};
+use crate::filter::Filter;
+use crate::id::{Digest, Digester, Id, InvalidId};
+
+/// The digests kept to verify the uploaded filter with, at most.
+const SAMPLE: usize = 256;
+/// After so many ids a push lets other tasks run.
+const YIELD: u64 = 256;
+
+/// Takes the ids of a scan in, one by one, into a filter in this process.
+pub struct IdSink<'a> {
+    extractor: &'a dyn IdExtractor,
+    digester: &'a Digester,
+    filter: &'a Filter,
+    progress: &'a Progress,
+    count: u64,
+    sample: Vec<Digest>,
+    stride: u64,
+    invalid: Option<InvalidId>,
+}
+
+impl<'a> IdSink<'a> {
+    pub(super) fn new(
+        extractor: &'a dyn IdExtractor,
+        digester: &'a Digester,
+        filter: &'a Filter,
+        progress: &'a Progress,
+    ) -> Self {
+        progress.scanned(0);
+        Self {
+            extractor,
+            digester,
+            filter,
+            progress,
+            count: 0,
+            sample: Vec::with_capacity(SAMPLE),
+            stride: 1,
+            invalid: None,
+        }
+    }
+
+    /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
+    /// to time.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is no id. Requests for such an id are refused, so the rebuild fails too,
+    /// whatever the source makes of this error: the live filter stays, and the report names it.
+    pub async fn push(&mut self, id: &(impl AsId + Sync + ?Sized)) -> Result<(), InvalidId> {
+        let id = id.as_id(self.extractor);
+        self.take(id)?;
+        if self.count.is_multiple_of(YIELD) {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Takes in an id that an adapter wrote down without knowing the extractor.
+    pub(super) fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
+        let id = std::str::from_utf8(text.as_bytes())
+            .map_err(|_| InvalidId::NotText)
+            .and_then(|text| self.extractor.canonical(text));
+        self.take(id)
+    }
+
+    /// Returns how many ids were pushed.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) const fn invalid(&self) -> Option<InvalidId> {
+        self.invalid
+    }
+
+    pub(super) fn into_sample(mut self) -> Vec<Digest> {
+        std::mem::take(&mut self.sample)
+    }
+
+    fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
+        let id = id.inspect_err(|error| self.invalid = Some(*error))?;
+        let digest = self.digester.digest(&id);
+        self.filter.insert(&digest);
+        if self.count.is_multiple_of(self.stride) {
+            self.keep(digest);
+        }
+        self.count += 1;
+        if self.count.is_multiple_of(YIELD) {
+            self.progress.scanned(self.count);
+        }
+        Ok(())
+    }
+
+    /// Keeps every so-manieth digest, and ever fewer as there are more.
+    fn keep(&mut self, digest: Digest) {
+        if self.sample.len() == SAMPLE {
+            let mut odd = false;
+            self.sample.retain(|_| {
+                odd = !odd;
+                odd
+            });
+            self.stride *= 2;
+        }
+        if self.count.is_multiple_of(self.stride) {
+            self.sample.push(digest);
+        }
+    }
+}
+
+impl Drop for IdSink<'_> {
+    fn drop(&mut self) {
+        self.progress.scanned(self.count);
+    }
+}
+
+impl fmt::Debug for IdSink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdSink").field("count", &self.count).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! The background task that rebuilds when it is due.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use super::carry::Carrier;
+use super::report::{Progress, RebuildReport, RebuildStatus};
+use super::schedule::Due;
+use super::{ErasedSource, Schedule, Shrinking};
+use crate::error::RebuildError;
+use crate::extract::IdExtractor;
+use crate::filter::Sizing;
+use crate::store::{Store, Survey};
+use crate::verdict::Doubt;
+
+/// How often the live generation's age is looked at.
+const POLL: Duration = Duration::from_secs(1);
+/// The longest wait after failures in a row, which double it from [`POLL`] on.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// What the application wants of rebuilds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RebuildSettings {
+    pub(crate) sizing: Sizing,
+    /// The share of ids that may be missing from one generation to the next.
+    pub(crate) shrink_limit: f64,
+}
+
+/// Rebuilds one filter.
+pub(crate) struct Rebuilder {
+    store: Arc<dyn Store>,
+    extractor: Arc<dyn IdExtractor>,
+    source: Option<Arc<dyn ErasedSource>>,
+    schedule: Schedule,
+    settings: RebuildSettings,
+    progress: Progress,
+    last_items: AtomicU64,
+    one_at_a_time: Mutex<()>,
+}
+
+impl Rebuilder {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        extractor: Arc<dyn IdExtractor>,
+        source: Option<(Schedule, Arc<dyn ErasedSource>)>,
+        settings: RebuildSettings,
+    ) -> Self {
+        let (schedule, source) = source.unzip();
+        Self {
+            store,
+            extractor,
+            source,
+            schedule: schedule.unwrap_or(Schedule::manual()),
+            settings,
+            progress: Progress::default(),
+            last_items: AtomicU64::new(0),
+            one_at_a_time: Mutex::new(()),
+        }
+    }
+
+    /// Returns whether there is anything to rebuild from.
+    pub(crate) fn has_source(&self) -> bool {
+        self.source.is_some()
+    }
+
+    pub(crate) fn status(&self) -> RebuildStatus {
+        self.progress.status()
+    }
+
+    /// Rebuilds now, whatever the schedule says.
+    pub(crate) async fn rebuild(
+        &self,
+        shrinking: Shrinking,
+    ) -> Result<RebuildReport, Arc<RebuildError>> {
+        let Ok(_only) = self.one_at_a_time.try_lock() else {
+            return Err(Arc::new(RebuildError::Busy));
+        };
+        let _idle = IdleAtLast(&self.progress);
+        let ended = self.carry(shrinking).await.map_err(Arc::new);
+        match &ended {
+            Ok(report) => {
+                self.last_items.store(report.ids, Ordering::Relaxed);
+                tracing::info!(
+                    generation = report.generation.get(),
+                    ids = report.ids,
+                    replayed = report.replayed,
+                    took = ?report.took,
+                    "a new filter is live"
+                );
+            }
+            Err(error) if matches!(**error, RebuildError::Busy) => return ended,
+            Err(error) => {
+                tracing::warn!(error = %chain(error), "the rebuild failed, the live filter stays");
+            }
+        }
+        self.progress.ended(ended.clone());
+        ended
+    }
+
+    async fn carry(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
+        let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
+        let carrier = Carrier {
+            store: &*self.store,
+            source,
+            extractor: &*self.extractor,
+            settings: &self.settings,
+            progress: &self.progress,
+            last_items: self.last_items.load(Ordering::Relaxed),
+            shrinking,
+        };
+        carrier.carry().await
+    }
+
+    /// Rebuilds whenever it is due, for as long as it is polled.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut failures = 0;
+        loop {
+            if let Ok(survey) = self.store.survey().await
+                && self.due(&survey) == Due::Now
+            {
+                match self.rebuild(Shrinking::Refused).await {
+                    Ok(_) => failures = 0,
+                    Err(error) if matches!(*error, RebuildError::Busy) => {}
+                    Err(_) => failures += 1,
+                }
+            }
+            sleep((POLL * 2_u32.saturating_pow(failures)).min(LONGEST_WAIT)).await;
+        }
+    }
+
+    fn due(&self, survey: &Survey) -> Due {
+        match &survey.live {
+            Ok(header) => self.schedule.due(header.generation, survey.now_us),
+            Err(
+                Doubt::NoFilter
+                | Doubt::WrongType
+                | Doubt::Foreign
+                | Doubt::Truncated
+                | Doubt::Version
+                | Doubt::NotLive
+                | Doubt::OtherKey
+                | Doubt::Suspect,
+            ) => Due::Now,
+            Err(_) => Due::Later,
+        }
+    }
+}
+
+impl fmt::Debug for Rebuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rebuilder").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+/// Shows no step any more when a rebuild ends, also when it is dropped halfway.
+struct IdleAtLast<'a>(&'a Progress);
+
+impl Drop for IdleAtLast<'_> {
+    fn drop(&mut self) {
+        self.0.enter(super::RebuildStep::Idle);
+    }
+}
+
+/// Writes an error and its causes in one line.
+fn chain(error: &RebuildError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
