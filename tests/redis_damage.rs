@@ -1,0 +1,178 @@
+//! Whatever happens to the keys in Redis, an id that exists is not refused.
+
+mod support;
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Doubt, Verdict};
+use http::StatusCode;
+use support::model::{Table, get, guard, guard_over, live};
+use support::redis_server::RedisServer;
+
+const BITS: &str = "bg:{users}:bits";
+
+/// Builds a filter over 1,000 ids, hands the server to `damage`, and proves that nothing is refused
+/// afterwards, by an instance that knew the filter and by one that starts now.
+async fn nothing_is_refused_after(damage: impl FnOnce(&RedisServer), doubt: Doubt) {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    drop(builder);
+    let witness = guard(&redis.url()).build();
+    live(&witness).await;
+
+    damage(&redis);
+
+    let newcomer = guard(&redis.url()).build();
+    for guard in [&witness, &newcomer] {
+        for id in (0..1_000).step_by(7) {
+            assert_eq!(get(guard, &table, id).await, StatusCode::OK, "{id}");
+        }
+        assert_eq!(get(guard, &table, 5_000).await, StatusCode::NOT_FOUND);
+        assert_eq!(guard.stats().absent_by_filter, u64::from(std::ptr::eq(guard, &witness)));
+    }
+    support::eventually("the newcomer knows why", Duration::from_secs(5), || async {
+        match newcomer.check(&1).await.unwrap() {
+            Verdict::Unknown(found) if found == doubt => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    if doubt != Doubt::NoFilter {
+        let trouble = newcomer.state().trouble.expect("a doubt has words");
+        assert!(trouble.contains(BITS), "the key is named: {trouble}");
+    }
+
+    let before: Option<Vec<u8>> = dump(&redis);
+    newcomer.insert(&7_000).await.expect("an insert is journalled all the same");
+    assert_eq!(dump(&redis), before, "an insert leaves the damaged key as it is");
+
+    heals(&redis, &table, &[&witness, &newcomer]).await;
+}
+
+/// A rebuild puts everything right.
+async fn heals(redis: &RedisServer, table: &Table, guards: &[&BloomGuard]) {
+    table.commit(7_000);
+    let builder = guard_over(&redis.url(), table).build();
+    live(&builder).await;
+    for guard in guards {
+        live(guard).await;
+        for id in table.snapshot() {
+            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
+        }
+    }
+}
+
+fn dump(redis: &RedisServer) -> Option<Vec<u8>> {
+    redis.run(&["DUMP", BITS])
+}
+
+#[tokio::test]
+async fn a_missing_filter_never_refuses() {
+    let delete = |redis: &RedisServer| assert_eq!(redis.run::<i64>(&["DEL", BITS]), 1);
+    nothing_is_refused_after(delete, Doubt::NoFilter).await;
+}
+
+#[tokio::test]
+async fn an_emptied_redis_never_refuses() {
+    let flush = |redis: &RedisServer| redis.run::<()>(&["FLUSHALL"]);
+    nothing_is_refused_after(flush, Doubt::NoFilter).await;
+}
+
+#[tokio::test]
+async fn an_expired_filter_never_refuses() {
+    let expire = |redis: &RedisServer| assert_eq!(redis.run::<i64>(&["PEXPIRE", BITS, "0"]), 1);
+    nothing_is_refused_after(expire, Doubt::NoFilter).await;
+}
+
+#[tokio::test]
+async fn an_evicted_filter_never_refuses() {
+    let evict = |redis: &RedisServer| {
+        redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+        redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+        while redis.run::<i64>(&["EXISTS", BITS]) == 1 {
+            // Every command evicts until the limit is kept, which it never is.
+        }
+        redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    };
+    nothing_is_refused_after(evict, Doubt::NoFilter).await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_never_refuses_and_is_left_alone() {
+    let retype = |redis: &RedisServer| {
+        redis.run::<()>(&["DEL", BITS]);
+        redis.run::<()>(&["HSET", BITS, "somebody", "else"]);
+    };
+    nothing_is_refused_after(retype, Doubt::WrongType).await;
+}
+
+#[tokio::test]
+async fn a_truncated_filter_never_refuses() {
+    let truncate = |redis: &RedisServer| {
+        let whole: Vec<u8> = redis.run(&["GET", BITS]);
+        redis::cmd("SET").arg(BITS).arg(&whole[..whole.len() - 8]).exec(&mut redis.connection()).unwrap();
+    };
+    nothing_is_refused_after(truncate, Doubt::Truncated).await;
+}
+
+#[tokio::test]
+async fn an_empty_string_never_refuses() {
+    nothing_is_refused_after(|redis| redis.run(&["SET", BITS, ""]), Doubt::Foreign).await;
+}
+
+#[tokio::test]
+async fn foreign_bytes_never_refuse_and_are_left_alone() {
+    let foreign = "x".repeat(5_000);
+    nothing_is_refused_after(|redis| redis.run(&["SET", BITS, &foreign]), Doubt::Foreign).await;
+}
+
+#[tokio::test]
+async fn a_damaged_header_never_refuses() {
+    // The generation grows absurdly large: neither the checksum nor the fencing may be fooled.
+    let damage = |redis: &RedisServer| {
+        redis.run::<i64>(&["SETBIT", BITS, "130", "1"]);
+    };
+    nothing_is_refused_after(damage, Doubt::Foreign).await;
+}
+
+#[tokio::test]
+async fn an_older_format_never_refuses() {
+    let age = |redis: &RedisServer| {
+        redis::cmd("SETRANGE").arg(BITS).arg(8).arg(&[0_u8, 0]).exec(&mut redis.connection()).unwrap();
+    };
+    // The witness knows the generation, which did not change: only the header's reader can tell.
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    drop(builder);
+    age(&redis);
+    let newcomer = guard(&redis.url()).build();
+    for id in 0..1_000 {
+        assert_eq!(get(&newcomer, &table, id).await, StatusCode::OK, "{id}");
+    }
+    assert_eq!(newcomer.check(&5_000).await.unwrap(), Verdict::Unknown(Doubt::Version));
+    let before = dump(&redis);
+    newcomer.insert(&7_000).await.unwrap();
+    assert_eq!(dump(&redis), before, "an insert leaves the older filter as it is");
+    heals(&redis, &table, &[&newcomer]).await;
+}
+
+#[tokio::test]
+async fn a_newer_format_is_never_replaced() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    redis::cmd("SETRANGE").arg(BITS).arg(8).arg(&[0_u8, 9]).exec(&mut redis.connection()).unwrap();
+    let before = dump(&redis);
+    let error = builder.rebuild_now().await.unwrap_err();
+    let cause = std::error::Error::source(&*error).unwrap().to_string();
+    assert_eq!(
+        cause,
+        format!("key {BITS:?}: holds a filter of format version 9, newer than this crate")
+    );
+    assert_eq!(dump(&redis), before);
+}

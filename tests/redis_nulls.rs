@@ -1,0 +1,253 @@
+//! Nulls in Redis: remembered once, shared, and never in a record's way.
+
+mod support;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Proof, Verdict};
+use http::{Request, Response, StatusCode};
+use support::eventually;
+use support::model::{Table, get, guard, guard_over, live};
+use support::redis_server::RedisServer;
+use tokio::sync::mpsc;
+use tower::{Layer, ServiceExt};
+
+const NULL: Verdict = Verdict::Absent(Proof::Null);
+
+/// A filter over 1,000 ids at a rate that leaves plenty of false positives; returns one of them.
+async fn false_positive(redis: &RedisServer, table: &Table) -> (BloomGuard, u64) {
+    let guard = guard_over(&redis.url(), table)
+        .capacity(1_000, 0.3)
+        .unwrap()
+        .negative_ttl(Duration::from_secs(2))
+        .unwrap()
+        .build();
+    live_at_a_high_rate(&guard).await;
+    for id in 10_000.. {
+        if guard.check(&id).await.unwrap() == Verdict::Present {
+            return (guard, id);
+        }
+    }
+    unreachable!()
+}
+
+async fn live_at_a_high_rate(guard: &BloomGuard) {
+    eventually("the guard is live", Duration::from_secs(10), || async {
+        match guard.check(&1).await.unwrap() {
+            Verdict::Unknown(doubt) => Err(doubt.to_string()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_null_is_stored_once_per_missing_id_and_ttl() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let (guard, id) = false_positive(&redis, &table).await;
+    let other = support::model::guard(&redis.url()).build();
+    live_at_a_high_rate(&other).await;
+
+    for _ in 0..50 {
+        assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(get(&other, &table, id).await, StatusCode::NOT_FOUND);
+    }
+    assert_eq!(table.lookups(), 1, "the database was asked once, for both instances");
+    assert_eq!(guard.check(&id).await.unwrap(), NULL);
+
+    eventually("the null lapses", Duration::from_secs(5), || async {
+        match guard.check(&id).await.unwrap() {
+            Verdict::Present => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+    assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+    assert_eq!(table.lookups(), 2, "once more after the TTL");
+}
+
+#[tokio::test]
+async fn a_null_is_gone_once_an_insert_elsewhere_has_returned() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let (guard, id) = false_positive(&redis, &table).await;
+    let other = support::model::guard(&redis.url()).build();
+    live_at_a_high_rate(&other).await;
+    assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+    assert_eq!(other.check(&id).await.unwrap(), NULL);
+
+    other.insert(&id).await.unwrap();
+    table.commit(id);
+    assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
+    assert_eq!(get(&other, &table, id).await, StatusCode::OK);
+}
+
+/// Where a create may fall in the life of a request that misses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    BeforeCheck,
+    BeforeRead,
+    AfterRead,
+    AfterAnswer,
+}
+
+const STEPS: [Step; 4] = [Step::BeforeCheck, Step::BeforeRead, Step::AfterRead, Step::AfterAnswer];
+
+#[tokio::test]
+async fn a_create_that_races_the_404_is_never_hidden() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let (guard, _) = false_positive(&redis, &table).await;
+    let other = support::model::guard(&redis.url()).build();
+    live_at_a_high_rate(&other).await;
+
+    // Every way in which insert and commit, in this order, can fall between the steps.
+    let mut candidates = 20_000_u64..;
+    for insert in STEPS {
+        for commit in STEPS.into_iter().filter(|commit| *commit as u8 >= insert as u8) {
+            let id = loop {
+                let id = candidates.next().unwrap();
+                if guard.check(&id).await.unwrap() == Verdict::Present {
+                    break id;
+                }
+            };
+            race(&guard, &other, &table, id, insert, commit).await;
+            for guard in [&guard, &other] {
+                let found = get(guard, &table, id).await;
+                assert_eq!(found, StatusCode::OK, "insert {insert:?}, commit {commit:?}");
+            }
+        }
+    }
+}
+
+/// Sends one request through `guard` and creates its record through `creator` meanwhile.
+async fn race(
+    guard: &BloomGuard,
+    creator: &BloomGuard,
+    table: &Table,
+    id: u64,
+    insert: Step,
+    commit: Step,
+) {
+    let create = |at: Step| async move {
+        if insert == at {
+            creator.insert(&id).await.unwrap();
+        }
+        if commit == at {
+            table.commit(id);
+        }
+    };
+    create(Step::BeforeCheck).await;
+    // The handler stops before it reads and before it answers.
+    let (at_step, mut steps) = mpsc::channel(1);
+    let (resume, resumed) = async_channel();
+    let table_read = table.clone();
+    let service = guard.layer(tower::service_fn(move |_: Request<String>| {
+        let (at_step, resumed, table) = (at_step.clone(), resumed.clone(), table_read.clone());
+        async move {
+            at_step.send(()).await.unwrap();
+            resumed.lock().await.recv().await.unwrap();
+            let found = table.snapshot().contains(&id);
+            at_step.send(()).await.unwrap();
+            resumed.lock().await.recv().await.unwrap();
+            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
+        }
+    }));
+    let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
+    let request = tokio::spawn(service.oneshot(request));
+    steps.recv().await.expect("the handler was called");
+    create(Step::BeforeRead).await;
+    resume.send(()).await.unwrap();
+    steps.recv().await.expect("the handler has read");
+    create(Step::AfterRead).await;
+    resume.send(()).await.unwrap();
+    request.await.unwrap().unwrap();
+    create(Step::AfterAnswer).await;
+}
+
+type Resumed = std::sync::Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>;
+
+fn async_channel() -> (mpsc::Sender<()>, Resumed) {
+    let (sender, receiver) = mpsc::channel(1);
+    (sender, std::sync::Arc::new(tokio::sync::Mutex::new(receiver)))
+}
+
+#[tokio::test]
+async fn a_removed_id_is_refused_until_it_is_created_anew() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    let other = support::model::guard(&redis.url()).build();
+    live(&other).await;
+
+    table.delete(7);
+    guard.remove(&7).await.unwrap();
+    assert_eq!(get(&other, &table, 7).await, StatusCode::NOT_FOUND);
+    assert_eq!(table.lookups(), 0, "refused without asking the database");
+
+    other.insert(&7).await.unwrap();
+    table.commit(7);
+    // A remove that comes late does not hide the new record.
+    guard.remove(&7).await.unwrap();
+    assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_old_generations_null_is_ignored() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    table.delete(7);
+    guard.remove(&7).await.unwrap();
+    assert_eq!(guard.check(&7).await.unwrap(), NULL);
+    // The row comes back behind the guard's back; the next rebuild finds it.
+    table.commit(7);
+    guard.rebuild_now().await.unwrap();
+    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
+}
+
+#[tokio::test]
+async fn a_null_written_before_its_filter_was_lost_is_ignored() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    guard.remove(&7).await.unwrap();
+    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
+    let newcomer = support::model::guard(&redis.url()).build();
+    let verdict = eventually("connected", Duration::from_secs(5), || async {
+        match newcomer.check(&7).await.unwrap() {
+            Verdict::Unknown(bloom_guard::Doubt::Disconnected) => Err("disconnected".to_owned()),
+            other => Ok(other),
+        }
+    })
+    .await;
+    assert_eq!(verdict, Verdict::Unknown(bloom_guard::Doubt::NoFilter));
+    assert_eq!(get(&newcomer, &table, 7).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_slow_requests_404_is_not_remembered() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    let guard = guard(&redis.url()).handler_time(Duration::from_millis(100)).unwrap().build();
+    live(&guard).await;
+    let begun = tokio::time::Instant::now();
+    let service = guard.layer(tower::service_fn(|_: Request<String>| async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        Ok::<_, Infallible>(Response::builder().status(404).body(String::new()).unwrap())
+    }));
+    let request = Request::get("/users/7").body(String::new()).unwrap();
+    assert_eq!(service.oneshot(request).await.unwrap().status(), StatusCode::NOT_FOUND);
+    assert!(begun.elapsed() >= Duration::from_millis(150));
+    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
+    assert_eq!(guard.stats().nulls_withheld, 1);
+}

@@ -1,0 +1,25 @@
+//! What the tests share: a real redis-server, a proxy that breaks connections, patience.
+#![expect(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+pub mod model;
+pub mod proxy;
+pub mod redis_server;
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// Polls a condition until it holds; panics with the last thing seen when it does not in time.
+pub async fn eventually<T, F>(what: &str, within: Duration, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let begun = Instant::now();
+    loop {
+        match probe().await {
+            Ok(value) => return value,
+            Err(seen) if begun.elapsed() > within => panic!("{what}: not within {within:?}: {seen}"),
+            Err(_) => sleep(Duration::from_millis(2)).await,
+        }
+    }
+}

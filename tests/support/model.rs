@@ -1,0 +1,124 @@
+//! A model of the application: a table of ids, a handler over it, guards in front.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, IdSink, PathPattern, RebuildSource, Schedule, Verdict,
+};
+use http::{Request, Response, StatusCode};
+use tower::{Layer, Service, ServiceExt};
+
+use super::eventually;
+
+/// A table of committed ids. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct Table {
+    ids: Arc<Mutex<BTreeSet<u64>>>,
+    lookups: Arc<AtomicU64>,
+}
+
+impl Table {
+    pub fn with(ids: impl IntoIterator<Item = u64>) -> Self {
+        let table = Self::default();
+        table.ids.lock().unwrap().extend(ids);
+        table
+    }
+
+    pub fn commit(&self, id: u64) {
+        self.ids.lock().unwrap().insert(id);
+    }
+
+    pub fn delete(&self, id: u64) {
+        self.ids.lock().unwrap().remove(&id);
+    }
+
+    /// Look-ups made by handlers so far.
+    pub fn lookups(&self) -> u64 {
+        self.lookups.load(Ordering::SeqCst)
+    }
+
+    fn holds(&self, id: u64) -> bool {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        self.ids.lock().unwrap().contains(&id)
+    }
+
+    /// The ids committed now.
+    pub fn snapshot(&self) -> Vec<u64> {
+        self.ids.lock().unwrap().iter().copied().collect()
+    }
+}
+
+impl RebuildSource for Table {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        // Pages over the key, as a database is read: rows committed behind the cursor are not seen.
+        let mut from = 0;
+        loop {
+            let page: Vec<u64> =
+                self.ids.lock().unwrap().range(from..).take(1_000).copied().collect();
+            let Some(last) = page.last() else { return Ok(()) };
+            from = last + 1;
+            for id in &page {
+                ids.push(id).await?;
+            }
+        }
+    }
+}
+
+/// A guard over `/users/{id}` in Redis.
+pub fn guard(url: &str) -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .unwrap()
+        .redis(url)
+        .unwrap()
+        // Tests share two cores with servers and other tests: what they check is not speed.
+        .check_deadline(Duration::from_secs(1))
+        .unwrap()
+}
+
+/// A guard over `/users/{id}` in Redis with a table behind it, rebuilt only by hand once it is live.
+pub fn guard_over(url: &str, table: &Table) -> Builder {
+    guard(url).rebuild(Schedule::manual(), table.clone())
+}
+
+/// Waits until a guard refuses.
+pub async fn live<R: Send + Sync + 'static>(guard: &BloomGuard<R>) {
+    eventually("the guard refuses", Duration::from_secs(20), || async {
+        match guard.check(&u64::MAX).await.unwrap() {
+            Verdict::Absent(_) => Ok(()),
+            other => Err(format!("{other:?}, {:?}", guard.state())),
+        }
+    })
+    .await;
+}
+
+/// The handler over a table: 200 or 404.
+pub fn handler(
+    table: &Table,
+) -> impl Service<
+    Request<String>,
+    Response = Response<String>,
+    Error = std::convert::Infallible,
+    Future: Send,
+> + Clone
++ Send
++ use<> {
+    let table = table.clone();
+    tower::service_fn(move |request: Request<String>| {
+        let table = table.clone();
+        async move {
+            let id = request.uri().path().rsplit('/').next().and_then(|id| id.parse().ok());
+            let found = id.is_some_and(|id| table.holds(id));
+            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            Ok(Response::builder().status(status).body(String::new()).unwrap())
+        }
+    })
+}
+
+/// Sends one GET for an id through a guard to the table's handler.
+pub async fn get(guard: &BloomGuard, table: &Table, id: u64) -> StatusCode {
+    let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
+    guard.layer(handler(table)).oneshot(request).await.unwrap().status()
+}

@@ -1,0 +1,118 @@
+//! A TCP proxy that cuts connections at a chosen request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// Where a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The request never arrives.
+    BeforeRequest,
+    /// The request is carried out, its reply is lost.
+    BeforeReply,
+}
+
+/// Forwards connections to a server on loopback.
+pub struct Proxy {
+    port: u16,
+    state: Arc<State>,
+    _tasks: JoinSet<()>,
+}
+
+struct State {
+    target: u16,
+    /// Requests left until the cut; negative when none is armed.
+    left: AtomicI64,
+    cut: std::sync::Mutex<Cut>,
+    requests: AtomicU64,
+    fired: Notify,
+}
+
+impl Proxy {
+    /// Starts a proxy to a port.
+    pub async fn start(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let state = Arc::new(State {
+            target,
+            left: AtomicI64::new(-1),
+            cut: std::sync::Mutex::new(Cut::BeforeRequest),
+            requests: AtomicU64::new(0),
+            fired: Notify::new(),
+        });
+        let mut tasks = JoinSet::new();
+        let shared = Arc::clone(&state);
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                connections.spawn(forward(client, Arc::clone(&shared)));
+            }
+        });
+        Self { port, state, _tasks: tasks }
+    }
+
+    /// The proxy's URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Cuts the connection that sends the n-th request from now, counting from 0.
+    pub fn arm(&self, n: u64, cut: Cut) {
+        *self.state.cut.lock().unwrap() = cut;
+        self.state.left.store(i64::try_from(n).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Takes the cut back; returns whether it was still to come.
+    pub fn disarm(&self) -> bool {
+        self.state.left.swap(-1, Ordering::SeqCst) >= 0
+    }
+
+    /// Returns once the cut has been made.
+    pub async fn fired(&self) {
+        self.state.fired.notified().await;
+    }
+
+    /// Requests seen so far.
+    pub fn requests(&self) -> u64 {
+        self.state.requests.load(Ordering::SeqCst)
+    }
+}
+
+async fn forward(mut client: TcpStream, state: Arc<State>) {
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", state.target)).await else { return };
+    client.set_nodelay(true).ok();
+    server.set_nodelay(true).ok();
+    let (mut request, mut reply) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut request) => {
+                let Ok(read @ 1..) = read else { return };
+                state.requests.fetch_add(1, Ordering::SeqCst);
+                let cut = (state.left.fetch_sub(1, Ordering::SeqCst) == 0)
+                    .then(|| *state.cut.lock().unwrap());
+                if cut != Some(Cut::BeforeRequest) && server.write_all(&request[..read]).await.is_err() {
+                    return;
+                }
+                if cut == Some(Cut::BeforeReply) {
+                    // The reply's arrival says that the request was carried out.
+                    server.read(&mut reply).await.ok();
+                }
+                if cut.is_some() {
+                    state.fired.notify_one();
+                    return;
+                }
+            }
+            read = server.read(&mut reply) => {
+                let Ok(read @ 1..) = read else { return };
+                if client.write_all(&reply[..read]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A redis-server of the test's own, on a free port, with a temporary directory, stopped on drop.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A running redis-server.
+pub struct RedisServer {
+    process: Option<Child>,
+    directory: TempDir,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server.
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// Starts a server with further arguments.
+    pub fn with(arguments: &[&str]) -> Self {
+        let mut server = Self {
+            process: None,
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            port: 0,
+            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        };
+        // Another process may take the port between our probe and the server's bind.
+        for _ in 0..5 {
+            let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            server.port = probe.local_addr().expect("an address").port();
+            drop(probe);
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start; is it installed? `bash tests/run.sh` installs it");
+    }
+
+    /// Starts the process on the port it has; returns whether it answers.
+    fn launch(&mut self) -> bool {
+        let mut process = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            .arg("--dir")
+            .arg(self.directory.path())
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(10) {
+            if process.try_wait().expect("a child of ours").is_some() {
+                return false;
+            }
+            if self.try_connect().is_ok() {
+                self.process = Some(process);
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        process.kill().ok();
+        process.wait().ok();
+        false
+    }
+
+    /// Kills the process at once, as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("a child of ours");
+            process.wait().expect("a child of ours");
+        }
+    }
+
+    /// Starts the process again on the same port and directory.
+    pub fn restart(&mut self) {
+        self.kill();
+        let begun = Instant::now();
+        while !self.launch() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "redis-server does not come back");
+        }
+    }
+
+    /// The server's URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// The server's port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn try_connect(&self) -> redis::RedisResult<redis::Connection> {
+        let client = redis::Client::open(self.url())?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
+        redis::cmd("PING").exec(&mut connection)?;
+        Ok(connection)
+    }
+
+    /// A connection past the guard.
+    pub fn connection(&self) -> redis::Connection {
+        self.try_connect().expect("a connection")
+    }
+
+    /// Runs one command past the guard.
+    pub fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        command.query(&mut self.connection()).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// All keys, sorted.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.run(&["KEYS", "*"]);
+        keys.sort();
+        keys
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
