@@ -27,6 +27,11 @@ pub enum ConfigError {
     },
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
     TlsFeature,
+    /// The system's random source gave no key.
+    Random {
+        /// What it reported, in words.
+        reason: String,
+    },
     /// A duration is outside its bounds.
     Duration {
         /// The setting's name.
@@ -66,6 +71,7 @@ impl fmt::Display for ConfigError {
             }
             Self::Sizing(_) => f.write_str("the filter cannot be sized"),
             Self::RedisUrl { .. } => f.write_str("the redis url cannot be read"),
+            Self::Random { reason } => write!(f, "no random key could be drawn: {reason}"),
             Self::TlsFeature => f.write_str("a rediss:// url needs the crate feature `tls`"),
             Self::Duration { setting, value, min, max } => {
                 write!(f, "{setting} of {value:?} is not within {min:?} and {max:?}")
@@ -219,6 +225,47 @@ impl From<InvalidId> for InsertError {
 }
 
 impl From<StoreError> for InsertError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Why a removal was not remembered. Nothing is hidden and nothing is lost by that: requests for the id
+/// reach the handler.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RemoveError {
+    /// The id is one that every check refuses as invalid.
+    Invalid(InvalidId),
+    /// The store did not do it.
+    Store(StoreError),
+}
+
+impl fmt::Display for RemoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Invalid(_) => "the id is invalid",
+            Self::Store(_) => "the removal was not remembered",
+        })
+    }
+}
+
+impl std::error::Error for RemoveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Invalid(error) => Some(error),
+            Self::Store(error) => Some(error),
+        }
+    }
+}
+
+impl From<InvalidId> for RemoveError {
+    fn from(error: InvalidId) -> Self {
+        Self::Invalid(error)
+    }
+}
+
+impl From<StoreError> for RemoveError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

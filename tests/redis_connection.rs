@@ -184,9 +184,8 @@ async fn the_tasks_end_with_the_last_clone() {
 
 #[test]
 fn a_malformed_url_is_refused_by_the_step_that_takes_it() {
-    let builder = || {
-        BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
-    };
+    let builder =
+        || BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap();
     for url in ["", "http://localhost", "redis://", "redis://host:port", "redis://h/notanumber"] {
         let error = builder().redis(url).unwrap_err();
         assert!(matches!(error, ConfigError::RedisUrl { .. }), "{url}: {error:?}");

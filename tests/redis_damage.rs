@@ -112,7 +112,11 @@ async fn a_key_of_another_type_never_refuses_and_is_left_alone() {
 async fn a_truncated_filter_never_refuses() {
     let truncate = |redis: &RedisServer| {
         let whole: Vec<u8> = redis.run(&["GET", BITS]);
-        redis::cmd("SET").arg(BITS).arg(&whole[..whole.len() - 8]).exec(&mut redis.connection()).unwrap();
+        redis::cmd("SET")
+            .arg(BITS)
+            .arg(&whole[..whole.len() - 8])
+            .exec(&mut redis.connection())
+            .unwrap();
     };
     nothing_is_refused_after(truncate, Doubt::Truncated).await;
 }
@@ -140,7 +144,12 @@ async fn a_damaged_header_never_refuses() {
 #[tokio::test]
 async fn an_older_format_never_refuses() {
     let age = |redis: &RedisServer| {
-        redis::cmd("SETRANGE").arg(BITS).arg(8).arg(&[0_u8, 0]).exec(&mut redis.connection()).unwrap();
+        redis::cmd("SETRANGE")
+            .arg(BITS)
+            .arg(8)
+            .arg(&[0_u8, 0])
+            .exec(&mut redis.connection())
+            .unwrap();
     };
     // The witness knows the generation, which did not change: only the header's reader can tell.
     let redis = RedisServer::start();

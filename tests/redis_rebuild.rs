@@ -145,10 +145,7 @@ async fn a_trimmed_journal_stops_the_swap() {
     let generation = guard.state().live.unwrap().generation;
     redis.run::<i64>(&["XTRIM", "bg:{users}:log", "MAXLEN", "3"]);
     let error = guard.rebuild_now().await.unwrap_err();
-    assert!(
-        matches!(&*error, RebuildError::Store(StoreError::JournalGap { .. })),
-        "{error:?}"
-    );
+    assert!(matches!(&*error, RebuildError::Store(StoreError::JournalGap { .. })), "{error:?}");
     assert_eq!(guard.state().live.unwrap().generation, generation);
     assert_eq!(guard.check(&2_001).await.unwrap(), Verdict::Present);
 }
@@ -264,7 +261,11 @@ async fn one_instance_rebuilds_at_a_time() {
     let other = guard_over(&redis.url(), &table).build();
     let _ = first.check(&1).await;
     eventually("the first has the lease", Duration::from_secs(5), || async {
-        if redis.run::<i64>(&["EXISTS", "bg:{users}:lock"]) == 1 { Ok(()) } else { Err("no".into()) }
+        if redis.run::<i64>(&["EXISTS", "bg:{users}:lock"]) == 1 {
+            Ok(())
+        } else {
+            Err("no".into())
+        }
     })
     .await;
     eventually("the other is refused", Duration::from_secs(5), || async {
@@ -322,11 +323,9 @@ enum Kill {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_killed_at_any_round_trip_harms_nothing() {
-    for kill in [
-        Kill::Connection(Cut::BeforeRequest),
-        Kill::Connection(Cut::BeforeReply),
-        Kill::Task,
-    ] {
+    for kill in
+        [Kill::Connection(Cut::BeforeRequest), Kill::Connection(Cut::BeforeReply), Kill::Task]
+    {
         let redis = RedisServer::start();
         let proxy = Proxy::start(redis.port()).await;
         let table = Table::with(0..5_000);
@@ -341,15 +340,26 @@ async fn a_rebuild_killed_at_any_round_trip_harms_nothing() {
             let outcome = rebuild_killed_at(killed, kill, &proxy, &through_proxy).await;
             // The live filter is whole, for this instance and for the other.
             for id in (0..5_000).step_by(97).chain([6_000]) {
-                assert_eq!(witness.check(&id).await.unwrap(), Verdict::Present, "{kill:?} {killed}");
+                assert_eq!(
+                    witness.check(&id).await.unwrap(),
+                    Verdict::Present,
+                    "{kill:?} {killed}"
+                );
             }
             live(&witness).await;
             // The next rebuild succeeds and reclaims what was left.
             eventually("the next rebuild succeeds", Duration::from_secs(20), || async {
-                through_proxy.rebuild_now().await.map_err(|error| format!("{kill:?} {killed}: {error:?}"))
+                through_proxy
+                    .rebuild_now()
+                    .await
+                    .map_err(|error| format!("{kill:?} {killed}: {error:?}"))
             })
             .await;
-            assert_eq!(redis.run::<i64>(&["EXISTS", NEXT, "bg:{users}:lock"]), 0, "{kill:?} {killed}");
+            assert_eq!(
+                redis.run::<i64>(&["EXISTS", NEXT, "bg:{users}:lock"]),
+                0,
+                "{kill:?} {killed}"
+            );
             assert_eq!(redis.run::<i64>(&["TTL", BITS]), -1);
             if outcome == Outcome::Unharmed {
                 break;

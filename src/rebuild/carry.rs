@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Progress, RebuildReport, RebuildStep};
-use super::{ErasedSource, IdSink, RebuildSettings};
+use super::{ErasedSource, IdSink};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::{Filter, Sizing};
-use crate::id::Digest;
+use crate::id::{Digest, Digester};
+use crate::settings::Settings;
 use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
 
 /// The life of the rebuild lease, renewed three times as often.
@@ -32,7 +33,7 @@ pub(super) struct Carrier<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) source: &'a dyn ErasedSource,
     pub(super) extractor: &'a dyn IdExtractor,
-    pub(super) settings: &'a RebuildSettings,
+    pub(super) settings: &'a Settings,
     pub(super) progress: &'a Progress,
     /// The ids of the last generation this process saw go live.
     pub(super) last_items: u64,
@@ -69,7 +70,8 @@ impl Carrier<'_> {
         let began = Instant::now();
         let previous = self.previous(build);
         self.progress.enter(RebuildStep::Scan);
-        let scanned = self.scan(build, previous).await?;
+        let digester = build.digester().clone();
+        let scanned = self.scan(&digester, previous).await?;
         let scan_took = began.elapsed();
         self.sane(previous, scanned.ids)?;
 
@@ -105,12 +107,12 @@ impl Carrier<'_> {
     }
 
     /// B3, again with a larger filter where the source outgrows it.
-    async fn scan(&self, build: &dyn Build, previous: u64) -> Result<Scanned, RebuildError> {
+    async fn scan(&self, digester: &Digester, previous: u64) -> Result<Scanned, RebuildError> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
         let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
         for scans in 1..=SCANS {
             let filter = Arc::new(Filter::new(sizing.geometry(seed()?)));
-            let mut sink = IdSink::new(self.extractor, build.digester(), &filter, self.progress);
+            let mut sink = IdSink::new(self.extractor, digester, &filter, self.progress);
             let end = self.source.scan(&mut sink).await;
             let ids = sink.count();
             if let Some(source) = sink.invalid() {

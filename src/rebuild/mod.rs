@@ -16,4 +16,4 @@ pub use source::RebuildSource;
 
 pub(crate) use carry::Shrinking;
 pub(crate) use source::ErasedSource;
-pub(crate) use task::{RebuildSettings, Rebuilder};
+pub(crate) use task::Rebuilder;

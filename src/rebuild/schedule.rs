@@ -65,6 +65,20 @@ impl Schedule {
         Self(Kind::Manual)
     }
 
+    /// Returns the longest time between two rebuilds and some grace, if the schedule tells.
+    pub(crate) fn longest_gap(&self) -> Option<Duration> {
+        let gap = match &self.0 {
+            Kind::Manual => return None,
+            Kind::Every(period) => *period,
+            Kind::Cron(cron) => {
+                let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
+                let gaps = times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok());
+                gaps.max()?
+            }
+        };
+        Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
+    }
+
     /// Returns whether a generation is due for replacement at a time in µs since the Unix epoch.
     pub(super) fn due(&self, live: Generation, now_us: i64) -> Due {
         let built_us = live.get();
@@ -86,6 +100,9 @@ impl Schedule {
     }
 }
 
+/// How many occurrences of a cron expression are looked at for the longest gap: a week of hourly
+/// ones, half a year of daily ones.
+const CRON_TIMES: usize = 170;
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 /// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

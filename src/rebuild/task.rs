@@ -14,7 +14,7 @@ use super::schedule::Due;
 use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
-use crate::filter::Sizing;
+use crate::settings::Settings;
 use crate::store::{Store, Survey};
 use crate::verdict::Doubt;
 
@@ -23,21 +23,13 @@ const POLL: Duration = Duration::from_secs(1);
 /// The longest wait after failures in a row, which double it from [`POLL`] on.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// What the application wants of rebuilds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RebuildSettings {
-    pub(crate) sizing: Sizing,
-    /// The share of ids that may be missing from one generation to the next.
-    pub(crate) shrink_limit: f64,
-}
-
 /// Rebuilds one filter.
 pub(crate) struct Rebuilder {
     store: Arc<dyn Store>,
     extractor: Arc<dyn IdExtractor>,
     source: Option<Arc<dyn ErasedSource>>,
     schedule: Schedule,
-    settings: RebuildSettings,
+    settings: Settings,
     progress: Progress,
     last_items: AtomicU64,
     one_at_a_time: Mutex<()>,
@@ -48,7 +40,7 @@ impl Rebuilder {
         store: Arc<dyn Store>,
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
-        settings: RebuildSettings,
+        settings: &Settings,
     ) -> Self {
         let (schedule, source) = source.unzip();
         Self {
@@ -56,7 +48,7 @@ impl Rebuilder {
             extractor,
             source,
             schedule: schedule.unwrap_or(Schedule::manual()),
-            settings,
+            settings: settings.clone(),
             progress: Progress::default(),
             last_items: AtomicU64::new(0),
             one_at_a_time: Mutex::new(()),

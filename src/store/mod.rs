@@ -4,6 +4,7 @@
 //! [`Store`] answers requests, [`Build`] carries one rebuild through its steps B0 to B10; both stores
 //! run the same protocol.
 
+pub(crate) mod memory;
 pub(crate) mod redis;
 
 use std::fmt;

@@ -18,7 +18,9 @@ where
     loop {
         match probe().await {
             Ok(value) => return value,
-            Err(seen) if begun.elapsed() > within => panic!("{what}: not within {within:?}: {seen}"),
+            Err(seen) if begun.elapsed() > within => {
+                panic!("{what}: not within {within:?}: {seen}")
+            }
             Err(_) => sleep(Duration::from_millis(2)).await,
         }
     }

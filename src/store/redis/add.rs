@@ -88,7 +88,7 @@ impl Shared {
             self.keys.next.as_str(),
         ];
         keys.extend(nulls.iter().map(String::as_str));
-        let retention = &self.settings.retention;
+        let retention = &self.retention;
         let key_id = format!("{:08x}", live.identity.digester.key_id());
         let mark_ttl = retention.mark_ttl().as_millis().to_string();
         let journal_ttl = retention.journal.as_millis().to_string();

@@ -108,8 +108,7 @@ impl RedisBuild {
             answer: format!("the token {token}"),
         })?;
         let now_ms = seconds.count()? * 1000 + micros.count()? / 1000;
-        let overlap =
-            u64::try_from(shared.settings.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
         let start_ms = now_ms.saturating_sub(overlap);
         let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
         Ok(Self {
@@ -138,7 +137,7 @@ impl RedisBuild {
 
     /// Returns the building filter's header in a state.
     pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
-        let header = self.header.clone().ok_or(StoreError::Lost { step })?;
+        let header = self.header.ok_or(StoreError::Lost { step })?;
         Ok(header.with_state(state))
     }
 
@@ -248,7 +247,7 @@ impl Build for RedisBuild {
             let len = header.string_len().to_string();
             let args: [&[u8]; 4] =
                 [&header.encode(), &header.trailer(), len.as_bytes(), &self.condemned.1];
-            self.header = Some(header.clone());
+            self.header = Some(header);
             self.step("B2", &ALLOCATE, &[&self.shared.keys.next], &args).await
         })
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::Shared;
 use super::connection::Live;
 use super::reply::Reply;
 use super::script::VIEW;
 use super::view::View;
+use super::{Shared, trusted};
 use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
@@ -35,7 +35,7 @@ impl Shared {
         let Ok(_permit) = self.in_flight.try_acquire() else {
             return unknown(Doubt::Overloaded);
         };
-        let deadline = self.settings.check_deadline;
+        let deadline = self.check_deadline;
         match timeout(deadline, self.ask_twice(&id, at, deadline)).await {
             Ok(Ok(lookup)) => lookup,
             Ok(Err(doubt)) => {
@@ -149,12 +149,7 @@ impl Answer {
         if self.seal != header.generation.seal() {
             return Err(Doubt::Truncated);
         }
-        if header.key_id != live.identity.digester.key_id() {
-            return Err(Doubt::OtherKey);
-        }
-        if header.run != live.server.run {
-            return Err(Doubt::Suspect);
-        }
+        trusted(*header, live)?;
         if position.is_in(&self.words) == Membership::Never {
             return Ok(Verdict::Absent(Proof::Filter));
         }

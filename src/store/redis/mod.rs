@@ -34,7 +34,8 @@ use super::{
 };
 use crate::error::{ConfigError, InsertError, StoreError};
 use crate::filter::Header;
-use crate::id::{Id, SecretKey};
+use crate::id::Id;
+use crate::settings::Settings;
 use crate::verdict::Doubt;
 
 /// Checks in flight at once; beyond that the answer is unknown.
@@ -65,19 +66,11 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What the store is told to be.
-#[derive(Debug, Clone)]
-pub(crate) struct RedisSettings {
-    pub(crate) name: String,
-    pub(crate) server: Server,
-    pub(crate) key: Option<SecretKey>,
-    pub(crate) check_deadline: Duration,
-    pub(crate) retention: Retention,
-}
-
 /// What all handles and tasks of one store share.
 struct Shared {
-    settings: RedisSettings,
+    server: Server,
+    check_deadline: Duration,
+    retention: Retention,
     keys: Keys,
     checks: Arc<Link>,
     adds: Arc<Link>,
@@ -117,27 +110,17 @@ impl Shared {
     async fn survey(&self) -> Result<Survey, StoreError> {
         let live = self.bulk.connected(SURVEY).await?;
         let view = self.survey_view(&self.bulk, &live, SURVEY).await?;
-        let found = view.live().and_then(|header| self.trust(header, &live));
+        let found = view.live().and_then(|header| trusted(header, &live));
         match &found {
             Ok(header) => {
                 let known = self.filter.load();
                 if known.as_deref().is_none_or(|known| known.generation < header.generation) {
-                    self.filter.store(Some(Arc::new(header.clone())));
+                    self.filter.store(Some(Arc::new(*header)));
                 }
             }
             Err(doubt) => self.note_doubt(*doubt),
         }
         Ok(Survey { live: found, now_us: view.now_us })
-    }
-
-    fn trust(&self, header: Header, live: &Live) -> Result<Header, Doubt> {
-        if header.key_id != live.identity.digester.key_id() {
-            return Err(Doubt::OtherKey);
-        }
-        if header.run != live.server.run {
-            return Err(Doubt::Suspect);
-        }
-        Ok(header)
     }
 
     fn condition(&self) -> Condition {
@@ -147,11 +130,8 @@ impl Shared {
             return Condition { live: Err(Doubt::Disconnected), trouble };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
-        let live = self
-            .filter
-            .load_full()
-            .ok_or(doubt)
-            .and_then(|header| self.trust(Header::clone(&header), &connection));
+        let live =
+            self.filter.load_full().ok_or(doubt).and_then(|header| trusted(*header, &connection));
         let trouble = trouble.or_else(|| live.as_ref().err().map(|doubt| self.describe(*doubt)));
         Condition { live, trouble }
     }
@@ -161,6 +141,17 @@ impl Shared {
     }
 }
 
+/// Returns the header if this connection's other end is where it was verified, and its key is ours.
+fn trusted(header: Header, live: &Live) -> Result<Header, Doubt> {
+    if header.key_id != live.identity.digester.key_id() {
+        return Err(Doubt::OtherKey);
+    }
+    if header.run != live.server.run {
+        return Err(Doubt::Suspect);
+    }
+    Ok(header)
+}
+
 /// The store in Redis. Its background tasks end with it.
 pub(crate) struct RedisStore {
     shared: Arc<Shared>,
@@ -168,9 +159,9 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub(crate) fn new(settings: RedisSettings) -> Self {
-        let enrolment = Arc::new(Enrolment::new(&settings.name, settings.key.clone()));
-        let link = || Arc::new(Link::new(settings.server.0.clone(), Arc::clone(&enrolment)));
+    pub(crate) fn new(settings: &Settings, server: Server) -> Self {
+        let enrolment = Arc::new(Enrolment::new(&settings.name, settings.secret_key.clone()));
+        let link = || Arc::new(Link::new(server.0.clone(), Arc::clone(&enrolment)));
         let shared = Shared {
             keys: Keys::new(&settings.name),
             checks: link(),
@@ -180,7 +171,9 @@ impl RedisStore {
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),
-            settings,
+            server,
+            check_deadline: settings.check_deadline,
+            retention: settings.retention(),
         };
         Self { shared: Arc::new(shared), tasks: Mutex::new(JoinSet::new()) }
     }
@@ -229,8 +222,8 @@ impl Store for RedisStore {
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
-            .field("name", &self.shared.settings.name)
-            .field("server", &self.shared.settings.server)
+            .field("server", &self.shared.server)
+            .field("keys", &self.shared.keys)
             .finish_non_exhaustive()
     }
 }

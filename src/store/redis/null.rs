@@ -30,7 +30,7 @@ impl Shared {
         if asked.generation != Some(header.generation) {
             return Remembered::Late;
         }
-        let deadline = self.settings.check_deadline;
+        let deadline = self.check_deadline;
         self.write_null(&self.checks, &live, &header, &id, asked.at, ttl, deadline)
             .await
             .unwrap_or(Remembered::Failed)
@@ -59,7 +59,7 @@ impl Shared {
         ttl: Duration,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
-        let share = self.settings.retention.handler;
+        let share = self.retention.handler;
         if asked.elapsed() > share {
             return Ok(Remembered::Late);
         }

@@ -78,7 +78,7 @@ impl View {
 
     /// Returns the live filter, or why there is none.
     pub(super) fn live(&self) -> Result<Header, Doubt> {
-        let header = self.live.filter.clone()?;
+        let header = self.live.filter?;
         if header.state == State::Live { Ok(header) } else { Err(Doubt::NotLive) }
     }
 }

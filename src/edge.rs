@@ -1,0 +1,154 @@
+//! What all layers and services made from one guard share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use http::request::Parts;
+use http::{Method, StatusCode};
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use crate::absence::AbsenceRules;
+use crate::extract::{Extraction, IdExtractor};
+use crate::guard::Core;
+use crate::id::{Id, InvalidId};
+use crate::rebuild::Rebuilder;
+use crate::rejection::Rejected;
+
+/// What to do with a request that names something that cannot be an id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnInvalid {
+    /// Refuse it with 404: no record can have such an id.
+    #[default]
+    NotFound,
+    /// Refuse it with 400.
+    BadRequest,
+    /// Let it pass, unchecked. The handler must reject such ids before it asks the database, or they
+    /// are a way around the guard.
+    Pass,
+}
+
+impl OnInvalid {
+    const fn status(self) -> Option<StatusCode> {
+        match self {
+            Self::NotFound => Some(StatusCode::NOT_FOUND),
+            Self::BadRequest => Some(StatusCode::BAD_REQUEST),
+            Self::Pass => None,
+        }
+    }
+}
+
+/// The application's choices at the HTTP edge.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) methods: SmallVec<[Method; 2]>,
+    pub(crate) on_invalid: OnInvalid,
+    pub(crate) absence: AbsenceRules,
+    pub(crate) expose_verdict: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
+            on_invalid: OnInvalid::default(),
+            absence: AbsenceRules::default(),
+            expose_verdict: false,
+        }
+    }
+}
+
+/// The shared part of a guard.
+pub(crate) struct Edge {
+    pub(crate) core: Core,
+    pub(crate) extractor: Arc<dyn IdExtractor>,
+    pub(crate) options: Options,
+    pub(crate) rebuilder: Arc<Rebuilder>,
+    started: Once,
+    /// Ends with the last clone of the guard.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What a request turns out to be before anybody is asked.
+pub(crate) enum Screened {
+    /// Nothing to check.
+    Pass,
+    /// Refused as it is.
+    Reject(Rejected),
+    /// About this id.
+    About(Id),
+}
+
+impl Edge {
+    pub(crate) fn new(
+        core: Core,
+        rebuilder: Rebuilder,
+        extractor: Arc<dyn IdExtractor>,
+        options: Options,
+    ) -> Self {
+        Self {
+            core,
+            extractor,
+            options,
+            rebuilder: Arc::new(rebuilder),
+            started: Once::new(),
+            tasks: Mutex::new(JoinSet::new()),
+        }
+    }
+
+    /// Starts what runs in the background, at the first use inside a runtime.
+    pub(crate) fn start(&self) {
+        if !self.started.is_completed() && Handle::try_current().is_ok() {
+            self.started.call_once(|| {
+                self.core.start();
+                if self.rebuilder.has_source() {
+                    let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+                    tasks.spawn(Arc::clone(&self.rebuilder).run());
+                }
+            });
+        }
+    }
+
+    /// Sorts a request by its head alone.
+    pub(crate) fn screen(&self, parts: &Parts) -> Screened {
+        let metrics = self.core.metrics();
+        metrics.request();
+        let extraction = if self.options.methods.contains(&parts.method) {
+            self.extractor.extract(parts)
+        } else {
+            Extraction::Unguarded
+        };
+        match extraction {
+            Extraction::Id(id) => Screened::About(id),
+            Extraction::Unguarded => {
+                metrics.unguarded();
+                Screened::Pass
+            }
+            Extraction::Invalid(reason) => {
+                metrics.invalid();
+                self.on_invalid(reason, &parts.method)
+            }
+        }
+    }
+
+    fn on_invalid(&self, reason: InvalidId, method: &Method) -> Screened {
+        match self.options.on_invalid.status() {
+            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
+            None => Screened::Pass,
+        }
+    }
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { core, extractor: _, options, rebuilder, started, tasks: _ } = self;
+        f.debug_struct("Edge")
+            .field("core", core)
+            .field("options", options)
+            .field("rebuilder", rebuilder)
+            .field("started", &started.is_completed())
+            .finish_non_exhaustive()
+    }
+}

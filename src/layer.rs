@@ -1,0 +1,193 @@
+//! The guard itself: layer and handle in one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tower_layer::Layer;
+
+use crate::edge::Edge;
+use crate::error::{InsertError, RebuildError, RemoveError};
+use crate::extract::AsId;
+use crate::id::{Id, InvalidId};
+use crate::metrics::Stats;
+use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
+use crate::rejection::NotFound;
+use crate::service::BloomGuardService;
+use crate::state::GuardState;
+use crate::verdict::Verdict;
+
+/// How often [`BloomGuard::ready`] looks.
+const READY_POLL: Duration = Duration::from_millis(10);
+
+/// How many ids one question to the store carries at most.
+const BATCH: usize = 1024;
+
+/// A guard against requests for records that do not exist.
+///
+/// It is the [`Layer`] that goes in front of the handlers, and the handle by which the application
+/// tells of the records it creates and deletes. It is cheap to clone; all clones, and all services made
+/// from them, share one state. `R` makes the responses to refused requests.
+///
+/// Dropping the future of any of these methods is safe. An insert so dropped is not acknowledged.
+pub struct BloomGuard<R = NotFound> {
+    edge: Arc<Edge>,
+    rejection: Arc<R>,
+}
+
+impl<R> BloomGuard<R> {
+    pub(crate) const fn new(edge: Arc<Edge>, rejection: Arc<R>) -> Self {
+        Self { edge, rejection }
+    }
+
+    /// Returns what is known of an id, as a request for it would find it.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the value is no id. A request for it would be refused as invalid.
+    pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
+        let id = self.canonical(id)?;
+        self.edge.start();
+        Ok(self.edge.core.decide(&id).answer().await.verdict)
+    }
+
+    /// Adds an id to the filter. To be called **before** the transaction that creates the record
+    /// commits, and the record must not be committed unless this succeeds: in the other order there is
+    /// a moment at which the record exists and is refused.
+    ///
+    /// A record that is never committed costs one false positive until the next rebuild. Inserting an
+    /// id again does no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] when every check would refuse the id, [`InsertError::Store`] when the
+    /// store did not acknowledge it. Try again, or let the creation fail.
+    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), InsertError> {
+        let id = self.canonical(id)?;
+        self.edge.start();
+        self.edge.core.insert(vec![id]).await
+    }
+
+    /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](Self::insert). Some of the ids may have been added then, which does no harm;
+    /// none counts as acknowledged.
+    pub async fn insert_many<I>(&self, ids: I) -> Result<(), InsertError>
+    where
+        I: IntoIterator<Item: AsId>,
+    {
+        self.edge.start();
+        let mut batch = Vec::new();
+        for id in ids {
+            batch.push(self.canonical(&id)?);
+            if batch.len() == BATCH {
+                self.edge.core.insert(std::mem::take(&mut batch)).await?;
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { self.edge.core.insert(batch).await }
+    }
+
+    /// Remembers for a while that an id was deleted, so that requests for it are refused at once. To be
+    /// called after the deletion has committed, and soon after: within the time that
+    /// [`longest_transaction`](crate::Builder::longest_transaction) states.
+    ///
+    /// Does nothing when a record with this id may have been created anew meanwhile, or when there is
+    /// no filter. The filter itself forgets the id with its next rebuild.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoveError::Invalid`] when every check would refuse the id, [`RemoveError::Store`] when the
+    /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
+    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<(), RemoveError> {
+        let id = self.canonical(id)?;
+        self.edge.start();
+        Ok(self.edge.core.remove(&id).await?)
+    }
+
+    /// Returns what this process has counted since the guard was built.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.edge.core.metrics().stats()
+    }
+
+    /// Returns the guard's condition as this process knows it, asking nobody.
+    #[must_use]
+    pub fn state(&self) -> GuardState {
+        GuardState::new(self.edge.core.condition())
+    }
+
+    /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
+    /// then requests pass unchecked.
+    pub async fn ready(&self) {
+        self.edge.start();
+        while !self.state().is_ready() {
+            // The survey lets checks know of a filter that another process built.
+            if self.edge.core.survey().await.is_err() || !self.state().is_ready() {
+                tokio::time::sleep(READY_POLL).await;
+            }
+        }
+    }
+
+    /// Rebuilds the filter now, whatever the schedule says.
+    ///
+    /// # Errors
+    ///
+    /// Why no new filter went live; the one that was live still is. In particular
+    /// [`RebuildError::Busy`] when another rebuild is under way, here or in another process,
+    /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
+    pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.edge.start();
+        self.edge.rebuilder.rebuild(Shrinking::Refused).await
+    }
+
+    /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
+    /// after a purge, or for a table that is empty to begin with.
+    ///
+    /// # Errors
+    ///
+    /// Why no new filter went live; the one that was live still is.
+    pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.edge.start();
+        self.edge.rebuilder.rebuild(Shrinking::Accepted).await
+    }
+
+    /// Returns how far a rebuild in this process is, and how the last one ended.
+    #[must_use]
+    pub fn rebuild_status(&self) -> RebuildStatus {
+        self.edge.rebuilder.status()
+    }
+
+    pub(crate) const fn edge(&self) -> &Arc<Edge> {
+        &self.edge
+    }
+
+    pub(crate) const fn rejection(&self) -> &Arc<R> {
+        &self.rejection
+    }
+
+    fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {
+        id.as_id(&*self.edge.extractor)
+    }
+}
+
+impl<R> Clone for BloomGuard<R> {
+    fn clone(&self) -> Self {
+        Self { edge: Arc::clone(&self.edge), rejection: Arc::clone(&self.rejection) }
+    }
+}
+
+impl<R> fmt::Debug for BloomGuard<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BloomGuard").field("edge", &self.edge).finish_non_exhaustive()
+    }
+}
+
+impl<S, R> Layer<S> for BloomGuard<R> {
+    type Service = BloomGuardService<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BloomGuardService::new(inner, self.clone())
+    }
+}

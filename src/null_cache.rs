@@ -1,0 +1,143 @@
+//! The nulls this process remembers: ids that were looked for and were missing.
+//!
+//! Bounded in bytes, so that an attacker who finds false positives gains room for no more of them.
+//! An entry is gone from the answer at its deadline by the runtime's clock; when
+//! its memory is reclaimed is the cache's affair. Losing an entry early is always safe: the next
+//! request for that id asks the database again.
+
+use std::fmt;
+use std::time::Duration;
+
+use moka::Expiry;
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+use crate::filter::Generation;
+use crate::id::Digest;
+
+/// What an entry is counted as, in bytes: key, value and the cache's own bookkeeping, as measured
+/// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.
+pub(crate) const BYTES_PER_NULL: u32 = 352;
+
+/// A bounded map from digests to nulls.
+pub(crate) struct NullCache(Cache<Digest, Null>);
+
+#[derive(Clone, Copy)]
+struct Null {
+    generation: Generation,
+    expires: Instant,
+}
+
+impl NullCache {
+    /// Returns a cache of at most about `bytes` bytes.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let cache = Cache::builder()
+            .max_capacity(bytes)
+            .weigher(|_, _| BYTES_PER_NULL)
+            .expire_after(AtDeadline)
+            .build();
+        Self(cache)
+    }
+
+    /// Whether a null of this generation is remembered for the id.
+    pub(crate) fn holds(&self, digest: &Digest, generation: Generation) -> bool {
+        let found = self.0.get(digest);
+        found.is_some_and(|null| null.generation == generation && Instant::now() < null.expires)
+    }
+
+    /// Remembers a null of this generation.
+    pub(crate) fn put(&self, digest: Digest, generation: Generation, ttl: Duration) {
+        self.0.insert(digest, Null { generation, expires: Instant::now() + ttl });
+    }
+
+    /// Forgets the id's null.
+    pub(crate) fn forget(&self, digest: &Digest) {
+        self.0.invalidate(digest);
+    }
+}
+
+impl fmt::Debug for NullCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NullCache").field("entries", &self.0.entry_count()).finish_non_exhaustive()
+    }
+}
+
+/// Lets the cache reclaim an entry once its deadline has passed.
+struct AtDeadline;
+
+impl Expiry<Digest, Null> for AtDeadline {
+    fn expire_after_create(
+        &self,
+        _: &Digest,
+        null: &Null,
+        _: std::time::Instant,
+    ) -> Option<Duration> {
+        Some(null.expires.saturating_duration_since(Instant::now()))
+    }
+
+    fn expire_after_update(
+        &self,
+        _: &Digest,
+        null: &Null,
+        _: std::time::Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(null.expires.saturating_duration_since(Instant::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn generation(n: i64) -> Generation {
+        Generation::new(n).unwrap()
+    }
+
+    fn digest(n: u64) -> Digest {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&n.to_be_bytes());
+        Digest::from_bytes(bytes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_null_ends_at_its_deadline() {
+        let cache = NullCache::new(1 << 20);
+        cache.put(digest(1), generation(1), TTL);
+        assert!(cache.holds(&digest(1), generation(1)));
+        tokio::time::advance(TTL - Duration::from_millis(1)).await;
+        assert!(cache.holds(&digest(1), generation(1)));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!cache.holds(&digest(1), generation(1)));
+    }
+
+    #[test]
+    fn a_null_counts_for_its_own_generation_only() {
+        let cache = NullCache::new(1 << 20);
+        cache.put(digest(1), generation(1), TTL);
+        assert!(!cache.holds(&digest(1), generation(2)));
+        cache.put(digest(1), generation(2), TTL);
+        assert!(cache.holds(&digest(1), generation(2)));
+    }
+
+    #[test]
+    fn a_forgotten_null_is_gone_at_once() {
+        let cache = NullCache::new(1 << 20);
+        cache.put(digest(1), generation(1), TTL);
+        cache.forget(&digest(1));
+        assert!(!cache.holds(&digest(1), generation(1)));
+    }
+
+    #[test]
+    fn a_flood_of_nulls_stays_within_the_bound() {
+        let room = 100;
+        let cache = NullCache::new(room * u64::from(BYTES_PER_NULL));
+        for n in 0..10_000 {
+            cache.put(digest(n), generation(1), TTL);
+        }
+        cache.0.run_pending_tasks();
+        assert!(cache.0.entry_count() <= room);
+    }
+}

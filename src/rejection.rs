@@ -1,0 +1,191 @@
+//! The response to a request that is refused.
+
+use std::fmt;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+
+use crate::id::InvalidId;
+use crate::verdict::Proof;
+
+/// Makes the response to a refused request.
+///
+/// Any `Fn(&Rejected) -> Response<B>` is one. Such a response should say `cache-control: no-store`, as
+/// those of this crate do: a 404 that a cache downstream keeps would outlive the creation of the
+/// record, and nobody could take it back.
+///
+/// ```
+/// use bloom_guard::{Rejected, Rejection};
+/// use http::{Response, header};
+///
+/// fn sorry(rejected: &Rejected) -> Response<String> {
+///     let mut response = Response::new(String::from("nothing here"));
+///     *response.status_mut() = rejected.status();
+///     response.headers_mut().insert(header::CACHE_CONTROL, "no-store".parse().expect("is valid"));
+///     response
+/// }
+///
+/// fn takes_a_rejection(_: impl Rejection<String>) {}
+/// takes_a_rejection(sorry);
+/// ```
+pub trait Rejection<B> {
+    /// Returns the response. The guard adds the [`Rejected`] to its extensions.
+    fn reject(&self, rejected: &Rejected) -> Response<B>;
+}
+
+impl<F, B> Rejection<B> for F
+where
+    F: Fn(&Rejected) -> Response<B>,
+{
+    fn reject(&self, rejected: &Rejected) -> Response<B> {
+        self(rejected)
+    }
+}
+
+/// A request that was refused. Also found in the extensions of the response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    reason: RejectReason,
+    status: StatusCode,
+    method: Method,
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The id is proven absent.
+    Absent(Proof),
+    /// The request names something that cannot be an id.
+    Invalid(InvalidId),
+}
+
+impl Rejected {
+    pub(crate) fn absent(proof: Proof, method: Method) -> Self {
+        Self { reason: RejectReason::Absent(proof), status: StatusCode::NOT_FOUND, method }
+    }
+
+    pub(crate) fn invalid(reason: InvalidId, status: StatusCode, method: Method) -> Self {
+        Self { reason: RejectReason::Invalid(reason), status, method }
+    }
+
+    /// Returns why the request was refused.
+    #[must_use]
+    pub const fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
+    /// Returns the status the response should have.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the request's method. A response to `HEAD` has no body.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            RejectReason::Absent(_) => f.write_str("the resource does not exist"),
+            RejectReason::Invalid(reason) => reason.fmt(f),
+        }
+    }
+}
+
+/// An empty response with the status and `cache-control: no-store`: the default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NotFound;
+
+impl<B: Default> Rejection<B> for NotFound {
+    fn reject(&self, rejected: &Rejected) -> Response<B> {
+        respond(rejected, B::default())
+    }
+}
+
+/// An `application/problem+json` response ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) with
+/// title, status and detail, and `cache-control: no-store`. It repeats nothing of the request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProblemDetails;
+
+impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
+    fn reject(&self, rejected: &Rejected) -> Response<B> {
+        let body = if rejected.method == Method::HEAD { Vec::new() } else { problem(rejected) };
+        let mut response = respond(rejected, B::from(body));
+        let media_type = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, media_type);
+        response
+    }
+}
+
+/// Makes the response and lets it say why it is one.
+pub(crate) fn reject<B>(
+    rejection: &(impl Rejection<B> + ?Sized),
+    rejected: &Rejected,
+) -> Response<B> {
+    let mut response = rejection.reject(rejected);
+    response.extensions_mut().insert(rejected.clone());
+    response
+}
+
+fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    *response.status_mut() = rejected.status;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Writes the problem. Neither text has anything in it that JSON would want escaped.
+fn problem(rejected: &Rejected) -> Vec<u8> {
+    let title = rejected.status.canonical_reason().unwrap_or("Refused");
+    let status = rejected.status.as_u16();
+    format!(r#"{{"title":"{title}","status":{status},"detail":"{rejected}"}}"#).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_empty_and_kept_by_no_cache() {
+        let rejected = Rejected::absent(Proof::Filter, Method::GET);
+        let response: Response<String> = reject(&NotFound, &rejected);
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+        assert_eq!(response.body(), "");
+    }
+
+    #[test]
+    fn problem_details_say_what_and_never_which() {
+        let rejected =
+            Rejected::invalid(InvalidId::Malformed, StatusCode::BAD_REQUEST, Method::GET);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+        assert_eq!(
+            response.body(),
+            br#"{"title":"Bad Request","status":400,"detail":"id does not parse as its type"}"#
+        );
+    }
+
+    #[test]
+    fn a_response_to_head_has_no_body() {
+        let rejected = Rejected::absent(Proof::Null, Method::HEAD);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        assert!(response.body().is_empty());
+    }
+
+    #[test]
+    fn the_bodies_of_axum_and_hyper_will_do() {
+        fn takes<B>(_: &impl Rejection<B>) {}
+        takes::<axum::body::Body>(&ProblemDetails);
+        takes::<http_body_util::Full<bytes::Bytes>>(&ProblemDetails);
+        takes::<axum::body::Body>(&NotFound);
+        takes::<http_body_util::Empty<bytes::Bytes>>(&NotFound);
+    }
+}

@@ -1,0 +1,60 @@
+//! How a guard fares.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::filter::{Generation, Header};
+use crate::store::Condition;
+use crate::verdict::Doubt;
+
+/// The condition of a guard, as this process knows it at one moment.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GuardState {
+    /// The filter that answers, or why there is none to trust.
+    pub live: Result<LiveFilter, Doubt>,
+    /// What is wrong, in words, when something is.
+    pub trouble: Option<String>,
+}
+
+/// The filter that answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct LiveFilter {
+    /// Which build of the filter it is.
+    pub generation: Generation,
+    /// How many ids it was built from; later inserts are not counted.
+    pub items: u32,
+    /// How many ids it was sized for.
+    pub capacity: u32,
+    /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
+    pub rate: f32,
+    /// How long ago its build began, as nearly as the clocks of this process and of the store agree.
+    pub age: Duration,
+}
+
+impl GuardState {
+    pub(crate) fn new(condition: Condition) -> Self {
+        let Condition { live, trouble } = condition;
+        Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), trouble }
+    }
+
+    /// Whether there is a filter that can prove an id absent.
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.live.is_ok()
+    }
+}
+
+impl LiveFilter {
+    fn new(header: &Header, now: SystemTime) -> Self {
+        let built = Duration::from_micros(header.generation.get().unsigned_abs());
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            generation: header.generation,
+            items: header.items,
+            capacity: header.capacity,
+            rate: header.rate,
+            age: now.saturating_sub(built),
+        }
+    }
+}

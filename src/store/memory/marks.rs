@@ -1,0 +1,120 @@
+//! Create marks: which ids may have been created a short while ago.
+//!
+//! As long as an id is marked, no null is stored for it (I8). An attacker who can create records must
+//! not be able to wash marks out, so there is no eviction: when the marks run out of room, the oldest
+//! makes way, and no null at all is stored until its time would have been up.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::id::Digest;
+
+/// The most marks there are at a time, some 80 bytes each.
+pub(super) const MAX_MARKS: usize = 1_000_000;
+
+/// How many old marks each new one clears away at most: more than one, so that they go, and few, so
+/// that nobody waits long for the lock.
+const SWEEP: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Marks {
+    ttl: Duration,
+    limit: usize,
+    ends: HashMap<Digest, Instant>,
+    /// All marks in the order they were set, and so in the order they end. One set anew is here twice.
+    order: VecDeque<(Instant, Digest)>,
+    /// Until when a mark that had to make way would have lasted.
+    closed_until: Option<Instant>,
+}
+
+impl Marks {
+    pub(super) fn new(ttl: Duration, limit: usize) -> Self {
+        let (ends, order) = (HashMap::new(), VecDeque::new());
+        Self { ttl, limit, ends, order, closed_until: None }
+    }
+
+    /// Marks an id.
+    pub(super) fn set(&mut self, digest: Digest, now: Instant) {
+        for _ in 0..SWEEP {
+            match self.order.front() {
+                Some((end, _)) if *end <= now => self.drop_oldest(now),
+                _ => break,
+            }
+        }
+        if self.order.len() >= self.limit {
+            self.drop_oldest(now);
+        }
+        let end = now + self.ttl;
+        self.ends.insert(digest, end);
+        self.order.push_back((end, digest));
+    }
+
+    /// Whether the id is marked.
+    pub(super) fn hold(&self, digest: &Digest, now: Instant) -> bool {
+        self.ends.get(digest).is_some_and(|end| now < *end)
+    }
+
+    /// Whether marks are missing, so that any id might be one that was marked.
+    pub(super) fn are_incomplete(&self, now: Instant) -> bool {
+        self.closed_until.is_some_and(|until| now < until)
+    }
+
+    fn drop_oldest(&mut self, now: Instant) {
+        let Some((end, digest)) = self.order.pop_front() else { return };
+        if self.ends.get(&digest) != Some(&end) {
+            return; // set anew since: the later mark stands
+        }
+        self.ends.remove(&digest);
+        if now < end {
+            self.closed_until = Some(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(60);
+
+    fn digest(n: u8) -> Digest {
+        Digest::from_bytes([n; 16])
+    }
+
+    #[test]
+    fn a_mark_lasts_its_time_and_a_renewed_one_longer() {
+        let start = Instant::now();
+        let mut marks = Marks::new(TTL, 10);
+        marks.set(digest(1), start);
+        marks.set(digest(1), start + TTL / 2);
+        assert!(marks.hold(&digest(1), start + TTL));
+        marks.set(digest(2), start + TTL);
+        assert!(marks.hold(&digest(1), start + TTL), "sweeping the old entry keeps the new mark");
+        assert!(!marks.hold(&digest(1), start + TTL / 2 + TTL));
+    }
+
+    #[test]
+    fn a_mark_that_makes_way_closes_the_books_until_its_time_is_up() {
+        let start = Instant::now();
+        let mut marks = Marks::new(TTL, 2);
+        marks.set(digest(1), start);
+        marks.set(digest(2), start + TTL / 4);
+        assert!(!marks.are_incomplete(start + TTL / 4));
+        marks.set(digest(3), start + TTL / 2);
+        assert!(!marks.hold(&digest(1), start + TTL / 2));
+        assert!(marks.are_incomplete(start + TTL - Duration::from_nanos(1)));
+        assert!(!marks.are_incomplete(start + TTL));
+    }
+
+    #[test]
+    fn marks_never_outnumber_their_bound() {
+        let start = Instant::now();
+        let mut marks = Marks::new(TTL, 5);
+        for n in 0..100 {
+            marks.set(digest(n % 7), start + Duration::from_secs(n.into()));
+            assert!(marks.order.len() <= 5 && marks.ends.len() <= marks.order.len());
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The store of a single process.
+//!
+//! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
+//! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
+//! rebuild take it, each for a moment and never across an await. A check takes it only before it
+//! would answer anything but "present".
+
+mod build;
+mod journal;
+mod marks;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+use self::build::MemoryBuild;
+use self::journal::Journal;
+use self::marks::{MAX_MARKS, Marks};
+use super::{
+    Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
+};
+use crate::error::{InsertError, StoreError};
+use crate::filter::{Filter, Generation, Header, Membership, State};
+use crate::id::{Digest, Digester, Id};
+use crate::null_cache::NullCache;
+use crate::settings::Settings;
+use crate::verdict::{Doubt, Proof, Verdict};
+
+/// How many digests are worked on before other tasks get their turn.
+const BATCH: usize = 1024;
+
+/// The store of a single process.
+#[derive(Debug)]
+pub(crate) struct MemoryStore(Arc<Shared>);
+
+struct Shared {
+    digester: Digester,
+    retention: Retention,
+    clock: Clock,
+    live: ArcSwapOption<Live>,
+    nulls: NullCache,
+    books: Mutex<Books>,
+}
+
+/// The filter that answers.
+struct Live {
+    header: Header,
+    filter: Arc<Filter>,
+}
+
+/// What is read and written under the lock.
+struct Books {
+    marks: Marks,
+    journal: Journal,
+    building: Option<Building>,
+    lease: Option<Lease>,
+    /// The last token given out.
+    token: i64,
+}
+
+/// The filter that a rebuild is putting together.
+struct Building {
+    header: Header,
+    filter: Option<Arc<Filter>>,
+}
+
+/// Who rebuilds, and until when nobody else does.
+struct Lease {
+    token: Generation,
+    until: Instant,
+}
+
+/// Wall-clock time that runs with the runtime's clock, and so never jumps.
+struct Clock {
+    origin: Instant,
+    origin_us: i64,
+}
+
+impl MemoryStore {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let retention = settings.retention();
+        let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
+        Self(Arc::new(Shared {
+            digester: Digester::new(settings.own_key(), &settings.name),
+            clock: Clock::new(),
+            live: ArcSwapOption::empty(),
+            nulls: NullCache::new(settings.null_cache_bytes),
+            books: Mutex::new(Books {
+                marks: Marks::new(retention.mark_ttl(), MAX_MARKS),
+                journal: Journal::new(retention.journal, entries),
+                building: None,
+                lease: None,
+                token: 0,
+            }),
+            retention,
+        }))
+    }
+}
+
+impl Store for MemoryStore {
+    fn start(&self) {}
+
+    fn check(&self, id: &Id) -> Asking<Lookup> {
+        Asking::Ready(self.0.look_up(&self.0.digester.digest(id)))
+    }
+
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
+        Box::pin(async move {
+            for (n, id) in ids.iter().enumerate() {
+                if n > 0 && n % BATCH == 0 {
+                    tokio::task::yield_now().await;
+                }
+                self.0.add(self.0.digester.digest(id));
+            }
+            Ok(())
+        })
+    }
+
+    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
+        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, ttl))
+    }
+
+    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
+        let asked = Asked { at: Instant::now(), generation: self.0.generation() };
+        let remembered = self.0.remember(self.0.digester.digest(id), asked, ttl);
+        Box::pin(std::future::ready(Ok(remembered)))
+    }
+
+    fn condition(&self) -> Condition {
+        let incomplete = self.0.books().marks.are_incomplete(Instant::now());
+        let trouble = incomplete.then(|| {
+            format!("more than {MAX_MARKS} inserts in a short time: no 404 is remembered")
+        });
+        Condition { live: self.0.header(), trouble }
+    }
+
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        let survey = Survey { live: self.0.header(), now_us: self.0.clock.now_us() };
+        Box::pin(std::future::ready(Ok(survey)))
+    }
+
+    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        let build = MemoryBuild::begin(&self.0, lease);
+        let begun = build.map_or(Begun::Busy, |build| Begun::Leased(Box::new(build)));
+        Box::pin(std::future::ready(Ok(begun)))
+    }
+}
+
+impl Shared {
+    fn look_up(&self, digest: &Digest) -> Lookup {
+        let at = Instant::now();
+        let live = self.live.load();
+        let (generation, found) = match &*live {
+            None => (None, Verdict::Unknown(Doubt::NoFilter)),
+            Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
+        };
+        // Whatever else is known, what was created just now is there.
+        let created = found != Verdict::Present && self.books().marks.hold(digest, at);
+        let verdict = if created { Verdict::Present } else { found };
+        Lookup { verdict, asked: Asked { at, generation } }
+    }
+
+    fn look_into(&self, live: &Live, digest: &Digest) -> Verdict {
+        if live.filter.lookup(digest) == Membership::Never {
+            return Verdict::Absent(Proof::Filter);
+        }
+        if self.nulls.holds(digest, live.header.generation) {
+            return Verdict::Absent(Proof::Null);
+        }
+        Verdict::Present
+    }
+
+    fn add(&self, digest: Digest) {
+        let mut books = self.books();
+        let now = Instant::now();
+        books.marks.set(digest, now);
+        self.nulls.forget(&digest);
+        books.journal.push(digest, now);
+        if let Some(live) = &*self.live.load() {
+            live.filter.insert(&digest);
+        }
+        if let Some(Building { header, filter: Some(filter) }) = &books.building
+            && header.state == State::CatchingUp
+        {
+            filter.insert(&digest);
+        }
+    }
+
+    fn remember(&self, digest: Digest, asked: Asked, ttl: Duration) -> Remembered {
+        let books = self.books();
+        let now = Instant::now();
+        if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
+            return Remembered::Created;
+        }
+        match self.generation() {
+            Some(live)
+                if asked.generation == Some(live)
+                    && now.duration_since(asked.at) <= self.retention.handler =>
+            {
+                self.nulls.put(digest, live, ttl);
+                Remembered::Stored
+            }
+            _ => Remembered::Late,
+        }
+    }
+
+    fn generation(&self) -> Option<Generation> {
+        self.live.load().as_ref().map(|live| live.header.generation)
+    }
+
+    fn header(&self) -> Result<Header, Doubt> {
+        self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // Whoever panicked under the lock left at worst a mark or an entry too many.
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("live", &self.header())
+            .field("nulls", &self.nulls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clock {
+    fn new() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
+        Self { origin: Instant::now(), origin_us }
+    }
+
+    fn now_us(&self) -> i64 {
+        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
+        self.origin_us.saturating_add(passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Sizing;
+
+    fn digest(n: u8) -> Digest {
+        Digest::from_bytes([n; 16])
+    }
+
+    /// A store with room for `marks` marks, and a live filter that contains every id.
+    fn store(marks: usize) -> MemoryStore {
+        let store = MemoryStore::new(&Settings::new("users".into()).unwrap());
+        let shared = &store.0;
+        let generation = Generation::new(1).unwrap();
+        let sizing = Sizing::new(10, 0.01).unwrap();
+        let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
+        let full = vec![0xff; sizing.blocks() as usize * 64];
+        let filter = Filter::load(sizing.geometry(0), &full).unwrap();
+        shared.live.store(Some(Arc::new(Live { header, filter: Arc::new(filter) })));
+        shared.books().marks = Marks::new(shared.retention.mark_ttl(), marks);
+        store
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attacker_who_creates_records_cannot_wash_a_mark_out() {
+        let store = store(2);
+        let shared = &store.0;
+        let ttl = Duration::from_secs(30);
+        let victim = digest(1);
+        shared.add(victim);
+        let asked = shared.look_up(&victim).asked;
+        for n in 2..10 {
+            shared.add(digest(n));
+        }
+        assert_eq!(shared.remember(victim, asked, ttl), Remembered::Created);
+        assert_eq!(shared.remember(digest(77), asked, ttl), Remembered::Created);
+        assert!(store.condition().trouble.is_some());
+
+        tokio::time::advance(shared.retention.mark_ttl()).await;
+        let asked = shared.look_up(&digest(77)).asked;
+        assert_eq!(shared.remember(digest(77), asked, ttl), Remembered::Stored);
+        assert!(store.condition().trouble.is_none());
+    }
+
+    /// With marks that last no time, so that only the bits can tell.
+    #[test]
+    fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
+        let store = store(10);
+        let shared = &store.0;
+        shared.books().marks = Marks::new(Duration::ZERO, 10);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        std::thread::scope(|scope| {
+            let inserting: Vec<_> = (0..2_u64)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        for n in 0..20_000 {
+                            let id = Id::display(&(n * 2 + thread)).unwrap();
+                            let digest = shared.digester.digest(&id);
+                            shared.add(digest);
+                            assert_eq!(shared.look_up(&digest).verdict, Verdict::Present);
+                        }
+                    })
+                })
+                .collect();
+            while inserting.iter().any(|thread| !thread.is_finished()) {
+                runtime.block_on(rebuild(&store));
+            }
+        });
+    }
+
+    /// A whole rebuild whose scan finds nothing: all there is comes from the journal.
+    async fn rebuild(store: &MemoryStore) {
+        use crate::store::{Build as _, Plan};
+
+        let sizing = Sizing::new(100_000, 1e-6).unwrap();
+        let mut build = MemoryBuild::begin(&store.0, Duration::from_secs(60)).unwrap();
+        let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
+        build.read_journal(&filter).await.unwrap();
+        let geometry = filter.geometry();
+        build.allocate(Plan { geometry, capacity: 100_000, rate: 1e-6, items: 0 }).await.unwrap();
+        build.upload(&filter, &|_| ()).await.unwrap();
+        build.catch_up().await.unwrap();
+        build.replay().await.unwrap();
+        build.verify(&filter, &[]).await.unwrap();
+        build.swap().await.unwrap();
+    }
+}
