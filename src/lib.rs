@@ -18,6 +18,8 @@ mod service;
 mod settings;
 mod state;
 mod store;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod visit;
 

@@ -1,0 +1,177 @@
+//! Tests that need a live filter or a store that dawdles, and what they are driven with.
+
+mod contract;
+mod promises;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http::request::Parts;
+use tokio::sync::Semaphore;
+
+use crate::error::{InsertError, StoreError};
+use crate::extract::Extraction;
+use crate::filter::{Filter, Generation, Sizing};
+use crate::id::{Digest, Id, SecretKey};
+use crate::settings::Settings;
+use crate::store::memory::MemoryStore;
+use crate::store::{
+    Asked, Asking, Begun, BoxFuture, Build, Condition, Lookup, Plan, Remembered, Store, Survey,
+};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+fn id(n: u64) -> Id {
+    Id::display(&n).unwrap()
+}
+
+fn ids(range: std::ops::Range<u64>) -> Vec<Id> {
+    range.map(id).collect()
+}
+
+/// The default settings but for a fixed key and a rate at which no test meets a false positive.
+fn settings() -> Settings {
+    let mut settings = Settings::new("users".into()).unwrap();
+    settings.sizing = Sizing::new(10_000, 1e-6).unwrap();
+    settings.secret_key = Some(SecretKey::new([7; 16]));
+    settings
+}
+
+/// The id is the last segment of the path; none is unguarded, and `!` is invalid.
+fn last_segment(parts: &Parts) -> Extraction {
+    match parts.uri.path().rsplit('/').next() {
+        None | Some("") => Extraction::Unguarded,
+        Some("!") => Extraction::Invalid(crate::InvalidId::Malformed),
+        Some(text) => Id::new(text).map_or_else(Extraction::Invalid, Extraction::Id),
+    }
+}
+
+fn get(n: u64) -> Request<()> {
+    Request::get(format!("/users/{n}")).body(()).unwrap()
+}
+
+/// A rebuild driven by hand, step by step.
+struct Rebuild {
+    build: Box<dyn Build>,
+    sizing: Sizing,
+    filter: Arc<Filter>,
+    scanned: Vec<Digest>,
+}
+
+impl Rebuild {
+    /// B0 and B1.
+    async fn begin(store: &dyn Store) -> Option<Self> {
+        match store.begin(LEASE).await.unwrap() {
+            Begun::Leased(build) => {
+                let sizing = settings().sizing;
+                let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
+                Some(Self { build, sizing, filter, scanned: Vec::new() })
+            }
+            Begun::Busy => None,
+        }
+    }
+
+    /// B3: the source gives these ids.
+    fn scan(&mut self, ids: &[Id]) {
+        for id in ids {
+            let digest = self.build.digester().digest(id);
+            self.filter.insert(&digest);
+            self.scanned.push(digest);
+        }
+    }
+
+    /// The first part of B7, B2 and B5.
+    async fn upload(&mut self) -> Result<(), StoreError> {
+        self.build.read_journal(&self.filter).await?;
+        let plan = Plan {
+            geometry: self.filter.geometry(),
+            capacity: self.sizing.capacity(),
+            rate: self.sizing.rate() as f32,
+            items: self.scanned.len() as u32,
+        };
+        self.build.allocate(plan).await?;
+        self.build.upload(&self.filter, &|_| ()).await
+    }
+
+    /// B6.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        self.build.catch_up().await
+    }
+
+    /// B7 to B9.
+    async fn finish(mut self) -> Result<Generation, StoreError> {
+        self.build.replay().await?;
+        self.build.verify(&self.filter, &self.scanned).await?;
+        self.build.swap().await?;
+        self.build.release().await;
+        Ok(self.build.token())
+    }
+}
+
+/// A whole rebuild from these ids.
+async fn rebuild(store: &dyn Store, ids: &[Id]) -> Generation {
+    let mut rebuild = Rebuild::begin(store).await.expect("nobody else rebuilds");
+    rebuild.scan(ids);
+    rebuild.upload().await.unwrap();
+    rebuild.catch_up().await.unwrap();
+    rebuild.finish().await.unwrap()
+}
+
+/// The in-process store, each answer of which has to be waited for until the gate lets it through.
+#[derive(Debug, Clone)]
+struct Gated {
+    store: Arc<MemoryStore>,
+    checks: Arc<Semaphore>,
+    nulls: Arc<Semaphore>,
+}
+
+impl Gated {
+    fn new() -> Self {
+        Self {
+            store: Arc::new(MemoryStore::new(&settings())),
+            checks: Arc::new(Semaphore::new(0)),
+            nulls: Arc::new(Semaphore::new(0)),
+        }
+    }
+}
+
+impl Store for Gated {
+    fn start(&self) {}
+
+    fn check(&self, id: &Id) -> Asking<Lookup> {
+        let (this, id) = (self.clone(), id.clone());
+        Asking::Pending(Box::pin(async move {
+            this.checks.acquire().await.unwrap().forget();
+            this.store.check(&id).answer().await
+        }))
+    }
+
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
+        self.store.add(ids)
+    }
+
+    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
+        let (this, id) = (self.clone(), id.clone());
+        Asking::Pending(Box::pin(async move {
+            this.nulls.acquire().await.unwrap().forget();
+            this.store.remember(&id, asked, ttl).answer().await
+        }))
+    }
+
+    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
+        self.store.remove(id, ttl)
+    }
+
+    fn condition(&self) -> Condition {
+        self.store.condition()
+    }
+
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        self.store.survey()
+    }
+
+    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.store.begin(lease)
+    }
+}

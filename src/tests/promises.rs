@@ -1,0 +1,364 @@
+//! The promises about ids, kept by the in-process store: never a false 404, in any order of events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::{LEASE, Rebuild, id, ids, rebuild, settings};
+use crate::error::StoreError;
+use crate::guard::{Core, Decision, Ruling};
+use crate::id::Id;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::store::memory::MemoryStore;
+use crate::store::{Asking, Store};
+use crate::verdict::{Doubt, Proof, Verdict};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct World {
+    store: Arc<MemoryStore>,
+    core: Core,
+    settings: Settings,
+}
+
+impl World {
+    fn new(settings: Settings) -> Self {
+        let store = Arc::new(MemoryStore::new(&settings));
+        let metrics = Arc::new(Metrics::new(&settings.name));
+        let shared: Arc<dyn Store> = store.clone();
+        let removed_ttl = settings.removed_ttl.unwrap_or(MINUTE);
+        let core = Core::new(shared, metrics, settings.null_ttl, removed_ttl);
+        Self { store, core, settings }
+    }
+
+    /// A world whose filter was built from these ids.
+    async fn with(ids: &[Id]) -> Self {
+        let world = Self::new(settings());
+        rebuild(&*world.store, ids).await;
+        world
+    }
+
+    fn decide(&self, id: &Id) -> Decision {
+        match self.core.decide(id) {
+            Asking::Ready(decision) => decision,
+            Asking::Pending(_) => panic!("the in-process store answers at once"),
+        }
+    }
+
+    fn verdict(&self, id: &Id) -> Verdict {
+        self.decide(id).verdict
+    }
+
+    async fn insert(&self, id: &Id) {
+        self.core.insert(vec![id.clone()]).await.unwrap();
+    }
+
+    /// The handler has answered 404 to the request so decided.
+    async fn missing(&self, id: &Id, decision: &Decision) {
+        self.core.remember(id, decision.asked).answer().await;
+    }
+
+    /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up.
+    async fn with_long_nulls(ids: &[Id]) -> Self {
+        let mut settings = settings();
+        settings.null_ttl = 60 * MINUTE;
+        settings.removed_ttl = Some(60 * MINUTE);
+        let world = Self::new(settings);
+        rebuild(&*world.store, ids).await;
+        world
+    }
+
+    /// Lets the marks of all inserts so far end.
+    async fn outlive_marks(&self) {
+        advance(self.settings.retention().mark_ttl()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_filter_never_refuses() {
+    let world = World::new(settings());
+    for id in ids(0..100) {
+        let decision = world.decide(&id);
+        assert_eq!(decision.verdict, Verdict::Unknown(Doubt::NoFilter));
+        assert_eq!(decision.ruling, Ruling::Admit);
+        world.missing(&id, &decision).await;
+        world.core.remove(&id).await.unwrap();
+        assert_eq!(world.decide(&id).ruling, Ruling::Admit);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_never_created_is_refused_and_what_was_is_not() {
+    let world = World::with(&ids(0..100)).await;
+    world.insert(&id(100)).await;
+    world.outlive_marks().await;
+    for id in ids(0..101) {
+        assert_eq!(world.verdict(&id), Verdict::Present);
+    }
+    for id in ids(101..200) {
+        assert_eq!(world.decide(&id).ruling, Ruling::Refuse(Proof::Filter));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_null_is_stored_once_per_ttl() {
+    let world = World::with(&ids(0..10)).await;
+    let ttl = world.settings.null_ttl;
+    for round in 1..=3 {
+        let decision = world.decide(&id(3));
+        assert_eq!(decision.verdict, Verdict::Present);
+        world.missing(&id(3), &decision).await;
+        advance(ttl.mul_f64(0.89)).await;
+        assert_eq!(world.decide(&id(3)).ruling, Ruling::Refuse(Proof::Null));
+        advance(ttl.mul_f64(0.22)).await;
+        assert_eq!(world.core.metrics().stats().nulls_stored, round);
+    }
+}
+
+/// A request for the id runs: check, the handler's look into the database, the null. The create comes
+/// before, after or between.
+#[tokio::test(start_paused = true)]
+async fn a_create_that_races_the_404_is_never_hidden() {
+    for create_at in 0..4 {
+        let world = World::with_long_nulls(&ids(0..10)).await;
+        let x = id(3); // in the filter, but its record is gone
+        let mut decision = None;
+        for step in 0..4 {
+            if step == create_at {
+                world.insert(&x).await;
+            }
+            match step {
+                0 => decision = Some(world.decide(&x)),
+                1 => advance(SECOND).await, // the handler reads and finds nothing
+                2 => world.missing(&x, &decision.unwrap()).await,
+                _ => (),
+            }
+        }
+        assert_eq!(world.verdict(&x), Verdict::Present, "create before step {create_at}");
+        world.outlive_marks().await;
+        assert_eq!(world.verdict(&x), Verdict::Present, "create before step {create_at}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_before_an_old_request_ends_is_never_hidden() {
+    let world = World::with_long_nulls(&ids(0..10)).await;
+    let (x, overlap) = (id(3), world.settings.longest_transaction);
+    world.insert(&x).await;
+    // The transaction is still open as the handler reads, and the request is a slow one.
+    advance(overlap - SECOND).await;
+    let decision = world.decide(&x);
+    advance(world.settings.handler_time).await;
+    world.missing(&x, &decision).await;
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&x), Verdict::Present);
+    assert_eq!(world.core.metrics().stats().nulls_withheld, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_took_too_long_teaches_nothing() {
+    let world = World::with(&ids(0..10)).await;
+    let decision = world.decide(&id(3));
+    advance(world.settings.handler_time + SECOND).await;
+    world.missing(&id(3), &decision).await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_generations_null_is_ignored() {
+    let world = World::with(&ids(0..10)).await;
+    let (known, pending) = (world.decide(&id(3)), world.decide(&id(4)));
+    world.missing(&id(3), &known).await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Absent(Proof::Null));
+
+    // Both records were restored behind the guard's back, and the source knows.
+    rebuild(&*world.store, &ids(0..10)).await;
+    world.missing(&id(4), &pending).await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+    assert_eq!(world.verdict(&id(4)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_id_is_refused_until_it_is_created_anew() {
+    let world = World::with_long_nulls(&ids(0..10)).await;
+    world.core.remove(&id(3)).await.unwrap();
+    assert_eq!(world.verdict(&id(3)), Verdict::Absent(Proof::Null));
+    world.insert(&id(3)).await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_remove_never_hides_a_recreated_id() {
+    let world = World::with_long_nulls(&ids(0..10)).await;
+    world.insert(&id(3)).await;
+    advance(world.settings.longest_transaction).await;
+    world.core.remove(&id(3)).await.unwrap();
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_open_across_the_rebuild_is_kept() {
+    let world = World::with(&ids(0..10)).await;
+    world.insert(&id(100)).await;
+    advance(world.settings.longest_transaction - SECOND).await;
+    let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
+    rebuild.scan(&ids(0..10)); // 100 is not committed yet
+    rebuild.upload().await.unwrap();
+    rebuild.catch_up().await.unwrap();
+    rebuild.finish().await.unwrap();
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&id(100)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_insert_during_any_step_of_a_rebuild_is_kept() {
+    // Also during the very first one, while there is no filter yet.
+    for world in [World::new(settings()), World::with(&ids(0..10)).await] {
+        world.insert(&id(100)).await;
+        let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
+        world.insert(&id(101)).await;
+        rebuild.scan(&ids(0..10));
+        world.insert(&id(102)).await;
+        rebuild.upload().await.unwrap();
+        world.insert(&id(103)).await;
+        rebuild.catch_up().await.unwrap();
+        world.insert(&id(104)).await;
+        rebuild.finish().await.unwrap();
+        world.insert(&id(105)).await;
+        world.outlive_marks().await;
+        for id in ids(100..106) {
+            assert_eq!(world.verdict(&id), Verdict::Present, "{id:?}");
+        }
+        assert_eq!(world.verdict(&id(106)), Verdict::Absent(Proof::Filter));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_scan_must_have_seen_is_not_replayed() {
+    let world = World::with(&ids(0..10)).await;
+    world.insert(&id(100)).await; // and rolled back
+    advance(world.settings.longest_transaction + SECOND).await;
+    rebuild(&*world.store, &ids(0..10)).await;
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&id(100)), Verdict::Absent(Proof::Filter));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebuild_that_the_journal_does_not_cover_is_given_up() {
+    let mut settings = settings();
+    settings.journal_entries = 1000;
+    let world = World::new(settings);
+    let first = rebuild(&*world.store, &ids(0..10)).await;
+
+    // The entries are gone before they were read ...
+    let mut early = Rebuild::begin(&*world.store).await.unwrap();
+    world.core.insert(ids(1000..2001)).await.unwrap();
+    assert!(matches!(early.upload().await, Err(StoreError::JournalGap { .. })));
+    drop(early);
+
+    // ... or between the two readings.
+    advance(world.settings.longest_transaction + SECOND).await;
+    let mut late = Rebuild::begin(&*world.store).await.unwrap();
+    late.upload().await.unwrap();
+    world.core.insert(ids(3000..4001)).await.unwrap();
+    late.catch_up().await.unwrap();
+    assert!(matches!(late.finish().await, Err(StoreError::JournalGap { .. })));
+
+    assert_eq!(world.core.condition().live.unwrap().generation, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
+    let world = World::with(&ids(0..10)).await;
+    let mut older = Rebuild::begin(&*world.store).await.unwrap();
+    older.upload().await.unwrap();
+    older.catch_up().await.unwrap();
+    assert!(Rebuild::begin(&*world.store).await.is_none());
+    advance(LEASE).await;
+
+    let mut newer = Rebuild::begin(&*world.store).await.unwrap();
+    newer.scan(&ids(0..20));
+    newer.upload().await.unwrap();
+    newer.catch_up().await.unwrap();
+    assert!(matches!(older.finish().await, Err(StoreError::Fenced { .. })));
+    let token = newer.finish().await.unwrap();
+    assert_eq!(world.core.condition().live.unwrap().generation, token);
+    assert_eq!(world.verdict(&id(15)), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_is_fenced() {
+    let world = World::with(&ids(0..10)).await;
+    let mut stalled = Rebuild::begin(&*world.store).await.unwrap();
+    advance(LEASE).await;
+    let token = rebuild(&*world.store, &ids(0..20)).await;
+    stalled.upload().await.unwrap();
+    stalled.catch_up().await.unwrap();
+    assert!(matches!(stalled.finish().await, Err(StoreError::Fenced { .. })));
+    assert_eq!(world.core.condition().live.unwrap().generation, token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_ends_when_dropped_or_lapsed_and_not_while_kept() {
+    let world = World::new(settings());
+    let first = Rebuild::begin(&*world.store).await.unwrap();
+    let keeper = first.build.keeper();
+    advance(LEASE / 2).await;
+    keeper.renew().await;
+    advance(LEASE / 2 + SECOND).await;
+    assert!(Rebuild::begin(&*world.store).await.is_none());
+    drop(first);
+
+    let second = Rebuild::begin(&*world.store).await.unwrap();
+    keeper.renew().await; // the first one's, to no effect
+    advance(LEASE).await;
+    assert!(Rebuild::begin(&*world.store).await.is_some());
+    drop(second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
+    let world = World::with(&ids(0..10)).await;
+    let before = world.core.condition().live.unwrap();
+    for steps in 0..3 {
+        let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
+        if steps > 0 {
+            rebuild.upload().await.unwrap();
+        }
+        if steps > 1 {
+            rebuild.catch_up().await.unwrap();
+        }
+        drop(rebuild);
+        assert_eq!(world.core.condition().live.unwrap(), before);
+        assert_eq!(world.verdict(&id(5)), Verdict::Present);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_must_be_replayed_before_it_goes_live() {
+    let world = World::new(settings());
+    let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
+    rebuild.upload().await.unwrap();
+    assert!(rebuild.build.swap().await.is_err());
+    rebuild.catch_up().await.unwrap();
+    assert!(rebuild.build.swap().await.is_err());
+    assert_eq!(world.verdict(&id(1)), Verdict::Unknown(Doubt::NoFilter));
+}
+
+#[tokio::test(start_paused = true)]
+async fn generations_only_grow_and_tell_the_time() {
+    let world = World::new(settings());
+    let first = rebuild(&*world.store, &[]).await;
+    let second = rebuild(&*world.store, &[]).await;
+    assert!(second > first);
+    advance(MINUTE).await;
+    let survey = world.store.survey().await.unwrap();
+    let age = survey.now_us - survey.live.unwrap().generation.get();
+    assert!((59_000_000..=61_000_000).contains(&age), "{age}");
+}
