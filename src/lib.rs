@@ -1,5 +1,7 @@
 //! A cache-penetration guard as tower middleware.
 
+#![warn(clippy::unwrap_used)]
+
 mod absence;
 mod builder;
 mod edge;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Pipeline, cmd};
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::Shared;
@@ -26,6 +27,9 @@ pub(super) const CALL: Duration = Duration::from_secs(5);
 pub(super) const BLOCKS_PER_CALL: u32 = 4096;
 /// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
 const PACE: u64 = 64 << 20;
+/// How long, and how often, the lease is worth another attempt.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+const LOCK_ATTEMPTS: u32 = 2;
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
 /// Bits set by one call.
@@ -36,7 +40,7 @@ pub(super) struct RedisBuild {
     pub(super) shared: Arc<Shared>,
     /// The connection's Redis process at B1.
     run: u32,
-    lock: Arc<Lock>,
+    lease: Lease,
     token: Generation,
     nonce: u64,
     pub(super) incarnation: Vec<u8>,
@@ -57,7 +61,7 @@ pub(super) struct RedisBuild {
 impl RedisBuild {
     /// B0 and B1.
     pub(super) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
-        let live = shared.bulk.connected(CALL).await?;
+        let mut live = shared.bulk.connected(CALL).await?;
         let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
         if let Some(version) = view.live.newer.or(view.next.newer) {
             let reason =
@@ -69,18 +73,26 @@ impl RedisBuild {
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let keys = [shared.keys.lock.as_str(), shared.keys.meta.as_str()];
         let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
-        let reply =
-            shared.bulk.script(&live, &LEASE, &keys, &args.map(str::as_bytes), CALL).await?;
+        let args = args.map(str::as_bytes);
+        let reply = match shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await {
+            // A lost reply may have been a lease: the same nonce takes it up.
+            Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
+                live = shared.bulk.connected(CALL).await?;
+                shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await?
+            }
+            reply => reply?,
+        };
         let mut fields = reply.array()?;
         if fields.len() == 1 {
             return Ok(Begun::Busy);
         }
+        let lease = Lease { lock, held: true };
         fields.remove(0);
         let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
             step: LEASE.name(),
             answer: "another number of fields".to_owned(),
         })?;
-        Self::leased(shared, &live, &view, lock, &nonce, fields)
+        Self::leased(shared, &live, &view, lease, &nonce, fields)
             .map(|build| Begun::Leased(Box::new(build)))
     }
 
@@ -88,7 +100,7 @@ impl RedisBuild {
         shared: Arc<Shared>,
         live: &Arc<Live>,
         view: &View,
-        lock: Arc<Lock>,
+        lease: Lease,
         nonce: &SecretKey,
         fields: [Reply; 7],
     ) -> Result<Self, StoreError> {
@@ -113,7 +125,7 @@ impl RedisBuild {
         let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
         Ok(Self {
             run: live.server.run,
-            lock,
+            lease,
             token: generation,
             nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             incarnation,
@@ -212,7 +224,7 @@ impl Build for RedisBuild {
     }
 
     fn keeper(&self) -> Arc<dyn LeaseKeeper> {
-        Arc::clone(&self.lock) as Arc<dyn LeaseKeeper>
+        Arc::clone(&self.lease.lock) as Arc<dyn LeaseKeeper>
     }
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
@@ -316,7 +328,7 @@ impl Build for RedisBuild {
     }
 
     fn release(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lock.release())
+        Box::pin(self.lease.release())
     }
 }
 
@@ -331,7 +343,30 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
     }
 }
 
-/// The rebuild lease.
+/// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
+/// so that the next need not wait for it to lapse.
+struct Lease {
+    lock: Arc<Lock>,
+    held: bool,
+}
+
+impl Lease {
+    async fn release(&mut self) {
+        self.lock.release().await;
+        self.held = false;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let (true, Ok(runtime)) = (self.held, Handle::try_current()) {
+            let lock = Arc::clone(&self.lock);
+            runtime.spawn(async move { lock.release().await });
+        }
+    }
+}
+
+/// The key that the lease is.
 struct Lock {
     shared: Arc<Shared>,
     nonce: String,
@@ -345,10 +380,15 @@ impl Lock {
 
     /// Runs a script on the lock. Its failure costs nothing but the wait for the lease to lapse.
     async fn run(&self, script: &'static Script, args: &[&[u8]]) {
-        if let Some(live) = self.shared.bulk.live() {
-            let keys = [self.shared.keys.lock.as_str()];
-            if let Err(error) = self.shared.bulk.script(&live, script, &keys, args, CALL).await {
-                tracing::debug!(%error, script = script.name(), "the rebuild lease was not reached");
+        let keys = [self.shared.keys.lock.as_str()];
+        for _ in 0..LOCK_ATTEMPTS {
+            let ran = match self.shared.bulk.connected(LOCK_WAIT).await {
+                Ok(live) => self.shared.bulk.script(&live, script, &keys, args, CALL).await,
+                Err(error) => Err(error),
+            };
+            match ran {
+                Ok(_) => return,
+                Err(error) => tracing::debug!(%error, script = script.name(), "no lease reached"),
             }
         }
     }

@@ -1,5 +1,7 @@
 //! B8 to B10: prove the building filter, put it live, and know that it is.
 
+use std::sync::Arc;
+
 use ::redis::{Pipeline, Value, cmd};
 
 use super::build::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
@@ -120,12 +122,16 @@ impl RedisBuild {
                 {
                     attempt += 1;
                 }
-                other => return other,
+                Err(error) => return Err(error),
+                Ok(()) => break,
             }
             if self.is_live().await? {
-                return Ok(());
+                break;
             }
         }
+        let live = self.header(State::Live, "B10")?;
+        self.shared.filter.store(Some(Arc::new(live)));
+        Ok(())
     }
 
     async fn try_swap(&self) -> Result<(), StoreError> {

@@ -98,7 +98,7 @@ mod tests {
         let header = header();
         let head = header.encode().to_vec();
         let seen = |kind, head: &[u8], len| Seen::new(kind, head.to_vec(), len).filter;
-        assert_eq!(seen("string", &head, header.string_len()), Ok(header.clone()));
+        assert_eq!(seen("string", &head, header.string_len()), Ok(header));
         assert_eq!(seen("none", b"", 0), Err(Doubt::NoFilter));
         assert_eq!(seen("hash", b"", 0), Err(Doubt::WrongType));
         assert_eq!(seen("string", &head, header.string_len() - 1), Err(Doubt::Truncated));

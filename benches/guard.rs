@@ -1,0 +1,133 @@
+//! What the guard costs a request: the filter's look-up, a check, the middleware beside the bare
+//! service.
+//!
+//! `cargo bench --bench guard`. Compare only figures of one run.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::time::Duration;
+
+use bloom_guard::filter::{Filter, Sizing};
+use bloom_guard::{BloomGuard, Digest, Digester, Id, PathPattern, Schedule, SecretKey, from_iter};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use http::{Request, Response};
+use support::redis_server::RedisServer;
+use tokio::runtime::Runtime;
+use tower::{Layer, Service, ServiceExt};
+
+const IDS: u64 = 1_000_000;
+const RATE: f64 = 0.001;
+
+fn filter(c: &mut Criterion) {
+    let digester = Digester::new(&SecretKey::new([7; 16]), "users");
+    let digest = |id: u64| digester.digest(&Id::display(&id).expect("short"));
+    let filter = Filter::new(Sizing::new(IDS, RATE).expect("within bounds").geometry(1));
+    for id in 0..IDS {
+        filter.insert(&digest(id));
+    }
+    // More digests than the caches hold, so that look-ups meet memory as they do in a service.
+    let present: Vec<Digest> = (0..IDS).step_by(7).map(digest).collect();
+    let absent: Vec<Digest> = (0..IDS).step_by(7).map(|id| digest(id + IDS)).collect();
+
+    let mut group = c.benchmark_group("filter");
+    group.bench_function("digest of a decimal id", |b| {
+        let id = Id::display(&1_234_567_u64).expect("short");
+        b.iter(|| digester.digest(black_box(&id)));
+    });
+    for (name, digests) in [("look-up, present", &present), ("look-up, absent", &absent)] {
+        let mut digests = digests.iter().cycle();
+        group.bench_function(name, |b| b.iter(|| filter.lookup(digests.next().expect("endless"))));
+    }
+    group.finish();
+}
+
+fn guard(builder: bloom_guard::Builder, runtime: &Runtime) -> BloomGuard {
+    runtime.block_on(async {
+        let guard = builder.rebuild(Schedule::manual(), from_iter(|| 0..IDS)).build();
+        guard.ready().await;
+        guard
+    })
+}
+
+fn builder() -> bloom_guard::Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
+        .and_then(|builder| builder.capacity(IDS, RATE))
+        .expect("within bounds")
+}
+
+fn check(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let redis = RedisServer::start();
+    let in_redis = builder().redis(&redis.url()).expect("a url");
+    let guards = [("in process", guard(builder(), &runtime)), ("redis", guard(in_redis, &runtime))];
+    for (store, guard) in &guards {
+        let mut group = c.benchmark_group(format!("check, {store}"));
+        for (name, first) in [("present", 0), ("absent", IDS)] {
+            let mut ids = (first..first + IDS).cycle();
+            group.bench_function(name, |b| {
+                b.to_async(&runtime).iter(|| {
+                    let id = ids.next().expect("endless");
+                    async move { guard.check(&id).await }
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+fn middleware(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let guard = guard(builder(), &runtime);
+    let handler = tower::service_fn(|_: Request<()>| async {
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    let mut group = c.benchmark_group("middleware, in process");
+    group.measurement_time(Duration::from_secs(5));
+    bench_service(&mut group, "bare service", handler, 0);
+    bench_service(&mut group, "guarded, present", guard.layer(handler), 0);
+    bench_service(&mut group, "guarded, absent", guard.layer(handler), IDS);
+    let unguarded = |_: &http::request::Parts| bloom_guard::Extraction::Unguarded;
+    let passing = BloomGuard::builder("none", unguarded).expect("a name").build();
+    bench_service(&mut group, "guarded, no id", passing.layer(handler), 0);
+    group.finish();
+}
+
+fn bench_service<S>(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    name: &str,
+    mut service: S,
+    first: u64,
+) where
+    S: Service<Request<()>, Response = Response<String>, Error = Infallible>,
+{
+    let mut ids = (first..first + IDS).cycle();
+    group.bench_function(name, |b| {
+        b.iter_batched(
+            || {
+                let uri = format!("/users/{}", ids.next().expect("endless"));
+                Request::get(uri).body(()).expect("a request")
+            },
+            // Nothing here waits, so one poll is the whole request.
+            |request| {
+                let response = poll_once(async { service.ready().await?.call(request).await });
+                black_box(response)
+            },
+            BatchSize::SmallInput,
+        );
+    });
+}
+
+fn poll_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("the in-process store answers at once"),
+    }
+}
+
+criterion_group!(benches, filter, check, middleware);
+criterion_main!(benches);
