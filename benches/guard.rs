@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench guard`. Compare only figures of one run.
 
+#![expect(missing_docs, reason = "the harness's macro makes an undocumented function")]
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 
