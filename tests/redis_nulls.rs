@@ -251,3 +251,74 @@ async fn a_slow_requests_404_is_not_remembered() {
     assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
     assert_eq!(guard.stats().nulls_withheld, 1);
 }
+
+/// Asks for a missing id and creates it between the handler's answer and the remembering.
+async fn created_meanwhile(guard: &BloomGuard, table: &Table, id: u64) {
+    let (creator, table_read, commit) = (guard.clone(), table.clone(), table.clone());
+    let service = guard.layer(tower::service_fn(move |_: Request<String>| {
+        let (creator, table, commit) = (creator.clone(), table_read.clone(), commit.clone());
+        async move {
+            let found = table.snapshot().contains(&id);
+            creator.insert(&id).await.unwrap();
+            commit.commit(id);
+            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
+        }
+    }));
+    let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
+    assert_eq!(service.oneshot(request).await.unwrap().status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn an_eviction_of_everything_volatile_hides_no_created_record() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let (guard, id) = false_positive(&redis, &table).await;
+    created_meanwhile(&guard, &table, id).await;
+    // Memory pressure takes whatever has a TTL, and the record's next request races again.
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "volatile-random"]);
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    eventually("all that can be evicted is", Duration::from_secs(5), || async {
+        let _: redis::RedisResult<()> =
+            redis::cmd("SET").arg("x").arg("y").exec(&mut redis.connection());
+        let volatile: Vec<String> =
+            redis.keys().into_iter().filter(|key| key.contains(":null:")).collect();
+        if volatile.is_empty() { Ok(()) } else { Err(format!("{volatile:?}")) }
+    })
+    .await;
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    guard.remove(&id).await.unwrap();
+    assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn lost_marks_stop_nulls_instead_of_hiding_a_record() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let (guard, id) = false_positive(&redis, &table).await;
+    guard.insert(&id).await.unwrap();
+    redis.run::<i64>(&["DEL", "bg:{users}:marks"]);
+    // The record's transaction is still open: the handler does not see it yet.
+    assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+    table.commit(id);
+    assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn more_marks_than_fit_stop_nulls_instead_of_hiding_a_record() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    let guard = guard(&redis.url()).journal_entries(1_000).unwrap().build();
+    live(&guard).await;
+    guard.insert(&5_000).await.unwrap();
+    guard.insert_many(10_000..11_500_u64).await.unwrap();
+    let marks: i64 = redis.run(&["ZCARD", "bg:{users}:marks"]);
+    assert!(marks <= 1_032, "{marks} marks");
+    // The mark of 5,000 is gone, its transaction is not.
+    assert_eq!(get(&guard, &table, 5_000).await, StatusCode::NOT_FOUND);
+    table.commit(5_000);
+    assert_eq!(get(&guard, &table, 5_000).await, StatusCode::OK);
+    assert_eq!(guard.stats().nulls_stored, 0);
+}

@@ -1,11 +1,12 @@
 -- Acknowledges ids (§7.2): create marks, journal, then the bits of every filter that needs them.
 -- Nothing here creates or grows a filter (I4).
 --
--- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5..] the ids' null keys
+-- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5] marks
+-- KEYS[6..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  life of a create mark, ms
 -- ARGV[3]  life of a journal entry, ms
--- ARGV[4]  greatest number of journal entries
+-- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
 -- ARGV[7]  length of the live filter in bytes, '' if what is there is no filter
@@ -16,14 +17,26 @@
 -- and marks are written, the caller recomputes and comes again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
-for i = 5, #KEYS do
-  redis.call('SET', KEYS[i], 'P', 'PX', ARGV[2])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
+for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
+for i = 1, #ARGV[5], 16 do
+  redis.call('ZADD', KEYS[5], 'GT', now, string.sub(ARGV[5], i, i + 15))
 end
+redis.call('HSET', KEYS[1], 'marked', now)
+local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now - ARGV[2], 'LIMIT', 0, 64)
+if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
+  -- A mark dropped early could let a null hide its record: no nulls until it would have ended.
+  over = redis.call('ZRANGE', KEYS[5], 0, 63)
+  redis.call('HSET', KEYS[1], 'blind', now + ARGV[2])
+end
+if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
-local time = redis.call('TIME')
-local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3])
+local oldest = string.format('%.0f', now - ARGV[3])
 local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
   'k', 'a', 's', seq, 'p', before, 'd', ARGV[5])
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))

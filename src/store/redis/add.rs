@@ -86,6 +86,7 @@ impl Shared {
             self.keys.log.as_str(),
             self.keys.bits.as_str(),
             self.keys.next.as_str(),
+            self.keys.marks.as_str(),
         ];
         keys.extend(nulls.iter().map(String::as_str));
         let retention = &self.retention;

@@ -139,10 +139,6 @@ impl Answer {
 
     /// Judges an answer of the generation that was asked for.
     fn verdict(&self, header: &Header, position: &Position, live: &Live) -> Result<Verdict, Doubt> {
-        if self.null.as_deref().is_some_and(|mark| mark.starts_with(b"P")) {
-            // Created recently: present, whatever else is wrong (I2).
-            return Ok(Verdict::Present);
-        }
         if self.state != i64::from(State::Live.as_byte()) {
             return Err(Doubt::NotLive);
         }

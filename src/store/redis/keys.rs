@@ -15,6 +15,8 @@ pub(super) struct Keys {
     pub(super) meta: String,
     /// The rebuild lease.
     pub(super) lock: String,
+    /// Which ids were created lately.
+    pub(super) marks: String,
     nulls: String,
 }
 
@@ -27,11 +29,12 @@ impl Keys {
             log: key("log"),
             meta: key("meta"),
             lock: key("lock"),
+            marks: key("marks"),
             nulls: key("null:"),
         }
     }
 
-    /// Returns the key of an id's null or create mark.
+    /// Returns the key of an id's null.
     pub(super) fn null(&self, digest: &Digest) -> String {
         format!("{}{digest}", self.nulls)
     }

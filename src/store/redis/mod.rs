@@ -118,7 +118,10 @@ impl Shared {
                     self.filter.store(Some(Arc::new(*header)));
                 }
             }
-            Err(doubt) => self.note_doubt(*doubt),
+            Err(doubt) => {
+                self.note_doubt(*doubt);
+                self.filter.store(None);
+            }
         }
         Ok(Survey { live: found, now_us: view.now_us })
     }

@@ -63,14 +63,22 @@ impl Shared {
         if asked.elapsed() > share {
             return Ok(Remembered::Late);
         }
-        let null = self.keys.null(&live.identity.digester.digest(id));
-        let keys = [null.as_str(), self.keys.bits.as_str()];
+        let digest = live.identity.digester.digest(id);
+        let null = self.keys.null(&digest);
+        let keys = [&null, &self.keys.bits, &self.keys.marks, &self.keys.meta].map(String::as_str);
         let head = header.encode();
         let generation = header.generation.get().to_string();
         let ttl = ttl.as_millis().to_string();
         let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
-        let args: [&[u8]; 4] =
-            [&head[16..32], generation.as_bytes(), ttl.as_bytes(), latest.as_bytes()];
+        let mark_ttl = self.retention.mark_ttl().as_millis().to_string();
+        let args: [&[u8]; 6] = [
+            &head[16..32],
+            generation.as_bytes(),
+            ttl.as_bytes(),
+            latest.as_bytes(),
+            digest.as_bytes(),
+            mark_ttl.as_bytes(),
+        ];
         let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),
