@@ -9,6 +9,7 @@ use std::time::Duration;
 use bloom_guard::{
     BloomGuard, BoxError, IdSink, RebuildError, RebuildSource, Schedule, StoreError, Verdict,
 };
+use futures_util::future::join_all;
 use support::eventually;
 use support::model::{Table, guard, guard_over, live};
 use support::proxy::{Cut, Proxy};
@@ -100,11 +101,23 @@ async fn a_transaction_open_across_the_rebuild_is_kept() {
     // The add comes first, then the rebuild begins; its scan does not see the row, which commits
     // after the scan.
     guard.insert(&4_711).await.unwrap();
+    let inserted = milliseconds(&redis);
+    eventually("the insert lies before the rebuild", Duration::from_secs(5), || async {
+        let now = milliseconds(&redis);
+        if now > inserted + 20 { Ok(()) } else { Err(format!("{now} ms")) }
+    })
+    .await;
     gate.add_permits(1);
     let report = guard.rebuild_now().await.unwrap();
     assert!(report.replayed >= 1, "{report:?}");
     assert_eq!(report.ids, 1_000, "the scan did not see it");
     assert_eq!(guard.check(&4_711).await.unwrap(), Verdict::Present);
+}
+
+/// Redis's clock.
+fn milliseconds(redis: &RedisServer) -> u64 {
+    let (seconds, micros): (u64, u64) = redis.run(&["TIME"]);
+    seconds * 1000 + micros / 1000
 }
 
 #[tokio::test]
@@ -408,13 +421,21 @@ async fn inserts_during_back_to_back_rebuilds_are_never_refused() {
     }
     let done = Arc::new(AtomicBool::new(false));
     let rebuilds = tokio::spawn({
-        let (done, instances) = (Arc::clone(&done), instances.clone());
+        let (done, instances, table) = (Arc::clone(&done), instances.clone(), table.clone());
         async move {
             let mut count = 0_u64;
             while !done.load(Ordering::SeqCst) {
                 let report = instances[count as usize % 2].rebuild_now().await.expect("a rebuild");
                 count += 1;
                 assert!(report.ids >= 10_000);
+                // What was inserted while the filter was uploaded is in nobody's scan.
+                let recent = table.newest(500);
+                let reader = &instances[count as usize % 2];
+                let checks = recent.iter().map(|id| reader.check(id));
+                for (id, found) in recent.iter().zip(join_all(checks).await) {
+                    let found = found.unwrap();
+                    assert!(!matches!(found, Verdict::Absent(_)), "{id} after swap {count}");
+                }
             }
             count
         }

@@ -9,6 +9,7 @@
 mod captures;
 mod header;
 mod path;
+mod pattern;
 mod query;
 mod typed;
 
@@ -20,7 +21,8 @@ use http::request::Parts;
 #[cfg(feature = "axum")]
 pub use self::captures::Captures;
 pub use self::header::Header;
-pub use self::path::{PathPattern, PatternError};
+pub use self::path::PathPattern;
+pub use self::pattern::PatternError;
 pub use self::query::Query;
 
 use crate::id::{Id, InvalidId};

@@ -45,6 +45,11 @@ impl Table {
         self.ids.lock().unwrap().contains(&id)
     }
 
+    /// The largest ids committed now, so many at most.
+    pub fn newest(&self, count: usize) -> Vec<u64> {
+        self.ids.lock().unwrap().iter().rev().take(count).copied().collect()
+    }
+
     /// The ids committed now.
     pub fn snapshot(&self) -> Vec<u64> {
         self.ids.lock().unwrap().iter().copied().collect()

@@ -3,7 +3,7 @@
 //! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
 //! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
 //! rebuild take it, each for a moment and never across an await. A check takes it only before it
-//! would answer anything but "present".
+//! would answer from a null.
 
 mod build;
 mod journal;
@@ -157,8 +157,8 @@ impl Shared {
             None => (None, Verdict::Unknown(Doubt::NoFilter)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        // Whatever else is known, what was created just now is there.
-        let created = found != Verdict::Present && self.books().marks.hold(digest, at);
+        // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
+        let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
         let verdict = if created { Verdict::Present } else { found };
         Lookup { verdict, asked: Asked { at, generation } }
     }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Pipeline, cmd};
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::Shared;
 use super::add::offsets;
 use super::connection::Live;
 use super::journal::{Coverage, Entry};
+use super::lease::{Lease, Lock};
 use super::reply::Reply;
-use super::script::{ALLOCATE, CATCH_UP, LEASE, RELEASE, RENEW, REPLAY, Script, UPLOAD};
+use super::script::{ALLOCATE, CATCH_UP, LEASE, REPLAY, Script, UPLOAD};
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::format::BLOCK_LEN;
@@ -27,9 +27,6 @@ pub(super) const CALL: Duration = Duration::from_secs(5);
 pub(super) const BLOCKS_PER_CALL: u32 = 4096;
 /// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
 const PACE: u64 = 64 << 20;
-/// How long, and how often, the lease is worth another attempt.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
-const LOCK_ATTEMPTS: u32 = 2;
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
 /// Bits set by one call.
@@ -69,7 +66,7 @@ impl RedisBuild {
             return Err(StoreError::Foreign { key: shared.keys.bits.clone(), reason });
         }
         let nonce = super::enrolment::random()?;
-        let lock = Arc::new(Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease });
+        let lock = Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease };
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let keys = [shared.keys.lock.as_str(), shared.keys.meta.as_str()];
         let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
@@ -86,7 +83,7 @@ impl RedisBuild {
         if fields.len() == 1 {
             return Ok(Begun::Busy);
         }
-        let lease = Lease { lock, held: true };
+        let lease = Lease::new(lock);
         fields.remove(0);
         let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
             step: LEASE.name(),
@@ -224,7 +221,7 @@ impl Build for RedisBuild {
     }
 
     fn keeper(&self) -> Arc<dyn LeaseKeeper> {
-        Arc::clone(&self.lease.lock) as Arc<dyn LeaseKeeper>
+        self.lease.keeper()
     }
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
@@ -340,66 +337,6 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
         "FENCED" => Err(StoreError::Fenced { step }),
         "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
         _ => Err(StoreError::Odd { step, answer }),
-    }
-}
-
-/// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
-/// so that the next need not wait for it to lapse.
-struct Lease {
-    lock: Arc<Lock>,
-    held: bool,
-}
-
-impl Lease {
-    async fn release(&mut self) {
-        self.lock.release().await;
-        self.held = false;
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let (true, Ok(runtime)) = (self.held, Handle::try_current()) {
-            let lock = Arc::clone(&self.lock);
-            runtime.spawn(async move { lock.release().await });
-        }
-    }
-}
-
-/// The key that the lease is.
-struct Lock {
-    shared: Arc<Shared>,
-    nonce: String,
-    lease: Duration,
-}
-
-impl Lock {
-    async fn release(&self) {
-        self.run(&RELEASE, &[self.nonce.as_bytes()]).await;
-    }
-
-    /// Runs a script on the lock. Its failure costs nothing but the wait for the lease to lapse.
-    async fn run(&self, script: &'static Script, args: &[&[u8]]) {
-        let keys = [self.shared.keys.lock.as_str()];
-        for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shared.bulk.connected(LOCK_WAIT).await {
-                Ok(live) => self.shared.bulk.script(&live, script, &keys, args, CALL).await,
-                Err(error) => Err(error),
-            };
-            match ran {
-                Ok(_) => return,
-                Err(error) => tracing::debug!(%error, script = script.name(), "no lease reached"),
-            }
-        }
-    }
-}
-
-impl LeaseKeeper for Lock {
-    fn renew(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let life = self.lease.as_millis().to_string();
-            self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
-        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, Value, cmd};
+use ::redis::{AsyncConnectionConfig, Client, Pipeline, Value};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -20,12 +20,11 @@ use super::enrolment::{Enrolment, Identity};
 use super::reply::Reply;
 use super::script::{Script, Sending};
 use super::server::Server;
+use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
 
 /// How long a TCP connection may take.
 const CONNECT: Duration = Duration::from_millis(250);
-/// How long each of the first commands on a connection, and each poll, may take.
-const HANDSHAKE: Duration = Duration::from_millis(500);
 /// How often an idle connection is polled.
 const POLL: Duration = Duration::from_secs(1);
 /// How often a stalled one is.
@@ -63,23 +62,6 @@ impl Live {
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("server", &self.server).finish_non_exhaustive()
-    }
-}
-
-/// Redis's clock, read at a local instant.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    read: Instant,
-    us: i64,
-}
-
-impl Clock {
-    fn at(&self, at: Instant) -> i64 {
-        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-        match at.checked_duration_since(self.read) {
-            Some(later) => self.us.saturating_add(micros(later)),
-            None => self.us.saturating_sub(micros(self.read - at)),
-        }
     }
 }
 
@@ -300,64 +282,4 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("live", &self.live()).finish_non_exhaustive()
     }
-}
-
-/// An error, and whether the connection is lost with it.
-pub(super) struct Trouble {
-    pub(super) error: StoreError,
-    lost: bool,
-}
-
-impl From<RedisError> for Trouble {
-    fn from(error: RedisError) -> Self {
-        let lost = error.is_connection_dropped() || error.is_io_error();
-        let reason = match (error.code(), error.detail()) {
-            (Some(code), Some(detail)) => format!("{code} {detail}"),
-            (Some(code), None) => code.to_owned(),
-            _ => error.to_string(),
-        };
-        let error =
-            if lost { StoreError::Disconnected { reason } } else { StoreError::Refused { reason } };
-        Self { error, lost }
-    }
-}
-
-/// Sends commands on a bare connection.
-pub(super) async fn exchange(
-    connection: &mut MultiplexedConnection,
-    commands: &Pipeline,
-    deadline: Duration,
-) -> Result<Vec<Value>, Trouble> {
-    let sending = connection.send_packed_commands(commands, 0, commands.len());
-    let Ok(replies) = timeout(deadline, sending).await else {
-        return Err(Trouble { error: StoreError::Timeout { deadline }, lost: false });
-    };
-    let replies = replies?;
-    for reply in &replies {
-        if let Value::ServerError(error) = reply {
-            let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            return Err(Trouble { error: StoreError::Refused { reason }, lost: false });
-        }
-    }
-    if replies.len() != commands.len() {
-        let answer = format!("{} replies to {} commands", replies.len(), commands.len());
-        return Err(Trouble { error: StoreError::Odd { step: "pipeline", answer }, lost: true });
-    }
-    Ok(replies)
-}
-
-/// Asks a connection's other end who it is and what time it has.
-async fn who_answers(
-    connection: &mut MultiplexedConnection,
-) -> Result<(Server, Clock), StoreError> {
-    let mut commands = Pipeline::with_capacity(2);
-    commands.add_command(cmd("INFO").arg("server").clone()).add_command(cmd("TIME"));
-    let replies =
-        exchange(connection, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
-    let read = Instant::now();
-    let [info, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
-    let server = Server::parse(&info.text()?).map_err(|reason| StoreError::Refused { reason })?;
-    let [seconds, micros] = time.fields()?;
-    let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
-    Ok((server, Clock { read, us }))
 }

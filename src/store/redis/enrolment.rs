@@ -7,10 +7,10 @@ use std::time::Duration;
 use ::redis::Pipeline;
 use ::redis::aio::MultiplexedConnection;
 
-use super::connection::exchange;
 use super::keys::Keys;
 use super::reply::Reply;
 use super::script::{ENROL, Sending};
+use super::wire::exchange;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 

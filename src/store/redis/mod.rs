@@ -7,12 +7,14 @@ mod connection;
 mod enrolment;
 mod journal;
 mod keys;
+mod lease;
 mod null;
 mod reply;
 mod script;
 mod server;
 mod swap;
 mod view;
+mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,0 +1,100 @@
+//! What is wrong with a setting.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::BoxError;
+use crate::filter::SizingError;
+
+/// A setting that the builder cannot accept.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The filter's name is not `[A-Za-z0-9_.:-]{1,64}`.
+    Name {
+        /// The name as given.
+        name: String,
+    },
+    /// The capacity or the false-positive rate cannot be had.
+    Sizing(SizingError),
+    /// The Redis URL cannot be read. The URL is not repeated here, as it may hold a password.
+    RedisUrl {
+        /// The reason.
+        source: BoxError,
+    },
+    /// The URL asks for TLS, and the crate was built without the `tls` feature.
+    TlsFeature,
+    /// The system's random source gave no key.
+    Random {
+        /// What it reported, in words.
+        reason: String,
+    },
+    /// A duration is outside its bounds.
+    Duration {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value given.
+        value: Duration,
+        /// The least value.
+        min: Duration,
+        /// The greatest value.
+        max: Duration,
+    },
+    /// A number is outside its bounds.
+    Number {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value given.
+        value: f64,
+        /// The least value.
+        min: f64,
+        /// The greatest value.
+        max: f64,
+    },
+    /// A cron expression cannot be read.
+    Cron {
+        /// The expression as given.
+        expression: String,
+        /// The reason.
+        source: BoxError,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name } => {
+                write!(f, "filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -")
+            }
+            Self::Sizing(_) => f.write_str("the filter cannot be sized"),
+            Self::RedisUrl { .. } => f.write_str("the redis url cannot be read"),
+            Self::Random { reason } => write!(f, "no random key could be drawn: {reason}"),
+            Self::TlsFeature => f.write_str("a rediss:// url needs the crate feature `tls`"),
+            Self::Duration { setting, value, min, max } => {
+                write!(f, "{setting} of {value:?} is not within {min:?} and {max:?}")
+            }
+            Self::Number { setting, value, min, max } => {
+                write!(f, "{setting} of {value} is not within {min} and {max}")
+            }
+            Self::Cron { expression, .. } => {
+                write!(f, "cron expression {expression:?} cannot be read")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Sizing(error) => Some(error),
+            Self::RedisUrl { source } | Self::Cron { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<SizingError> for ConfigError {
+    fn from(error: SizingError) -> Self {
+        Self::Sizing(error)
+    }
+}
