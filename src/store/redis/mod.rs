@@ -55,6 +55,8 @@ impl Server {
         if url.starts_with("rediss:") && !cfg!(feature = "tls") {
             return Err(ConfigError::TlsFeature);
         }
+        #[cfg(feature = "tls")]
+        choose_crypto();
         let unreadable = |error| ConfigError::RedisUrl { source: Box::new(error) };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
@@ -65,6 +67,16 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({})", self.0.get_connection_info().addr())
+    }
+}
+
+/// Chooses rustls's cryptography for the process, if the application has not: with more than one
+/// provider compiled in, the first connection would panic for want of a choice.
+#[cfg(feature = "tls")]
+fn choose_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been first; then its choice stands.
+        let _chosen_elsewhere = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
