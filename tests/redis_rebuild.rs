@@ -350,7 +350,12 @@ async fn killed_at_every_round_trip(kill: Kill) {
 
     let mut killed = 0;
     loop {
-        let outcome = rebuild_killed_at(killed, kill, &proxy, &through_proxy).await;
+        let before = live_generation(&redis);
+        let (outcome, rebuilt) = rebuild_killed_at(killed, kill, &proxy, &through_proxy).await;
+        if let Some(rebuilt) = rebuilt {
+            let swapped = live_generation(&redis) != before;
+            assert_eq!(rebuilt, swapped, "{kill:?} {killed}: what is reported is what happened");
+        }
         // The live filter is whole, for another instance as well.
         for id in (0..5_000).step_by(97).chain([6_000]) {
             assert_eq!(witness.check(&id).await.unwrap(), Verdict::Present, "{kill:?} {killed}");
@@ -379,7 +384,18 @@ enum Outcome {
     Unharmed,
 }
 
-async fn rebuild_killed_at(n: u64, kill: Kill, proxy: &Proxy, guard: &BloomGuard) -> Outcome {
+/// The stored generation, past the guard.
+fn live_generation(redis: &RedisServer) -> Vec<u8> {
+    redis.run(&["GETRANGE", BITS, "16", "23"])
+}
+
+/// Returns also whether the rebuild reported success, unless it was not there to report any more.
+async fn rebuild_killed_at(
+    n: u64,
+    kill: Kill,
+    proxy: &Proxy,
+    guard: &BloomGuard,
+) -> (Outcome, Option<bool>) {
     let cut = if let Kill::Connection(cut) = kill { cut } else { Cut::BeforeReply };
     proxy.arm(n, cut);
     let rebuild = tokio::spawn({
@@ -390,19 +406,22 @@ async fn rebuild_killed_at(n: u64, kill: Kill, proxy: &Proxy, guard: &BloomGuard
     let mut rebuild = rebuild;
     tokio::select! {
         // A rebuild may survive a cut: where only a poll was hit, or the swap's reply.
-        _ = &mut rebuild => {
-            if proxy.disarm() { return Outcome::Unharmed; }
+        rebuilt = &mut rebuild => {
+            let rebuilt = Some(rebuilt.expect("no panic").is_ok());
+            if proxy.disarm() {
+                return (Outcome::Unharmed, rebuilt);
+            }
+            proxy.fired().await;
+            (Outcome::Killed, rebuilt)
         }
         () = proxy.fired() => {
             if kill == Kill::Task {
                 abort.abort();
             }
-            let _ = rebuild.await;
-            return Outcome::Killed;
+            let rebuilt = rebuild.await.ok().map(|rebuilt| rebuilt.is_ok());
+            (Outcome::Killed, rebuilt)
         }
     }
-    proxy.fired().await;
-    Outcome::Killed
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
