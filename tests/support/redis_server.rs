@@ -1,4 +1,5 @@
 //! A redis-server of the test's own, on a free port, with a temporary directory, stopped on drop.
+//! `REDIS_SERVER` names another program to start: another version, or Valkey's.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -42,7 +43,8 @@ impl RedisServer {
 
     /// Starts the process on the port it has; returns whether it answers.
     fn launch(&mut self) -> bool {
-        let mut process = Command::new("redis-server")
+        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut process = Command::new(program)
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
             .arg("--dir")
