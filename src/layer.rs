@@ -130,12 +130,13 @@ impl<R> BloomGuard<R> {
         }
     }
 
-    /// Rebuilds the filter now, whatever the schedule says.
+    /// Rebuilds the filter now, whatever the schedule says; after the rebuild that this process is at,
+    /// if there is one.
     ///
     /// # Errors
     ///
     /// Why no new filter went live; the one that was live still is. In particular
-    /// [`RebuildError::Busy`] when another rebuild is under way, here or in another process,
+    /// [`RebuildError::Busy`] when another process is rebuilding,
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         self.edge.start();

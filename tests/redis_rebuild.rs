@@ -264,12 +264,11 @@ async fn one_instance_rebuilds_at_a_time() {
     let gate = Arc::new(Semaphore::new(0));
     let source = Late { table: table.clone(), gate: Arc::clone(&gate), late: Vec::new() };
     let first = guard(&redis.url()).rebuild(Schedule::manual(), source).build();
-    let other = guard_over(&redis.url(), &table).build();
-    let _ = first.check(&1).await;
     eventually("the first has the lease", Duration::from_secs(5), || async {
         if redis.run::<i64>(&["EXISTS", LOCK]) == 1 { Ok(()) } else { Err("no".into()) }
     })
     .await;
+    let other = guard_over(&redis.url(), &table).build();
     eventually("the other is refused", Duration::from_secs(5), || async {
         match other.rebuild_now().await {
             Err(error) if matches!(*error, RebuildError::Busy) => Ok(()),

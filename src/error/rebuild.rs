@@ -12,7 +12,7 @@ use crate::id::InvalidId;
 pub enum RebuildError {
     /// The guard was built without a source.
     NoSource,
-    /// Another rebuild is under way, here or in another process.
+    /// Another process is rebuilding.
     Busy,
     /// The source failed.
     Source(BoxError),
@@ -52,7 +52,7 @@ impl fmt::Display for RebuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSource => f.write_str("no source to rebuild from"),
-            Self::Busy => f.write_str("another rebuild is under way"),
+            Self::Busy => f.write_str("another process is rebuilding"),
             Self::Source(_) => f.write_str("the source failed"),
             Self::InvalidId { after, .. } => {
                 write!(f, "the source gave an invalid id after {after} valid ones")

@@ -64,14 +64,12 @@ impl Rebuilder {
         self.progress.status()
     }
 
-    /// Rebuilds now, whatever the schedule says.
+    /// Rebuilds now, whatever the schedule says, or after the rebuild that this process is at.
     pub(crate) async fn rebuild(
         &self,
         shrinking: Shrinking,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
-        let Ok(_only) = self.one_at_a_time.try_lock() else {
-            return Err(Arc::new(RebuildError::Busy));
-        };
+        let _only = self.one_at_a_time.lock().await;
         let _idle = IdleAtLast(&self.progress);
         let ended = self.carry(shrinking).await.map_err(Arc::new);
         match &ended {
@@ -112,7 +110,9 @@ impl Rebuilder {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut failures = 0;
         loop {
-            if let Ok(survey) = self.store.survey().await
+            let idle = self.one_at_a_time.try_lock().is_ok();
+            if idle
+                && let Ok(survey) = self.store.survey().await
                 && self.due(&survey) == Due::Now
             {
                 match self.rebuild(Shrinking::Refused).await {
