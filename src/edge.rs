@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use crate::absence::AbsenceRules;
+use crate::background::persist;
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::{Id, InvalidId};
@@ -105,7 +106,8 @@ impl Edge {
                 self.core.start();
                 if self.rebuilder.has_source() {
                     let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-                    tasks.spawn(Arc::clone(&self.rebuilder).run());
+                    let rebuilder = Arc::clone(&self.rebuilder);
+                    tasks.spawn(persist("rebuild", move || Arc::clone(&rebuilder).run()));
                 }
             });
         }

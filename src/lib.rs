@@ -3,6 +3,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod absence;
+mod background;
 mod builder;
 mod edge;
 mod error;

@@ -34,6 +34,7 @@ use self::view::View;
 use super::{
     Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
 };
+use crate::background::persist;
 use crate::error::{ConfigError, InsertError, StoreError};
 use crate::filter::Header;
 use crate::id::Id;
@@ -201,7 +202,8 @@ impl Store for RedisStore {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.is_empty() {
             for link in [&self.shared.checks, &self.shared.adds, &self.shared.bulk] {
-                tasks.spawn(Arc::clone(link).supervise());
+                let link = Arc::clone(link);
+                tasks.spawn(persist("connection", move || Arc::clone(&link).supervise()));
             }
         }
     }

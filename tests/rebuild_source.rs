@@ -1,0 +1,164 @@
+//! Sources of every kind, good and bad, through the in-process store.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, IdSink, InvalidId, PathPattern, RebuildError, RebuildSource,
+    Schedule, Verdict, from_blocking, from_iter, from_stream,
+};
+use futures_util::stream;
+use support::eventually;
+
+fn builder() -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
+}
+
+async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {
+    let guard = builder().rebuild(Schedule::manual(), source).build();
+    guard.ready().await;
+    for id in ids.clone() {
+        assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
+    }
+    let report = guard.rebuild_status().last.unwrap().unwrap();
+    assert_eq!(report.ids, ids.end - ids.start);
+    let absent = 1_000_000..1_001_000_u64;
+    let mut refused = 0;
+    for id in absent {
+        refused += u32::from(matches!(guard.check(&id).await.unwrap(), Verdict::Absent(_)));
+    }
+    assert!(refused > 950, "{refused} of 1,000 absent ids refused");
+}
+
+#[tokio::test]
+async fn an_iterator_is_read_to_its_end() {
+    holds(from_iter(|| 0..5_000_u64), 0..5_000).await;
+}
+
+#[tokio::test]
+async fn a_stream_is_read_to_its_end() {
+    let rows = || stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
+    holds(from_stream(rows), 0..5_000).await;
+}
+
+#[tokio::test]
+async fn a_blocking_scan_is_read_to_its_end() {
+    let scan = |ids: &mut bloom_guard::BlockingIds| (0..5_000_u64).try_for_each(|id| ids.push(id));
+    holds(from_blocking(scan), 0..5_000).await;
+}
+
+async fn error_of(source: impl RebuildSource) -> Arc<RebuildError> {
+    let guard = builder().rebuild(Schedule::manual(), source).build();
+    let error = guard.rebuild_now().await.unwrap_err();
+    assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Unknown(_)), "nothing went live");
+    error
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_no_whole_scan() {
+    let rows = || {
+        let error = || std::io::Error::other("the connection broke");
+        stream::iter((0..5_000_u64).map(move |id| if id < 4_999 { Ok(id) } else { Err(error()) }))
+    };
+    let error = error_of(from_stream(rows)).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_blocking_scan_that_panics_is_no_whole_scan() {
+    let error = error_of(from_blocking(|ids| {
+        ids.push(1)?;
+        panic!("the driver panicked")
+    }))
+    .await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_id_that_every_check_refuses_fails_the_rebuild_by_name() {
+    let error = error_of(from_iter(|| ["1", "2", "three"])).await;
+    assert!(
+        matches!(&*error, RebuildError::InvalidId { after: 2, source: InvalidId::Malformed }),
+        "{error:?}"
+    );
+    // Also where the source swallows the error.
+    struct Swallows;
+    impl RebuildSource for Swallows {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            let _swallowed = ids.push("three").await;
+            ids.push(&4_u64).await?;
+            Ok(())
+        }
+    }
+    let error = error_of(Swallows).await;
+    assert!(matches!(&*error, RebuildError::InvalidId { .. }), "{error:?}");
+    let error = error_of(from_blocking(|ids| ids.push("x".repeat(257)))).await;
+    assert!(format!("{error:?}").contains("257"), "{error:?}");
+}
+
+#[tokio::test]
+async fn ids_are_read_in_the_form_that_requests_have() {
+    let guard = builder().rebuild(Schedule::manual(), from_iter(|| ["007", "+8"])).build();
+    guard.ready().await;
+    for id in ["7", "07", "8", "+8"] {
+        assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_without_ids_goes_live_only_when_told() {
+    let guard = builder().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build();
+    let error = guard.rebuild_now().await.unwrap_err();
+    assert!(matches!(&*error, RebuildError::Empty), "{error:?}");
+    guard.rebuild_accepting_loss().await.unwrap();
+    assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Absent(_)));
+    guard.insert(&1).await.unwrap();
+    assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
+}
+
+#[tokio::test]
+async fn without_a_source_a_rebuild_says_so() {
+    let error = builder().build().rebuild_now().await.unwrap_err();
+    assert!(matches!(&*error, RebuildError::NoSource), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_source_that_panics_does_not_end_all_rebuilds() {
+    struct Panics(AtomicU32);
+    impl RebuildSource for Panics {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "the first scan panics");
+            Ok(ids.push(&1_u64).await?)
+        }
+    }
+    let guard = builder().rebuild(Schedule::manual(), Panics(AtomicU32::new(0))).build();
+    tokio::time::timeout(Duration::from_secs(20), guard.ready()).await.expect("a second scan");
+    assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_rebuilds_once_a_period() {
+    let scans = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&scans);
+    let source = from_iter(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        0..100_u64
+    });
+    let hour = Duration::from_secs(3600);
+    let guard = builder().rebuild(Schedule::every(hour).unwrap(), source).build();
+    guard.ready().await;
+    assert_eq!(scans.load(Ordering::SeqCst), 1);
+    let first = guard.state().live.unwrap().generation;
+    tokio::time::advance(hour - Duration::from_secs(2)).await;
+    assert_eq!(guard.state().live.unwrap().generation, first);
+    // The period is lengthened by a tenth at most.
+    tokio::time::advance(hour / 10 + Duration::from_secs(5)).await;
+    eventually("the second rebuild", Duration::from_secs(10), || async {
+        let scans = scans.load(Ordering::SeqCst);
+        if scans == 2 { Ok(()) } else { Err(scans.to_string()) }
+    })
+    .await;
+}
