@@ -178,7 +178,8 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
-    /// How many bytes the nulls in this process may take, about 350 each.
+    /// How many bytes the nulls in this process may take, about 350 each. With Redis they are kept there,
+    /// and this means nothing.
     ///
     /// Defaults to 8 MiB, which is some 23,800 nulls; from 64 KiB to 4 GiB.
     ///

@@ -1,4 +1,75 @@
-//! A cache-penetration guard as tower middleware.
+//! A cache-penetration guard as tower middleware: requests for records that were never created are
+//! answered 404 before they reach cache or database.
+//!
+//! A [`BloomGuard`] is a [`Layer`](tower_layer::Layer). It takes the resource id out of each request
+//! and looks it up in a Bloom filter of all ids there are, kept in this process or in a Redis that all
+//! instances share. What the filter lets pass and the handler still answers 404 is remembered for a
+//! short while.
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
+//! use http::{Request, Response, StatusCode};
+//! use tower::{Layer, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Users 1 to 1,000 exist. A real source reads them from the database.
+//! let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)?
+//!     .capacity(10_000, 0.001)?
+//!     .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
+//!     .build();
+//! guard.ready().await;
+//!
+//! let handler = tower::service_fn(|request: Request<String>| async move {
+//!     Ok::<_, Infallible>(Response::new(format!("handled {}", request.uri())))
+//! });
+//! let status = async |id: u64| {
+//!     let request = Request::get(format!("/users/{id}")).body(String::new())?;
+//!     let response = guard.layer(handler).oneshot(request).await?;
+//!     Ok::<_, Box<dyn std::error::Error>>(response.status())
+//! };
+//! assert_eq!(status(7).await?, StatusCode::OK);
+//! assert_eq!(status(7_000).await?, StatusCode::NOT_FOUND);
+//!
+//! // Before the transaction that creates the record commits:
+//! guard.insert(&7_000).await?;
+//! assert_eq!(status(7_000).await?, StatusCode::OK);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Three answers
+//!
+//! A look-up is [present, absent or unknown](Verdict). Only a proof is an absence: a filter that is
+//! missing, damaged, foreign, of another key or on another Redis process than the one it was verified
+//! on leaves a [`Doubt`], and the request passes. What the application owes in return stands at
+//! [`BloomGuard::insert`], [`Builder::longest_transaction`], [`RebuildSource`] and
+//! [`Builder::shared_absence`].
+//!
+//! # Where to look
+//!
+//! - Setting up: [`Builder`], every setting with its default and bounds; [`ConfigError`].
+//! - Finding the id: [`PathPattern`], [`Query`], [`Header`], `Captures` (feature `axum`), or any
+//!   [`IdExtractor`].
+//! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
+//!   [`remove`](BloomGuard::remove) after it.
+//! - Rebuilding: [`RebuildSource`] and its adapters [`from_iter`], [`from_stream`] and
+//!   [`from_blocking`]; [`Schedule`]; [`RebuildReport`].
+//! - Answering: [`Rejection`], [`NotFound`], [`ProblemDetails`], [`OnInvalid`], [`Missing`].
+//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
+//!   [`rebuild_status`](BloomGuard::rebuild_status).
+//! - Sizes and stored bytes: [`filter`].
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `axum`: `Captures`, which reads the id from the router's own captures.
+//! - `tls`: `rediss://` URLs.
+//! - `metrics`: counters through the `metrics` facade.
+//! - `uuid`: re-exports `Uuid`.
 
 #![warn(clippy::unwrap_used)]
 
@@ -48,3 +119,8 @@ pub use state::{GuardState, LiveFilter};
 #[doc(no_inline)]
 pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
+
+/// Compiles and runs the code in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -40,7 +40,8 @@ impl Table {
         self.lookups.load(Ordering::SeqCst)
     }
 
-    fn holds(&self, id: u64) -> bool {
+    /// Looks an id up, as a handler does.
+    pub fn look_up(&self, id: u64) -> bool {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         self.ids.lock().unwrap().contains(&id)
     }
@@ -115,7 +116,7 @@ pub fn handler(
         let table = table.clone();
         async move {
             let id = request.uri().path().rsplit('/').next().and_then(|id| id.parse().ok());
-            let found = id.is_some_and(|id| table.holds(id));
+            let found = id.is_some_and(|id| table.look_up(id));
             let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
             Ok(Response::builder().status(status).body(String::new()).unwrap())
         }
