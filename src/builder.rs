@@ -164,7 +164,8 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
-    /// How many inserts the journal keeps at most, about 32 bytes each. When more than that fall into
+    /// How many inserts the journal keeps at most, about 32 bytes each in this process and
+    /// 50 in Redis, and how many ids created lately it marks, 120 bytes each. When more than that fall into
     /// the time it covers, rebuilds are given up.
     ///
     /// Defaults to 1,000,000; from 1,000 to 1,000,000,000.

@@ -119,7 +119,8 @@ impl<R> BloomGuard<R> {
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
-    /// then requests pass unchecked.
+    /// then requests pass unchecked. Without a source in any process there never is one: see
+    /// [`Builder::rebuild`](crate::Builder::rebuild).
     pub async fn ready(&self) {
         self.edge.start();
         while !self.state().is_ready() {

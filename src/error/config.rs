@@ -66,7 +66,7 @@ impl fmt::Display for ConfigError {
             Self::Name { name } => {
                 write!(f, "filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -")
             }
-            Self::Sizing(_) => f.write_str("the filter cannot be sized"),
+            Self::Sizing(error) => error.fmt(f),
             Self::RedisUrl { .. } => f.write_str("the redis url cannot be read"),
             Self::Random { reason } => write!(f, "no random key could be drawn: {reason}"),
             Self::TlsFeature => f.write_str("a rediss:// url needs the crate feature `tls`"),
@@ -86,7 +86,6 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Sizing(error) => Some(error),
             Self::RedisUrl { source } | Self::Cron { source, .. } => Some(source.as_ref()),
             _ => None,
         }

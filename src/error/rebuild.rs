@@ -63,7 +63,7 @@ impl fmt::Display for RebuildError {
                 "the source gave {found} ids where the live filter has {previous}: more than {:.0} % fewer",
                 limit * 100.0
             ),
-            Self::Sizing(_) => f.write_str("the filter cannot be sized"),
+            Self::Sizing(error) => error.fmt(f),
             Self::Outgrown { scans, capacity } => write!(
                 f,
                 "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
@@ -78,7 +78,6 @@ impl std::error::Error for RebuildError {
         match self {
             Self::Source(error) => Some(error.as_ref()),
             Self::InvalidId { source, .. } => Some(source),
-            Self::Sizing(error) => Some(error),
             Self::Store(error) => Some(error),
             _ => None,
         }

@@ -51,7 +51,7 @@ pub(super) fn insert<V>(
         .map_err(|refused| PatternError::new(pattern, Problem::Refused(refused)))
 }
 
-/// Why a text is not a [`PathPattern`].
+/// Why a text is not a [`PathPattern`](crate::PathPattern).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError {
     pattern: Box<str>,

@@ -84,7 +84,7 @@ impl RebuildStep {
 
 impl fmt::Display for RebuildStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.pad(self.as_str())
     }
 }
 
