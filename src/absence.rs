@@ -7,6 +7,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
+use crate::scope::Scope;
+
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
@@ -31,32 +33,54 @@ pub(crate) struct AbsenceRules {
     pub(crate) gone_counts: bool,
     /// An absence is the same for everybody, signed in or not.
     pub(crate) shared: bool,
+    /// Only a response with [`Missing`] says that the record is missing.
+    pub(crate) marker: bool,
 }
 
-/// For whom the answer to a request is meant.
+/// What a request may be told from a null, and what its response may teach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
-    Everybody,
-    TheCaller,
+pub(crate) struct Asker {
+    /// The scope of a null that may refuse it.
+    pub(crate) needs: Scope,
+    teaches: Teaches,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Teaches {
+    Nothing,
+    WhenMarked,
+    Always,
 }
 
 impl AbsenceRules {
-    /// Returns for whom the answer will be, or `None` when it can teach nothing about the id.
-    pub(crate) fn audience(self, request: &Parts) -> Option<Audience> {
-        let reads = request.method == Method::GET || request.method == Method::HEAD;
-        if !reads || request.headers.contains_key(header::UPGRADE) {
-            return None;
-        }
+    /// Judges a request by its head.
+    pub(crate) fn asker(self, request: &Parts) -> Asker {
         let personal = request.headers.contains_key(header::AUTHORIZATION)
             || request.headers.contains_key(header::COOKIE);
-        Some(if personal && !self.shared { Audience::TheCaller } else { Audience::Everybody })
+        let credentials = personal && !self.shared;
+        let reads = request.method == Method::GET || request.method == Method::HEAD;
+        let teaches = if !reads || request.headers.contains_key(header::UPGRADE) {
+            Teaches::Nothing
+        } else if credentials || self.marker {
+            Teaches::WhenMarked
+        } else {
+            Teaches::Always
+        };
+        let needs = Scope { credentials, get: request.method != Method::HEAD };
+        Asker { needs, teaches }
     }
 
-    /// Whether a response to that audience proves the id missing for everybody.
-    pub(crate) fn is_null<B>(self, audience: Audience, response: &Response<B>) -> bool {
-        self.status_counts(response.status())
-            && (audience == Audience::Everybody || is_marked(response.extensions()))
-            && may_be_kept(response.headers())
+    /// Returns the scope of the null that a response proves, if it proves one.
+    pub(crate) fn lesson<B>(self, asker: Asker, response: &Response<B>) -> Option<Scope> {
+        if !self.status_counts(response.status()) || !may_be_kept(response.headers()) {
+            return None;
+        }
+        match asker.teaches {
+            Teaches::Nothing => None,
+            _ if is_marked(response.extensions()) => Some(Scope::ALL),
+            Teaches::WhenMarked => None,
+            Teaches::Always => Some(Scope { credentials: self.shared, get: asker.needs.get }),
+        }
     }
 
     fn status_counts(self, status: StatusCode) -> bool {
@@ -71,7 +95,20 @@ fn is_marked(extensions: &Extensions) -> bool {
 fn may_be_kept(headers: &HeaderMap) -> bool {
     !headers.contains_key(header::SET_COOKIE)
         && !names_any(headers, header::CACHE_CONTROL, &["no-store", "no-cache", "private"])
-        && !names_any(headers, header::VARY, &["*"])
+        && varies_harmlessly(headers)
+}
+
+/// Whether the answer depends on nothing in the request that could tell one caller from another.
+fn varies_harmlessly(headers: &HeaderMap) -> bool {
+    let harmless = ["accept", "accept-encoding", "accept-language", "origin"];
+    let named = |part: &[u8]| {
+        let name = part.trim_ascii();
+        name.is_empty() || harmless.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    };
+    headers
+        .get_all(header::VARY)
+        .iter()
+        .all(|value| value.as_bytes().split(|&b| b == b',').all(named))
 }
 
 /// Whether a comma-separated header names one of these, with or without an argument. Commas within
@@ -91,7 +128,12 @@ mod tests {
 
     use super::*;
 
-    const STRICT: AbsenceRules = AbsenceRules { gone_counts: false, shared: false };
+    const STRICT: AbsenceRules = AbsenceRules { gone_counts: false, shared: false, marker: false };
+    const PUBLIC_GET: Option<Scope> = Some(Scope { credentials: false, get: true });
+
+    fn lesson(rules: AbsenceRules, response: &Response<()>) -> Option<Scope> {
+        rules.lesson(rules.asker(&request(&[])), response)
+    }
 
     fn request(headers: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder();
@@ -112,16 +154,16 @@ mod tests {
     #[test]
     fn only_a_404_is_a_null() {
         for status in [200, 204, 301, 304, 400, 401, 403, 405, 410, 429, 500, 503] {
-            assert!(!STRICT.is_null(Audience::Everybody, &response(status, &[])), "{status}");
+            assert!(lesson(STRICT, &response(status, &[])).is_none(), "{status}");
         }
-        assert!(STRICT.is_null(Audience::Everybody, &response(404, &[])));
+        assert_eq!(lesson(STRICT, &response(404, &[])), PUBLIC_GET);
     }
 
     #[test]
     fn a_410_is_one_by_option() {
         let rules = AbsenceRules { gone_counts: true, ..STRICT };
-        assert!(rules.is_null(Audience::Everybody, &response(410, &[])));
-        assert!(rules.is_null(Audience::Everybody, &response(404, &[])));
+        assert_eq!(lesson(rules, &response(410, &[])), PUBLIC_GET);
+        assert_eq!(lesson(rules, &response(404, &[])), PUBLIC_GET);
     }
 
     #[test]
@@ -133,41 +175,73 @@ mod tests {
             ("cache-control", "public,private"),
             ("set-cookie", "a=b"),
             ("vary", "accept, *"),
+            ("vary", "x-api-key"),
         ] {
-            assert!(!STRICT.is_null(Audience::Everybody, &response(404, &[header])), "{header:?}");
+            assert!(lesson(STRICT, &response(404, &[header])).is_none(), "{header:?}");
         }
         let kept = [("cache-control", "public, max-age=5"), ("vary", "accept-encoding")];
-        assert!(STRICT.is_null(Audience::Everybody, &response(404, &kept)));
+        assert_eq!(lesson(STRICT, &response(404, &kept)), PUBLIC_GET);
     }
 
     #[test]
     fn a_second_header_line_is_read_too() {
         let lines = [("cache-control", "max-age=5"), ("cache-control", "no-store")];
-        assert!(!STRICT.is_null(Audience::Everybody, &response(404, &lines)));
+        assert!(lesson(STRICT, &response(404, &lines)).is_none());
     }
 
     #[test]
     fn one_callers_404_is_not_everybodys() {
         for header in [("authorization", "Bearer x"), ("cookie", "session=x")] {
-            let audience = STRICT.audience(&request(&[header])).unwrap();
-            assert_eq!(audience, Audience::TheCaller);
-            assert!(!STRICT.is_null(audience, &response(404, &[])), "{header:?}");
+            let asker = STRICT.asker(&request(&[header]));
+            assert_eq!(asker.needs, Scope::ALL, "{header:?}");
+            assert_eq!(STRICT.lesson(asker, &response(404, &[])), None, "{header:?}");
 
             let mut marked = response(404, &[]);
             marked.extensions_mut().insert(Missing);
-            assert!(STRICT.is_null(audience, &marked), "{header:?}");
+            assert_eq!(STRICT.lesson(asker, &marked), Some(Scope::ALL), "{header:?}");
 
             let shared = AbsenceRules { shared: true, ..STRICT };
-            assert_eq!(shared.audience(&request(&[header])), Some(Audience::Everybody));
+            let asker = shared.asker(&request(&[header]));
+            assert_eq!(shared.lesson(asker, &response(404, &[])), Some(Scope::ALL));
         }
     }
 
     #[test]
+    fn a_404_to_nobody_in_particular_is_not_the_owners() {
+        let owner = STRICT.asker(&request(&[("authorization", "Bearer x")]));
+        let public = lesson(STRICT, &response(404, &[])).unwrap();
+        assert!(!public.covers(owner.needs));
+    }
+
+    #[test]
+    fn a_404_to_a_head_is_not_a_gets() {
+        let mut head = request(&[]);
+        head.method = Method::HEAD;
+        let head = STRICT.asker(&head);
+        let get = STRICT.asker(&request(&[]));
+        let learnt_by_head = STRICT.lesson(head, &response(404, &[])).unwrap();
+        assert!(learnt_by_head.covers(head.needs) && !learnt_by_head.covers(get.needs));
+        assert!(lesson(STRICT, &response(404, &[])).unwrap().covers(head.needs));
+    }
+
+    #[test]
+    fn where_a_marker_is_required_nothing_else_teaches() {
+        let rules = AbsenceRules { marker: true, ..STRICT };
+        assert_eq!(lesson(rules, &response(404, &[])), None);
+        let mut marked = response(404, &[]);
+        marked.extensions_mut().insert(Missing);
+        assert_eq!(lesson(rules, &marked), Some(Scope::ALL));
+    }
+
+    #[test]
     fn only_reading_without_an_upgrade_teaches_anything() {
-        assert_eq!(STRICT.audience(&request(&[])), Some(Audience::Everybody));
-        assert_eq!(STRICT.audience(&request(&[("upgrade", "websocket")])), None);
+        let upgrade = STRICT.asker(&request(&[("upgrade", "websocket")]));
         let mut deletion = request(&[]);
         deletion.method = Method::DELETE;
-        assert_eq!(STRICT.audience(&deletion), None);
+        for asker in [upgrade, STRICT.asker(&deletion)] {
+            let mut marked = response(404, &[]);
+            marked.extensions_mut().insert(Missing);
+            assert_eq!(STRICT.lesson(asker, &marked), None);
+        }
     }
 }

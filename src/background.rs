@@ -1,13 +1,60 @@
 //! Tasks that run for as long as the guard does.
 
+use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// How long a task that panicked rests.
 const REST: Duration = Duration::from_secs(1);
+
+/// Tasks that start once, start again when the runtime they ran in is gone, and end with this.
+#[derive(Default)]
+pub(crate) struct Background {
+    tasks: Mutex<JoinSet<()>>,
+    running: Arc<AtomicBool>,
+}
+
+impl Background {
+    /// Starts what `spawn` puts into the set, unless it runs already or there is no runtime here.
+    pub(crate) fn start(&self, spawn: impl FnOnce(&mut JoinSet<()>)) {
+        if self.running.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(_runtime) = Handle::try_current() else { return };
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        *tasks = JoinSet::new();
+        spawn(&mut tasks);
+        let witness = Witness(Arc::clone(&self.running));
+        tasks.spawn(async move {
+            let _dropped_with_the_runtime = witness;
+            std::future::pending::<()>().await;
+        });
+    }
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+/// Lives in a task, and so no longer than its runtime.
+struct Witness(Arc<AtomicBool>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
 
 /// Runs a task, and again if it panics: a source that panics once, say, must not end all rebuilds. The
 /// task ends when this future is dropped.
@@ -30,8 +77,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
 
@@ -45,5 +91,26 @@ mod tests {
         })
         .await;
         assert_eq!(runs.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn tasks_start_once_in_a_runtime_and_again_in_the_next() {
+        let background = Background::default();
+        let starts = AtomicU32::new(0);
+        let start = || {
+            background.start(|_| {
+                starts.fetch_add(1, Ordering::SeqCst);
+            });
+        };
+        start();
+        assert_eq!(starts.load(Ordering::SeqCst), 0, "there is no runtime yet");
+        for expected in 1..=2 {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                start();
+                start();
+            });
+            assert_eq!(starts.load(Ordering::SeqCst), expected);
+        }
     }
 }

@@ -74,8 +74,8 @@ impl BloomGuard {
             settings: Settings::new(name.into())?,
             redis: None,
             source: None,
+            options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
-            options: Options::default(),
             rejection: NotFound,
         })
     }
@@ -126,7 +126,8 @@ impl<R> Builder<R> {
     /// transaction that takes longer can lose its id in a rebuild, so make sure that the database
     /// ends it first.
     ///
-    /// Defaults to 15 minutes; up to 24 hours.
+    /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
+    /// longest time any of them stated counts, for as long as the filter's metadata lives.
     ///
     /// # Errors
     ///
@@ -294,6 +295,17 @@ impl<R> Builder<R> {
     /// Defaults to `false`: nothing is learnt from requests with `Authorization` or `Cookie`.
     pub fn shared_absence(mut self, shared: bool) -> Self {
         self.options.absence.shared = shared;
+        self
+    }
+
+    /// Whether a 404 is remembered only when its response carries [`Missing`](crate::Missing). With
+    /// `false` any 404 to a request with an id must mean that the record with this id is missing, and
+    /// not a part of it, a page beyond its last, or the route.
+    ///
+    /// Defaults to what the extractor [says](IdExtractor::is_ambiguous): `false` for a
+    /// [`PathPattern`](crate::PathPattern) of one pattern with one capture, `true` for any other.
+    pub fn require_marker(mut self, required: bool) -> Self {
+        self.options.absence.marker = required;
         self
     }
 

@@ -1,16 +1,14 @@
 //! What all layers and services made from one guard share.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
-use tokio::runtime::Handle;
-use tokio::task::JoinSet;
 
 use crate::absence::AbsenceRules;
-use crate::background::persist;
+use crate::background::{Background, persist};
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::{Id, InvalidId};
@@ -61,15 +59,23 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Returns the defaults beside this extractor.
+    pub(crate) fn for_extractor(extractor: &dyn IdExtractor) -> Self {
+        let mut options = Self::default();
+        options.absence.marker = extractor.is_ambiguous();
+        options
+    }
+}
+
 /// The shared part of a guard.
 pub(crate) struct Edge {
     pub(crate) core: Core,
     pub(crate) extractor: Arc<dyn IdExtractor>,
     pub(crate) options: Options,
     pub(crate) rebuilder: Arc<Rebuilder>,
-    started: Once,
     /// Ends with the last clone of the guard.
-    tasks: Mutex<JoinSet<()>>,
+    background: Background,
 }
 
 /// What a request turns out to be before anybody is asked.
@@ -94,21 +100,17 @@ impl Edge {
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
-            started: Once::new(),
-            tasks: Mutex::new(JoinSet::new()),
+            background: Background::default(),
         }
     }
 
     /// Starts what runs in the background, at the first use inside a runtime.
     pub(crate) fn start(&self) {
-        if !self.started.is_completed() && Handle::try_current().is_ok() {
-            self.started.call_once(|| {
-                self.core.start();
-                if self.rebuilder.has_source() {
-                    let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-                    let rebuilder = Arc::clone(&self.rebuilder);
-                    tasks.spawn(persist("rebuild", move || Arc::clone(&rebuilder).run()));
-                }
+        self.core.start();
+        if self.rebuilder.has_source() {
+            self.background.start(|tasks| {
+                let rebuilder = Arc::clone(&self.rebuilder);
+                tasks.spawn(persist("rebuild", move || Arc::clone(&rebuilder).run()));
             });
         }
     }
@@ -145,12 +147,12 @@ impl Edge {
 
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, extractor: _, options, rebuilder, started, tasks: _ } = self;
+        let Self { core, extractor: _, options, rebuilder, background } = self;
         f.debug_struct("Edge")
             .field("core", core)
             .field("options", options)
             .field("rebuilder", rebuilder)
-            .field("started", &started.is_completed())
+            .field("background", background)
             .finish_non_exhaustive()
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::error::{InsertError, StoreError};
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::scope::Scope;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::{Proof, Verdict};
 
@@ -29,6 +30,8 @@ pub(crate) struct Core {
 pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
     pub(crate) ruling: Ruling,
+    /// For which requests the proof holds.
+    pub(crate) scope: Scope,
     pub(crate) asked: Asked,
 }
 
@@ -66,8 +69,8 @@ impl Core {
     }
 
     /// Remembers that an id which was found present turned out to be missing.
-    pub(crate) fn remember(&self, id: &Id, asked: Asked) -> Asking<()> {
-        match self.store.remember(id, asked, self.jitter.spread(self.null_ttl)) {
+    pub(crate) fn remember(&self, id: &Id, asked: Asked, scope: Scope) -> Asking<()> {
+        match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
             Asking::Ready(remembered) => {
                 self.metrics.null(remembered);
                 Asking::Ready(())
@@ -107,14 +110,14 @@ impl Core {
 }
 
 fn settle(lookup: Lookup, metrics: &Metrics) -> Decision {
-    let Lookup { verdict, asked } = lookup;
+    let Lookup { verdict, scope, asked } = lookup;
     metrics.check(verdict);
     let ruling = match verdict {
         Verdict::Absent(proof) => Ruling::Refuse(proof),
         // Nothing but a proof refuses (I1).
         Verdict::Present | Verdict::Unknown(_) => Ruling::Admit,
     };
-    Decision { verdict, ruling, asked }
+    Decision { verdict, ruling, scope, asked }
 }
 
 /// Spreads lifetimes by up to a tenth either way, lest nulls stored together end together.

@@ -167,7 +167,7 @@ impl fmt::Display for Digest {
 
 /// The 128-bit key of a filter's digests.
 ///
-/// `Debug` shows the key's public id only.
+/// `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey([u8; 16]);
 
@@ -193,18 +193,21 @@ impl SecretKey {
         &self.0
     }
 
-    /// Returns the number a filter's header knows this key by: it tells keys apart and tells nothing
-    /// about them.
+    /// Returns the number by which the header of the filter with this name knows the key: it tells
+    /// keys apart, and one filter from another of the same key, and tells nothing about the key.
     #[must_use]
-    pub fn id(&self) -> u32 {
-        let digest = SipHasher24::new_with_key(&self.0).hash(b"bloom-guard key id").as_bytes();
+    pub fn id_for(&self, namespace: &str) -> u32 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(b"bloom-guard key id of ");
+        hasher.write(namespace.as_bytes());
+        let digest = hasher.finish128().as_bytes();
         u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
     }
 }
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretKey(id {:08x})", self.id())
+        f.write_str("SecretKey(..)")
     }
 }
 
@@ -222,7 +225,7 @@ impl Digester {
         let mut state = SipHasher24::new_with_key(&key.0);
         state.write(&[u8::try_from(namespace.len()).unwrap_or(u8::MAX)]);
         state.write(namespace.as_bytes());
-        Self { state, key_id: key.id() }
+        Self { state, key_id: key.id_for(namespace) }
     }
 
     /// Returns the digest of an id.

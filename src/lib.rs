@@ -88,6 +88,7 @@ mod metrics;
 mod null_cache;
 mod rebuild;
 mod rejection;
+mod scope;
 mod service;
 mod settings;
 mod state;

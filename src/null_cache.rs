@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::filter::Generation;
 use crate::id::Digest;
+use crate::scope::Scope;
 
 /// What an entry is counted as, in bytes: key, value and the cache's own bookkeeping, as measured
 /// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.
@@ -25,6 +26,7 @@ pub(crate) struct NullCache(Cache<Digest, Null>);
 #[derive(Clone, Copy)]
 struct Null {
     generation: Generation,
+    scope: Scope,
     expires: Instant,
 }
 
@@ -39,15 +41,15 @@ impl NullCache {
         Self(cache)
     }
 
-    /// Whether a null of this generation is remembered for the id.
-    pub(crate) fn holds(&self, digest: &Digest, generation: Generation) -> bool {
-        let found = self.0.get(digest);
-        found.is_some_and(|null| null.generation == generation && Instant::now() < null.expires)
+    /// Returns the scope of the null of this generation that is remembered for the id.
+    pub(crate) fn find(&self, digest: &Digest, generation: Generation) -> Option<Scope> {
+        let null = self.0.get(digest)?;
+        (null.generation == generation && Instant::now() < null.expires).then_some(null.scope)
     }
 
     /// Remembers a null of this generation.
-    pub(crate) fn put(&self, digest: Digest, generation: Generation, ttl: Duration) {
-        self.0.insert(digest, Null { generation, expires: Instant::now() + ttl });
+    pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
+        self.0.insert(digest, Null { generation, scope, expires: Instant::now() + ttl });
     }
 
     /// Forgets the id's null.
@@ -105,29 +107,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_null_ends_at_its_deadline() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), TTL);
-        assert!(cache.holds(&digest(1), generation(1)));
+        cache.put(digest(1), generation(1), Scope::ALL, TTL);
+        assert!(cache.find(&digest(1), generation(1)).is_some());
         tokio::time::advance(TTL - Duration::from_millis(1)).await;
-        assert!(cache.holds(&digest(1), generation(1)));
+        assert!(cache.find(&digest(1), generation(1)).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(!cache.holds(&digest(1), generation(1)));
+        assert!(cache.find(&digest(1), generation(1)).is_none());
     }
 
     #[test]
     fn a_null_counts_for_its_own_generation_only() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), TTL);
-        assert!(!cache.holds(&digest(1), generation(2)));
-        cache.put(digest(1), generation(2), TTL);
-        assert!(cache.holds(&digest(1), generation(2)));
+        cache.put(digest(1), generation(1), Scope::ALL, TTL);
+        assert!(cache.find(&digest(1), generation(2)).is_none());
+        cache.put(digest(1), generation(2), Scope::ALL, TTL);
+        assert!(cache.find(&digest(1), generation(2)).is_some());
     }
 
     #[test]
     fn a_forgotten_null_is_gone_at_once() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), TTL);
+        cache.put(digest(1), generation(1), Scope::ALL, TTL);
         cache.forget(&digest(1));
-        assert!(!cache.holds(&digest(1), generation(1)));
+        assert!(cache.find(&digest(1), generation(1)).is_none());
     }
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
         let room = 100;
         let cache = NullCache::new(room * u64::from(BYTES_PER_NULL));
         for n in 0..10_000 {
-            cache.put(digest(n), generation(1), TTL);
+            cache.put(digest(n), generation(1), Scope::ALL, TTL);
         }
         cache.0.run_pending_tasks();
         assert!(cache.0.entry_count() <= room);

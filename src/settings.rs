@@ -85,7 +85,7 @@ pub(crate) mod bounds {
         Duration::from_millis(1)..=Duration::from_secs(10);
     pub(crate) const SHRINK_LIMIT: RangeInclusive<f64> = 0.0..=1.0;
     pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> =
-        Duration::ZERO..=Duration::from_secs(24 * 60 * 60);
+        SECOND..=Duration::from_secs(24 * 60 * 60);
     pub(crate) const LONGEST_REBUILD: RangeInclusive<Duration> =
         MINUTE..=Duration::from_secs(24 * 60 * 60);
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;

@@ -67,6 +67,16 @@ pub trait IdExtractor: Send + Sync + 'static {
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         Id::new(text)
     }
+
+    /// Whether a 404 may be about something else than the record with this id: a route that does not
+    /// exist, a part of the record, a page beyond the last. Then it is remembered as a null only with
+    /// the [`Missing`](crate::Missing) mark, unless
+    /// [`require_marker`](crate::Builder::require_marker) says otherwise.
+    ///
+    /// Defaults to `true`.
+    fn is_ambiguous(&self) -> bool {
+        true
+    }
 }
 
 impl<F> IdExtractor for F
@@ -86,6 +96,10 @@ impl<E: IdExtractor + ?Sized> IdExtractor for Arc<E> {
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         (**self).canonical(text)
     }
+
+    fn is_ambiguous(&self) -> bool {
+        (**self).is_ambiguous()
+    }
 }
 
 impl IdExtractor for Box<dyn IdExtractor> {
@@ -95,6 +109,10 @@ impl IdExtractor for Box<dyn IdExtractor> {
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         (**self).canonical(text)
+    }
+
+    fn is_ambiguous(&self) -> bool {
+        (**self).is_ambiguous()
     }
 }
 

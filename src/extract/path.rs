@@ -44,6 +44,8 @@ use crate::id::{Id, InvalidId};
 pub struct PathPattern<T = String> {
     router: matchit::Router<Route>,
     capture: Box<str>,
+    /// A pattern has other captures beside the id's, or there are several patterns.
+    ambiguous: bool,
     id: PhantomData<fn() -> T>,
 }
 
@@ -80,9 +82,14 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture of that name or two, or is none to
     /// the matcher.
     pub fn capture(pattern: &str, name: &str) -> Result<Self, PatternError> {
-        let capture = named(pattern, &captures(pattern)?, name)?;
-        let mut new =
-            Self { router: matchit::Router::new(), capture: name.into(), id: PhantomData };
+        let captures = captures(pattern)?;
+        let capture = named(pattern, &captures, name)?;
+        let mut new = Self {
+            router: matchit::Router::new(),
+            capture: name.into(),
+            ambiguous: captures.len() > 1,
+            id: PhantomData,
+        };
         new.insert(pattern, Route::Guarded(capture))?;
         Ok(new)
     }
@@ -101,6 +108,7 @@ impl<T> PathPattern<T> {
             only(pattern, captures)?
         };
         self.insert(pattern, Route::Guarded(capture))?;
+        self.ambiguous = true;
         Ok(self)
     }
 
@@ -132,6 +140,11 @@ where
         let Route::Guarded(capture) = found.value else { return Extraction::Unguarded };
         let Some(raw) = found.params.get(capture) else { return Extraction::Unguarded };
         decoded(raw).and_then(|text| typed::canonical::<T>(&text)).into()
+    }
+
+    /// `false` for a single pattern with a single capture, which names the record and nothing else.
+    fn is_ambiguous(&self) -> bool {
+        self.ambiguous
     }
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {

@@ -14,7 +14,7 @@
 //! | 11 | u8 | state: 1 loading, 2 catching up, 3 live |
 //! | 12 | u8 | hashes: positions per id, 1 to 32 |
 //! | 13 | 3 bytes | reserved: zero |
-//! | 16 | i64 | generation: the fencing token, a Redis time in µs; greater than 0 |
+//! | 16 | i64 | generation: the fencing token, a Redis time in µs; greater than 0, at most 2^53 − 2 |
 //! | 24 | u64 | nonce: tells two builds of one generation apart |
 //! | 32 | u32 | blocks: 1 to 8 388 606 |
 //! | 36 | u32 | seed of the positions |
@@ -146,7 +146,7 @@ pub enum FormatError {
         /// What it is.
         found: u8,
     },
-    /// The generation is not greater than zero.
+    /// The generation is not greater than zero, or greater than [`Generation::MAX`](super::Generation::MAX).
     Generation {
         /// What it is.
         found: i64,
@@ -193,7 +193,9 @@ impl fmt::Display for FormatError {
             }
             Self::Reserved => f.write_str("reserved bytes are not zero"),
             Self::State { found } => write!(f, "state is {found}, not 1 to 3"),
-            Self::Generation { found } => write!(f, "generation is {found}, not above 0"),
+            Self::Generation { found } => {
+                write!(f, "generation is {found}, not from 1 to 2^53 - 2")
+            }
             Self::Blocks { found } => write!(f, "blocks are {found}, not 1 to {MAX_BLOCKS}"),
             Self::Hashes { found } => write!(f, "hashes are {found}, not 1 to {MAX_HASHES}"),
             Self::Capacity { found } => write!(f, "capacity is {found}, not above 0"),

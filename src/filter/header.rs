@@ -188,7 +188,7 @@ mod tests {
     prop_compose! {
         fn headers()(
             state in prop::sample::select(vec![State::Loading, State::CatchingUp, State::Live]),
-            generation in 1..=i64::MAX,
+            generation in 1..=Generation::MAX.get(),
             nonce in any::<u64>(),
             blocks in 1..=MAX_BLOCKS,
             hashes in 1..=MAX_HASHES,

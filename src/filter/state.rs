@@ -48,10 +48,15 @@ impl State {
 pub struct Generation(i64);
 
 impl Generation {
-    /// Returns the generation of this time, or `None` when it is not greater than zero.
+    /// The greatest generation: a time in the year 2255. Up to here whole numbers are exact in Lua, and
+    /// there is always a greater one to come after.
+    pub const MAX: Self = Self((1 << 53) - 2);
+
+    /// Returns the generation of this time, or `None` when it is not greater than zero or greater than
+    /// [`MAX`](Self::MAX).
     #[must_use]
     pub const fn new(micros: i64) -> Option<Self> {
-        if micros > 0 { Some(Self(micros)) } else { None }
+        if micros > 0 && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
     }
 
     /// Returns the time in microseconds.

@@ -79,13 +79,16 @@ impl Schedule {
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
 
-    /// Returns whether a generation is due for replacement at a time in µs since the Unix epoch.
-    pub(super) fn due(&self, live: Generation, now_us: i64) -> Due {
+    /// Returns whether a generation, known here for so long, is due for replacement at a time in µs
+    /// since the Unix epoch.
+    pub(super) fn due(&self, live: Generation, known: Duration, now_us: i64) -> Due {
         let built_us = live.get();
         let due = match &self.0 {
             Kind::Manual => false,
-            // A generation from the future tells of a clock set back: its age means nothing.
-            _ if built_us > now_us.saturating_add(DAY_US) => true,
+            // A generation from the future tells of a clock set back: only our own counts then.
+            _ if built_us > now_us.saturating_add(DAY_US) => {
+                self.longest_gap().is_some_and(|gap| known >= gap)
+            }
             Kind::Every(period) => {
                 let period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
                 let spread = (built_us.cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
@@ -122,7 +125,7 @@ mod tests {
     const NOON: i64 = 1_767_268_800 * SECOND; // 2026-01-01T12:00:00Z
 
     fn due(schedule: &Schedule, built: i64, now: i64) -> Due {
-        schedule.due(Generation::new(built).unwrap(), now)
+        schedule.due(Generation::new(built).unwrap(), Duration::ZERO, now)
     }
 
     #[test]
@@ -150,7 +153,9 @@ mod tests {
     #[test]
     fn a_clock_set_back_does_not_stop_rebuilds() {
         let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
-        assert_eq!(due(&hourly, NOON + 2 * DAY_US, NOON), Due::Now);
+        let future = Generation::new(NOON + 2 * DAY_US).unwrap();
+        assert_eq!(hourly.due(future, Duration::from_secs(60), NOON), Due::Later, "and no storm");
+        assert_eq!(hourly.due(future, Duration::from_secs(4500), NOON), Due::Now);
     }
 
     #[test]

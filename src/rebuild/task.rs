@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::carry::Carrier;
 use super::report::{Progress, RebuildReport, RebuildStatus};
@@ -14,6 +14,7 @@ use super::schedule::Due;
 use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
+use crate::filter::Generation;
 use crate::settings::Settings;
 use crate::store::{Store, Survey};
 use crate::verdict::Doubt;
@@ -85,7 +86,7 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
-                tracing::warn!(error = %chain(error), "the rebuild failed, the live filter stays");
+                tracing::warn!(error = %chain(error), "the rebuild failed; a filter that is live stays");
             }
         }
         self.progress.ended(ended.clone());
@@ -109,25 +110,36 @@ impl Rebuilder {
     /// Rebuilds whenever it is due, for as long as it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut failures = 0;
+        let mut known = None;
         loop {
+            // While the application rebuilds by hand, there is nothing to look at.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            if idle
-                && let Ok(survey) = self.store.survey().await
-                && self.due(&survey) == Due::Now
-            {
-                match self.rebuild(Shrinking::Refused).await {
-                    Ok(_) => failures = 0,
-                    Err(error) if matches!(*error, RebuildError::Busy) => {}
-                    Err(_) => failures += 1,
+            if idle && let Ok(survey) = self.store.survey().await {
+                match self.due(&survey, &mut known) {
+                    // Whoever built the filter there is now: earlier failures are over.
+                    Due::Later => failures = 0,
+                    Due::Now => match self.rebuild(Shrinking::Refused).await {
+                        Ok(_) => failures = 0,
+                        Err(error) if matches!(*error, RebuildError::Busy) => {}
+                        Err(_) => failures += 1,
+                    },
                 }
             }
             sleep((POLL * 2_u32.saturating_pow(failures)).min(LONGEST_WAIT)).await;
         }
     }
 
-    fn due(&self, survey: &Survey) -> Due {
+    /// Judges a survey; `known` is the live generation as last seen, and since when it is known.
+    fn due(&self, survey: &Survey, known: &mut Option<(Generation, Instant)>) -> Due {
         match &survey.live {
-            Ok(header) => self.schedule.due(header.generation, survey.now_us),
+            Ok(header) => {
+                let generation = header.generation;
+                let (_, since) = known
+                    .filter(|(known, _)| *known == generation)
+                    .unwrap_or((generation, Instant::now()));
+                *known = Some((generation, since));
+                self.schedule.due(generation, since.elapsed(), survey.now_us)
+            }
             Err(
                 Doubt::NoFilter
                 | Doubt::WrongType

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
+use crate::scope::Scope;
 use crate::verdict::{Doubt, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -50,6 +51,8 @@ impl<T: 'static> Asking<T> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     pub(crate) verdict: Verdict,
+    /// For which requests it holds, where a null is the proof; otherwise for all.
+    pub(crate) scope: Scope,
     pub(crate) asked: Asked,
 }
 
@@ -123,7 +126,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;
 
     /// Remembers that an id was missing, unless a create of it can have begun since (§7.4).
-    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered>;
+    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered>;
 
     /// Remembers that an id was deleted, under the same rule.
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;

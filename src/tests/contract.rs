@@ -142,7 +142,7 @@ async fn head_profits_from_what_get_found_out() {
 #[tokio::test]
 async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
-        let absence = AbsenceRules { gone_counts: false, shared };
+        let absence = AbsenceRules { gone_counts: false, shared, marker: false };
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
         let mut service = prompt(Options { absence, ..Options::default() }).await.layer(handler);
         for _ in 0..2 {

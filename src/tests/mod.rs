@@ -14,6 +14,7 @@ use crate::error::{InsertError, StoreError};
 use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::id::{Digest, Id, SecretKey};
+use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
@@ -151,11 +152,11 @@ impl Store for Gated {
         self.store.add(ids)
     }
 
-    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
+    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
         let (this, id) = (self.clone(), id.clone());
         Asking::Pending(Box::pin(async move {
             this.nulls.acquire().await.unwrap().forget();
-            this.store.remember(&id, asked, ttl).answer().await
+            this.store.remember(&id, asked, scope, ttl).answer().await
         }))
     }
 

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::guard::{Core, Decision, Ruling};
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{Asking, Store};
@@ -58,7 +59,7 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Decision) {
-        self.core.remember(id, decision.asked).answer().await;
+        self.core.remember(id, decision.asked, Scope::ALL).answer().await;
     }
 
     /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up.

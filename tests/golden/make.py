@@ -217,7 +217,7 @@ HEADERS = [
     dict(state=2, hashes=9, generation=1_767_225_600_123_456, nonce=0x0123456789ABCDEF,
          blocks=30_251, seed=0xDEADBEEF, key_id=0x89ABCDEF, run=0x10203040, items=999_999,
          capacity=1_000_000, rate=0.001),
-    dict(state=3, hashes=32, generation=(1 << 63) - 1, nonce=U64, blocks=8_388_606,
+    dict(state=3, hashes=32, generation=(1 << 53) - 2, nonce=U64, blocks=8_388_606,
          seed=0xFFFFFFFF, key_id=0xFFFFFFFE, run=0xFFFFFFFD, items=0xFFFFFFFF,
          capacity=0xFFFFFFFF, rate=1e-9),
 ]

@@ -26,3 +26,12 @@ where
         }
     }
 }
+
+/// Runs a check again and again for a while.
+pub async fn throughout<F: Future<Output = ()>>(time: Duration, mut check: impl FnMut() -> F) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        check().await;
+        sleep(Duration::from_millis(2)).await;
+    }
+}

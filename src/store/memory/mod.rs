@@ -26,6 +26,7 @@ use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Header, Membership, State};
 use crate::id::{Digest, Digester, Id};
 use crate::null_cache::NullCache;
+use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -119,13 +120,13 @@ impl Store for MemoryStore {
         })
     }
 
-    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
-        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, ttl))
+    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
+        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, scope, ttl))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
         let asked = Asked { at: Instant::now(), generation: self.0.generation() };
-        let remembered = self.0.remember(self.0.digester.digest(id), asked, ttl);
+        let remembered = self.0.remember(self.0.digester.digest(id), asked, Scope::ALL, ttl);
         Box::pin(std::future::ready(Ok(remembered)))
     }
 
@@ -153,24 +154,24 @@ impl Shared {
     fn look_up(&self, digest: &Digest) -> Lookup {
         let at = Instant::now();
         let live = self.live.load();
-        let (generation, found) = match &*live {
-            None => (None, Verdict::Unknown(Doubt::NoFilter)),
+        let (generation, (found, scope)) = match &*live {
+            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::ALL)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
         // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
         let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
         let verdict = if created { Verdict::Present } else { found };
-        Lookup { verdict, asked: Asked { at, generation } }
+        Lookup { verdict, scope, asked: Asked { at, generation } }
     }
 
-    fn look_into(&self, live: &Live, digest: &Digest) -> Verdict {
+    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
         if live.filter.lookup(digest) == Membership::Never {
-            return Verdict::Absent(Proof::Filter);
+            return (Verdict::Absent(Proof::Filter), Scope::ALL);
         }
-        if self.nulls.holds(digest, live.header.generation) {
-            return Verdict::Absent(Proof::Null);
+        match self.nulls.find(digest, live.header.generation) {
+            Some(scope) => (Verdict::Absent(Proof::Null), scope),
+            None => (Verdict::Present, Scope::ALL),
         }
-        Verdict::Present
     }
 
     fn add(&self, digest: Digest) {
@@ -189,7 +190,7 @@ impl Shared {
         }
     }
 
-    fn remember(&self, digest: Digest, asked: Asked, ttl: Duration) -> Remembered {
+    fn remember(&self, digest: Digest, asked: Asked, scope: Scope, ttl: Duration) -> Remembered {
         let books = self.books();
         let now = Instant::now();
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
@@ -200,7 +201,7 @@ impl Shared {
                 if asked.generation == Some(live)
                     && now.duration_since(asked.at) <= self.retention.handler =>
             {
-                self.nulls.put(digest, live, ttl);
+                self.nulls.put(digest, live, scope, ttl);
                 Remembered::Stored
             }
             _ => Remembered::Late,
@@ -277,13 +278,13 @@ mod tests {
         for n in 2..10 {
             shared.add(digest(n));
         }
-        assert_eq!(shared.remember(victim, asked, ttl), Remembered::Created);
-        assert_eq!(shared.remember(digest(77), asked, ttl), Remembered::Created);
+        assert_eq!(shared.remember(victim, asked, Scope::ALL, ttl), Remembered::Created);
+        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, ttl), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(shared.retention.mark_ttl()).await;
         let asked = shared.look_up(&digest(77)).asked;
-        assert_eq!(shared.remember(digest(77), asked, ttl), Remembered::Stored);
+        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 

@@ -23,14 +23,21 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
 for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
 for i = 1, #ARGV[5], 16 do
-  redis.call('ZADD', KEYS[5], 'GT', now, string.sub(ARGV[5], i, i + 15))
+  redis.call('ZADD', KEYS[5], 'GT', now + ARGV[2], string.sub(ARGV[5], i, i + 15))
 end
-redis.call('HSET', KEYS[1], 'marked', now)
-local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now - ARGV[2], 'LIMIT', 0, 64)
+local function raise(field, moment)
+  if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
+    redis.call('HSET', KEYS[1], field, moment)
+  end
+end
+raise('marked', now + ARGV[2])
+-- The longest that anybody's transaction may follow its insert: rebuilds reach back as far.
+raise('reach', tonumber(ARGV[2]))
+local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 64)
 if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
   -- A mark dropped early could let a null hide its record: no nulls until it would have ended.
   over = redis.call('ZRANGE', KEYS[5], 0, 63)
-  redis.call('HSET', KEYS[1], 'blind', now + ARGV[2])
+  raise('blind', tonumber(redis.call('ZSCORE', KEYS[5], over[#over])))
 end
 if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
@@ -38,7 +45,7 @@ local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
 local oldest = string.format('%.0f', now - ARGV[3])
 local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
-  'k', 'a', 's', seq, 'p', before, 'd', ARGV[5])
+  'k', 'a', 'i', ARGV[1], 's', seq, 'p', before, 'd', ARGV[5])
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
 if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 
@@ -66,6 +73,13 @@ if head == ARGV[6] and ARGV[7] ~= '' and len == tonumber(ARGV[7]) then
 end
 if catching_up and next_head == ARGV[9] and ARGV[10] ~= '' and next_len == tonumber(ARGV[10]) then
   set(KEYS[4], ARGV[11])
+end
+-- A filter of ours that cannot take this add (another key's, or of a wrong length) must not answer
+-- any more: 0 is no state, and every check reads it.
+if head == ARGV[6] and ARGV[7] ~= ''
+  and (len ~= tonumber(ARGV[7])
+    or string.format('%02x%02x%02x%02x', string.byte(head, 41, 44)) ~= ARGV[1]) then
+  redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
 if stale then
   return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}

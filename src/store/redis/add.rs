@@ -57,6 +57,11 @@ impl Shared {
             Some(view) => view,
             None => Arc::new(self.read_view(&live, ATTEMPT).await?),
         };
+        if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
+            self.view.store(None);
+            let reason = format!("holds a filter of {newer}, newer than this crate");
+            return Err(StoreError::Foreign { key: self.keys.bits.clone(), reason });
+        }
         let live_header = view.live.in_state(State::Live);
         let next_header = view.next.in_state(State::CatchingUp);
         let hashes = [live_header, next_header]
@@ -123,7 +128,17 @@ impl Shared {
         let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
-            "OK" => Ok(Added::Done(taken)),
+            "OK" => {
+                for link in [&self.checks, &self.bulk] {
+                    if let Some(other) = link.live().filter(|other| other.server != live.server) {
+                        link.withdraw(&other);
+                        self.adds.withdraw(live);
+                        let reason = "the connections lead to different redis processes".to_owned();
+                        return Err(StoreError::Disconnected { reason });
+                    }
+                }
+                Ok(Added::Done(taken))
+            }
             "STALE" => {
                 let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));

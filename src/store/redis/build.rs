@@ -60,15 +60,14 @@ impl RedisBuild {
     pub(super) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
         let mut live = shared.bulk.connected(CALL).await?;
         let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
-        if let Some(version) = view.live.newer.or(view.next.newer) {
-            let reason =
-                format!("holds a filter of format version {version}, newer than this crate");
+        if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
+            let reason = format!("holds a filter of {newer}, newer than this crate");
             return Err(StoreError::Foreign { key: shared.keys.bits.clone(), reason });
         }
         let nonce = super::enrolment::random()?;
         let lock = Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease };
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
-        let keys = [shared.keys.lock.as_str(), shared.keys.meta.as_str()];
+        let keys = [&shared.keys.lock, &shared.keys.meta, &shared.keys.marks].map(String::as_str);
         let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
         let args = args.map(str::as_bytes);
         let reply = match shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await {
@@ -85,7 +84,7 @@ impl RedisBuild {
         }
         let lease = Lease::new(lock);
         fields.remove(0);
-        let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
+        let fields: [Reply; 6] = fields.try_into().map_err(|_| StoreError::Odd {
             step: LEASE.name(),
             answer: "another number of fields".to_owned(),
         })?;
@@ -99,9 +98,9 @@ impl RedisBuild {
         view: &View,
         lease: Lease,
         nonce: &SecretKey,
-        fields: [Reply; 7],
+        fields: [Reply; 6],
     ) -> Result<Self, StoreError> {
-        let [token, _seq, _last, incarnation, key_id, seconds, micros] = fields;
+        let [token, reach, incarnation, key_id, seconds, micros] = fields;
         let digester = live.identity.digester.clone();
         let incarnation = incarnation.bytes()?;
         if incarnation != live.identity.incarnation
@@ -118,7 +117,8 @@ impl RedisBuild {
         })?;
         let now_ms = seconds.count()? * 1000 + micros.count()? / 1000;
         let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
-        let start_ms = now_ms.saturating_sub(overlap);
+        // Another process may allow its transactions more time than this one.
+        let start_ms = now_ms.saturating_sub(overlap.max(reach.count()?));
         let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
         Ok(Self {
             run: live.server.run,

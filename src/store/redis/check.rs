@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
 use crate::id::{Digest, Id};
+use crate::scope::Scope;
 use crate::store::{Asked, Lookup};
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -30,6 +31,7 @@ impl Shared {
         let at = Instant::now();
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
+            scope: Scope::ALL,
             asked: Asked { at, generation: None },
         };
         let Ok(_permit) = self.in_flight.try_acquire() else {
@@ -63,9 +65,9 @@ impl Shared {
                     // The metadata may have been made anew since: join it again.
                     self.checks.withdraw(&live);
                 }
-                let verdict = verdict?;
+                let (verdict, scope) = verdict?;
                 let generation = Some(header.generation);
-                return Ok(Lookup { verdict, asked: Asked { at, generation } });
+                return Ok(Lookup { verdict, scope, asked: Asked { at, generation } });
             }
             self.forget(&header);
         }
@@ -138,7 +140,12 @@ impl Answer {
     }
 
     /// Judges an answer of the generation that was asked for.
-    fn verdict(&self, header: &Header, position: &Position, live: &Live) -> Result<Verdict, Doubt> {
+    fn verdict(
+        &self,
+        header: &Header,
+        position: &Position,
+        live: &Live,
+    ) -> Result<(Verdict, Scope), Doubt> {
         if self.state != i64::from(State::Live.as_byte()) {
             return Err(Doubt::NotLive);
         }
@@ -147,14 +154,16 @@ impl Answer {
         }
         trusted(*header, live)?;
         if position.is_in(&self.words) == Membership::Never {
-            return Ok(Verdict::Absent(Proof::Filter));
+            return Ok((Verdict::Absent(Proof::Filter), Scope::ALL));
         }
         // A null counts for the generation it was found under: with the filter its claim may be lost.
-        let null = self.null.as_deref().and_then(|null| null.strip_prefix(b"N"));
-        if null.is_some_and(|of| of == header.generation.get().to_string().as_bytes()) {
-            return Ok(Verdict::Absent(Proof::Null));
+        if let Some([b'N', scope, of @ ..]) = self.null.as_deref()
+            && let Some(scope) = Scope::from_byte(*scope)
+            && of == header.generation.get().to_string().as_bytes()
+        {
+            return Ok((Verdict::Absent(Proof::Null), scope));
         }
-        Ok(Verdict::Present)
+        Ok((Verdict::Present, Scope::ALL))
     }
 }
 

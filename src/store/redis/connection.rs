@@ -222,19 +222,27 @@ impl Link {
     /// Keeps the link connected for as long as the task lives.
     pub(super) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
+        // A connection of an earlier runtime is dead.
+        self.live.send_replace(None);
         loop {
             match self.connect().await {
                 Ok(live) => {
                     wait = BACKOFF.0;
                     self.timeouts.store(0, Ordering::Relaxed);
-                    self.trouble.store(None);
+                    if self.trouble.swap(None).is_some() {
+                        tracing::info!("connected to redis again");
+                    }
                     self.live.send_replace(Some(Arc::clone(&live)));
                     let reason = self.poll(&live).await;
                     self.live.send_replace(None);
+                    tracing::warn!(reason, "a connection to redis is given up");
                     self.trouble.store(Some(Arc::new(reason)));
                 }
                 Err(error) => {
-                    self.trouble.store(Some(Arc::new(error.to_string())));
+                    // Said once for each outage, and not at every attempt.
+                    if self.trouble.swap(Some(Arc::new(error.to_string()))).is_none() {
+                        tracing::warn!(%error, "redis cannot be reached");
+                    }
                     sleep(wait).await;
                     wait = (wait * 2).min(BACKOFF.1);
                 }

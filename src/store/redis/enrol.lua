@@ -1,26 +1,41 @@
 -- Joins this filter's metadata, or creates it. The first command of the guard on a new connection
 -- after INFO.
 --
--- KEYS[1] meta   KEYS[2] log
+-- KEYS[1] meta   KEYS[2] log   KEYS[3] bits
 -- ARGV[1] id of the caller's secret key, 8 hex digits
 -- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
 -- ARGV[3] 16 random bytes: the incarnation, should this be a new one
+-- ARGV[4] life of a create mark, ms
 -- Returns {key id, key or '', incarnation}.
 --
 -- A new incarnation takes its numbering up where a surviving journal ends, so that a lost meta key
 -- cannot make two entries share a number.
+local key_of_log = ARGV[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1 then
+  -- Which ids were created lately may be lost with the metadata: no nulls for a while.
+  if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
+    redis.call('HSET', KEYS[1], 'blind', string.format('%.0f', now + ARGV[4]))
+  end
   local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
   if last then
     local fields = last[2]
     for i = 1, #fields, 2 do
+      if fields[i] == 'i' then key_of_log = fields[i + 1] end
       if fields[i] == 's' then redis.call('HSETNX', KEYS[1], 'seq', fields[i + 1]) end
     end
     redis.call('HSETNX', KEYS[1], 'last', string.match(last[1], '^%d+'))
   end
 end
-if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 and ARGV[2] ~= '' then
-  redis.call('HSET', KEYS[1], 'key', ARGV[2])
+if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
+  if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
+  if key_of_log ~= ARGV[1] then
+    -- Digests of another key are no coverage under this one: a gap, until it is older than the overlap.
+    redis.call('DEL', KEYS[2])
+    redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now))
+    redis.call('HINCRBY', KEYS[1], 'seq', 1)
+  end
 end
 return {
   redis.call('HGET', KEYS[1], 'kid'),

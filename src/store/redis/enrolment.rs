@@ -36,14 +36,16 @@ pub(super) struct Enrolment {
     keys: Keys,
     name: String,
     given: Option<SecretKey>,
+    mark_ttl: Duration,
     /// The key last used. A Redis that lost its metadata is offered the same one again, so that
     /// digests already computed stay good.
     last: Mutex<Option<SecretKey>>,
 }
 
 impl Enrolment {
-    pub(super) fn new(name: &str, given: Option<SecretKey>) -> Self {
-        Self { keys: Keys::new(name), name: name.to_owned(), given, last: Mutex::new(None) }
+    pub(super) fn new(name: &str, given: Option<SecretKey>, mark_ttl: Duration) -> Self {
+        let (keys, name) = (Keys::new(name), name.to_owned());
+        Self { keys, name, given, mark_ttl, last: Mutex::new(None) }
     }
 
     /// Joins the filter's metadata on a connection, or creates it.
@@ -58,11 +60,13 @@ impl Enrolment {
         server_major: u32,
     ) -> Result<Arc<Identity>, StoreError> {
         let offered = self.offer()?;
-        let key_id = format!("{:08x}", offered.id());
+        let key_id = format!("{:08x}", offered.id_for(&self.name));
         let stored: &[u8] = if self.given.is_some() { b"" } else { offered.as_bytes() };
         let incarnation = random()?;
-        let args: [&[u8]; 3] = [key_id.as_bytes(), stored, incarnation.as_bytes()];
-        let keys = [self.keys.meta.as_str(), self.keys.log.as_str()];
+        let mark_ttl = self.mark_ttl.as_millis().to_string();
+        let args: [&[u8]; 4] =
+            [key_id.as_bytes(), stored, incarnation.as_bytes(), mark_ttl.as_bytes()];
+        let keys = [&self.keys.meta, &self.keys.log, &self.keys.bits].map(String::as_str);
         let mut command = Pipeline::with_capacity(1);
         // Sent whole: enrolment is rare, and a new server would not know the hash.
         command.add_command(ENROL.command(Sending::Whole, server_major, &keys, &args));
@@ -92,15 +96,15 @@ impl Enrolment {
             step: ENROL.name(),
             answer: format!("key id {id:?}"),
         })?;
-        if theirs == offered.id() {
+        if theirs == offered.id_for(&self.name) {
             return Ok(offered.clone());
         }
-        let other_key = StoreError::OtherKey { ours: offered.id(), theirs };
+        let other_key = StoreError::OtherKey { ours: offered.id_for(&self.name), theirs };
         if self.given.is_some() {
             return Err(other_key);
         }
         let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key)?;
-        if key.id() == theirs {
+        if key.id_for(&self.name) == theirs {
             return Ok(key);
         }
         Err(StoreError::Foreign {

@@ -1,9 +1,10 @@
 -- B0 and B1: takes the rebuild lease, draws the fencing token, notes where the journal stands.
 --
--- KEYS[1] lock   KEYS[2] meta
+-- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
--- Returns {'BUSY'}, or {'OK', token, seq, last entry's ms, incarnation, key id, TIME s, µs}.
+-- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
+-- TIME s, µs}.
 -- A lost reply is repeated with the same nonce.
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
   and redis.call('GET', KEYS[1]) ~= ARGV[1] then
@@ -17,10 +18,13 @@ local token = math.max(
   time[1] * 1000000 + time[2])
 token = string.format('%.0f', token)
 redis.call('HSET', KEYS[2], 'epoch', token)
+-- Marks that are over go with the adds that follow; where none follow, here.
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local over = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 16384)
+if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, over - 1) end
 return {
   'OK', token,
-  redis.call('HGET', KEYS[2], 'seq') or '0',
-  redis.call('HGET', KEYS[2], 'last') or '0',
+  redis.call('HGET', KEYS[2], 'reach') or '0',
   redis.call('HGET', KEYS[2], 'inc') or '',
   redis.call('HGET', KEYS[2], 'kid') or '',
   time[1], time[2],

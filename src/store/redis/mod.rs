@@ -23,7 +23,6 @@ use std::time::Duration;
 use ::redis::{Client, IntoConnectionInfo};
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use self::build::RedisBuild;
 use self::connection::{Link, Live};
@@ -34,10 +33,11 @@ use self::view::View;
 use super::{
     Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
 };
-use crate::background::persist;
+use crate::background::{Background, persist};
 use crate::error::{ConfigError, InsertError, StoreError};
 use crate::filter::Header;
 use crate::id::Id;
+use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::Doubt;
 
@@ -173,12 +173,14 @@ fn trusted(header: Header, live: &Live) -> Result<Header, Doubt> {
 /// The store in Redis. Its background tasks end with it.
 pub(crate) struct RedisStore {
     shared: Arc<Shared>,
-    tasks: Mutex<JoinSet<()>>,
+    background: Background,
 }
 
 impl RedisStore {
     pub(crate) fn new(settings: &Settings, server: Server) -> Self {
-        let enrolment = Arc::new(Enrolment::new(&settings.name, settings.secret_key.clone()));
+        let mark_ttl = settings.retention().mark_ttl();
+        let enrolment = Enrolment::new(&settings.name, settings.secret_key.clone(), mark_ttl);
+        let enrolment = Arc::new(enrolment);
         let link = || Arc::new(Link::new(server.0.clone(), Arc::clone(&enrolment)));
         let shared = Shared {
             keys: Keys::new(&settings.name),
@@ -193,19 +195,18 @@ impl RedisStore {
             check_deadline: settings.check_deadline,
             retention: settings.retention(),
         };
-        Self { shared: Arc::new(shared), tasks: Mutex::new(JoinSet::new()) }
+        Self { shared: Arc::new(shared), background: Background::default() }
     }
 }
 
 impl Store for RedisStore {
     fn start(&self) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.is_empty() {
+        self.background.start(|tasks| {
             for link in [&self.shared.checks, &self.shared.adds, &self.shared.bulk] {
                 let link = Arc::clone(link);
                 tasks.spawn(persist("connection", move || Arc::clone(&link).supervise()));
             }
-        }
+        });
     }
 
     fn check(&self, id: &Id) -> Asking<Lookup> {
@@ -216,8 +217,8 @@ impl Store for RedisStore {
         Box::pin(async move { Ok(self.shared.add(ids).await?) })
     }
 
-    fn remember(&self, id: &Id, asked: Asked, ttl: Duration) -> Asking<Remembered> {
-        Asking::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), asked, ttl)))
+    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
+        Asking::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), asked, scope, ttl)))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {

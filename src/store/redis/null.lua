@@ -3,7 +3,7 @@
 --
 -- KEYS[1] the id's null key   KEYS[2] bits   KEYS[3] marks   KEYS[4] meta
 -- ARGV[1] stamp (generation ‖ nonce, 16 bytes) of the live filter the null is good for
--- ARGV[2] the generation, decimal
+-- ARGV[2] the null: N, the letter of its scope, the generation in decimal
 -- ARGV[3] life of the null, ms
 -- ARGV[4] latest moment for it by Redis's clock, µs, so that a command held up on its way cannot
 --         outlive the create mark
@@ -12,15 +12,17 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function within_mark(moment)
-  return moment and tonumber(moment) > now - ARGV[6]
+  return moment and tonumber(moment) > now
 end
 if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end
-local meta = redis.call('HMGET', KEYS[4], 'marked', 'blind')
+local meta = redis.call('HMGET', KEYS[4], 'marked', 'blind', 'inc')
+-- Nothing is known of marks any more.
+if not meta[3] then return 'CREATED' end
 -- Marks that must be there and are not: the key was lost.
 if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREATED' end
 -- Marks were dropped before their time.
 if meta[2] and tonumber(meta[2]) > now then return 'CREATED' end
 if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end
 if redis.call('GETRANGE', KEYS[2], 16, 31) ~= ARGV[1] then return 'STALE' end
-redis.call('SET', KEYS[1], 'N' .. ARGV[2], 'PX', ARGV[3])
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 'OK'

@@ -11,6 +11,7 @@ use super::script::NULL;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::Id;
+use crate::scope::Scope;
 use crate::store::{Asked, Remembered};
 
 /// How long an application's `remove` may take.
@@ -22,6 +23,7 @@ impl Shared {
         self: Arc<Self>,
         id: Id,
         asked: Asked,
+        scope: Scope,
         ttl: Duration,
     ) -> Remembered {
         let (Some(live), Some(header)) = (self.checks.live(), self.filter.load_full()) else {
@@ -31,7 +33,7 @@ impl Shared {
             return Remembered::Late;
         }
         let deadline = self.check_deadline;
-        self.write_null(&self.checks, &live, &header, &id, asked.at, ttl, deadline)
+        self.write_null(&self.checks, &live, &header, &id, asked.at, scope, ttl, deadline)
             .await
             .unwrap_or(Remembered::Failed)
     }
@@ -45,7 +47,7 @@ impl Shared {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        self.write_null(&self.adds, &live, &header, id, asked, ttl, REMOVE).await
+        self.write_null(&self.adds, &live, &header, id, asked, Scope::ALL, ttl, REMOVE).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "the two callers differ in every one")]
@@ -56,6 +58,7 @@ impl Shared {
         header: &Header,
         id: &Id,
         asked: Instant,
+        scope: Scope,
         ttl: Duration,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
@@ -67,13 +70,13 @@ impl Shared {
         let null = self.keys.null(&digest);
         let keys = [&null, &self.keys.bits, &self.keys.marks, &self.keys.meta].map(String::as_str);
         let head = header.encode();
-        let generation = header.generation.get().to_string();
+        let value = format!("N{}{}", char::from(scope.as_byte()), header.generation.get());
         let ttl = ttl.as_millis().to_string();
         let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
         let mark_ttl = self.retention.mark_ttl().as_millis().to_string();
         let args: [&[u8]; 6] = [
             &head[16..32],
-            generation.as_bytes(),
+            value.as_bytes(),
             ttl.as_bytes(),
             latest.as_bytes(),
             digest.as_bytes(),

@@ -32,12 +32,18 @@ impl Server {
         if (major, minor) < Self::OLDEST {
             return Err(format!("redis {version} is older than 6.2"));
         }
+        let role = field("role")?;
+        if role != "master" {
+            return Err(format!("redis is a {role}, not a primary"));
+        }
         let run_id = field("run_id")?;
         let run = run_id
             .get(..8)
             .and_then(|start| u32::from_str_radix(start, 16).ok())
             .ok_or_else(|| format!("INFO gives a run_id of {run_id:?}"))?;
-        Ok(Self { run, major })
+        // A primary that was a replica meanwhile keeps its run_id, but not its replication id.
+        let history = crc32fast::hash(field("master_replid").unwrap_or_default().as_bytes());
+        Ok(Self { run: run ^ history, major })
     }
 }
 
@@ -45,7 +51,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    const RUN: &str = "run_id:00c0ffee9c5d9e6f5a4f0e0a3bb1fd0c62f7d5a1\r\n";
+    const RUN: &str = "role:master\r\nrun_id:00c0ffee9c5d9e6f5a4f0e0a3bb1fd0c62f7d5a1\r\n";
 
     #[test]
     fn info_tells_version_and_run() {
@@ -58,6 +64,8 @@ mod tests {
         let old = Server::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
         assert_eq!(old, "redis 6.0.9 is older than 6.2");
         let silent = Server::parse("redis_version:7.0.15\r\n").unwrap_err();
-        assert_eq!(silent, "INFO names no run_id");
+        assert_eq!(silent, "INFO names no role");
+        let replica = Server::parse("redis_version:7.0.15\r\nrole:slave\r\n").unwrap_err();
+        assert_eq!(replica, "redis is a slave, not a primary");
     }
 }

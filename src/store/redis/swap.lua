@@ -4,6 +4,7 @@
 -- ARGV[1] the expected header of next, catching up   ARGV[2] the same, live
 -- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
+-- ARGV[6] greatest number of journal entries
 -- Returns 'OK', 'LOST', 'GAP' or 'FENCED'.
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
@@ -24,7 +25,7 @@ redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
-local id = redis.call('XADD', KEYS[4], '*',
-  'k', 'g', 's', seq, 'p', before, 'd', string.sub(ARGV[2], 17, 32))
+local id = redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[6], '*',
+  'k', 'g', 'i', redis.call('HGET', KEYS[3], 'kid') or '', 's', seq, 'p', before, 'd', string.sub(ARGV[2], 17, 32))
 redis.call('HSET', KEYS[3], 'last', string.match(id, '^%d+'))
 return 'OK'

@@ -142,8 +142,15 @@ impl RedisBuild {
         let swapped = header.with_state(State::Live).encode();
         let keys = &self.shared.keys;
         let names = [&keys.next, &keys.bits, &keys.meta, &keys.log].map(String::as_str);
-        let args: [&[u8]; 5] =
-            [&ours, &swapped, len.as_bytes(), &self.incarnation, &self.condemned.0];
+        let entries = self.shared.retention.journal_entries.to_string();
+        let args: [&[u8]; 6] = [
+            &ours,
+            &swapped,
+            len.as_bytes(),
+            &self.incarnation,
+            &self.condemned.0,
+            entries.as_bytes(),
+        ];
         let reply = self.shared.bulk.script(&live, &SWAP, &names, &args, CALL).await?;
         outcome("B9", reply.text()?)
     }

@@ -13,8 +13,8 @@ pub(super) struct Seen {
     pub(super) head: Vec<u8>,
     /// The filter, or why it is none.
     pub(super) filter: Result<Header, Doubt>,
-    /// The format version, where the key holds a filter newer than this crate.
-    pub(super) newer: Option<u16>,
+    /// What is newer than this crate about the filter that the key holds, in words.
+    pub(super) newer: Option<String>,
 }
 
 impl Seen {
@@ -41,12 +41,15 @@ impl Seen {
     }
 }
 
-fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<u16>) {
+fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<String>) {
     match Header::decode(head) {
         Ok(header) if header.string_len() == len => (Ok(header), None),
         Ok(_) => (Err(Doubt::Truncated), None),
         Err(FormatError::Version { found }) => {
-            (Err(Doubt::Version), (found > VERSION).then_some(found))
+            (Err(Doubt::Version), (found > VERSION).then(|| format!("format version {found}")))
+        }
+        Err(FormatError::Layout { found }) => {
+            (Err(Doubt::Version), Some(format!("layout {found}")))
         }
         Err(_) => (Err(Doubt::Foreign), None),
     }

@@ -38,14 +38,19 @@ pub(super) struct Trouble {
 
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
-        let lost = error.is_connection_dropped() || error.is_io_error();
+        let broken = error.is_connection_dropped() || error.is_io_error();
+        // A primary that was demoted is no longer who answered the handshake.
+        let lost = broken || error.code() == Some("READONLY");
         let reason = match (error.code(), error.detail()) {
             (Some(code), Some(detail)) => format!("{code} {detail}"),
             (Some(code), None) => code.to_owned(),
             _ => error.to_string(),
         };
-        let error =
-            if lost { StoreError::Disconnected { reason } } else { StoreError::Refused { reason } };
+        let error = if broken {
+            StoreError::Disconnected { reason }
+        } else {
+            StoreError::Refused { reason }
+        };
         Self { error, lost }
     }
 }
@@ -64,7 +69,8 @@ pub(super) async fn exchange(
     for reply in &replies {
         if let Value::ServerError(error) = reply {
             let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            return Err(Trouble { error: StoreError::Refused { reason }, lost: false });
+            let lost = error.code() == "READONLY";
+            return Err(Trouble { error: StoreError::Refused { reason }, lost });
         }
     }
     if replies.len() != commands.len() {
@@ -78,13 +84,15 @@ pub(super) async fn exchange(
 pub(super) async fn who_answers(
     connection: &mut MultiplexedConnection,
 ) -> Result<(Server, Clock), StoreError> {
-    let mut commands = Pipeline::with_capacity(2);
-    commands.add_command(cmd("INFO").arg("server").clone()).add_command(cmd("TIME"));
+    let mut commands = Pipeline::with_capacity(3);
+    commands.add_command(cmd("INFO").arg("server").clone());
+    commands.add_command(cmd("INFO").arg("replication").clone()).add_command(cmd("TIME"));
     let replies =
         exchange(connection, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
     let read = Instant::now();
-    let [info, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
-    let server = Server::parse(&info.text()?).map_err(|reason| StoreError::Refused { reason })?;
+    let [info, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
+    let info = info.text()? + &replication.text()?;
+    let server = Server::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
     Ok((server, Clock { read, us }))
