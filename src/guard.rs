@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::error::{InsertError, StoreError};
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::removal::Removed;
 use crate::scope::Scope;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::{Proof, Verdict};
@@ -89,11 +90,13 @@ impl Core {
         outcome
     }
 
-    pub(crate) async fn remove(&self, id: &Id) -> Result<(), StoreError> {
+    pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
         let outcome = self.store.remove(id, self.jitter.spread(self.removed_ttl)).await;
-        let done = matches!(outcome, Ok(remembered) if remembered != Remembered::Failed);
-        self.metrics.removed(done);
-        outcome.map(drop)
+        self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
+        Ok(match outcome? {
+            Remembered::Stored => Removed::Remembered,
+            Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
+        })
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {

@@ -13,6 +13,7 @@ use crate::id::{Id, InvalidId};
 use crate::metrics::Stats;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
+use crate::removal::Removed;
 use crate::service::BloomGuardService;
 use crate::state::GuardState;
 use crate::verdict::Verdict;
@@ -93,14 +94,15 @@ impl<R> BloomGuard<R> {
     /// called after the deletion has committed, and soon after: within the time that
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
-    /// Does nothing when a record with this id may have been created anew meanwhile, or when there is
-    /// no filter. The filter itself forgets the id with its next rebuild.
+    /// Remembers nothing when the id was inserted lately, within the last 16 minutes by default, as a
+    /// record with this id may be on its way; nor when there is no filter. The filter itself forgets
+    /// the id with its next rebuild.
     ///
     /// # Errors
     ///
     /// [`RemoveError::Invalid`] when every check would refuse the id, [`RemoveError::Store`] when the
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
-    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<(), RemoveError> {
+    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, RemoveError> {
         let id = self.canonical(id)?;
         self.edge.start();
         Ok(self.edge.core.remove(&id).await?)
@@ -120,7 +122,8 @@ impl<R> BloomGuard<R> {
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
     /// then requests pass unchecked. Without a source in any process there never is one: see
-    /// [`Builder::rebuild`](crate::Builder::rebuild).
+    /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
+    /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
         self.edge.start();
         while !self.state().is_ready() {
@@ -145,7 +148,8 @@ impl<R> BloomGuard<R> {
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
-    /// after a purge, or for a table that is empty to begin with.
+    /// after a purge, or for a table that is empty to begin with. Until one of these or the first row,
+    /// an empty table has no filter, and all requests pass.
     ///
     /// # Errors
     ///

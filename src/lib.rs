@@ -68,7 +68,9 @@
 //!
 //! - `axum`: `Captures`, which reads the id from the router's own captures.
 //! - `tls`: `rediss://` URLs.
-//! - `metrics`: counters through the `metrics` facade.
+//! - `metrics`: the numbers of [`Stats`] through the `metrics` facade, as the counters
+//!   `bloom_guard_requests_total`, `_checks_total`, `_nulls_total`, `_inserts_total` and
+//!   `_removals_total`, each with the labels `filter` and `outcome`.
 //! - `uuid`: re-exports `Uuid`.
 
 #![warn(clippy::unwrap_used)]
@@ -88,6 +90,7 @@ mod metrics;
 mod null_cache;
 mod rebuild;
 mod rejection;
+mod removal;
 mod scope;
 mod service;
 mod settings;
@@ -114,6 +117,7 @@ pub use rebuild::{
     from_blocking, from_iter, from_stream,
 };
 pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
+pub use removal::Removed;
 pub use service::BloomGuardService;
 pub use state::{GuardState, LiveFilter};
 #[cfg(feature = "uuid")]

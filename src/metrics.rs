@@ -40,8 +40,10 @@ pub struct Stats {
     pub inserts: u64,
     /// Ids whose insert the store did not acknowledge.
     pub inserts_failed: u64,
-    /// Removals done.
+    /// Removals remembered.
     pub removals: u64,
+    /// Removals not remembered, because the id was created lately or there is no filter.
+    pub removals_withheld: u64,
     /// Removals that the store failed to do.
     pub removals_failed: u64,
 }
@@ -62,6 +64,7 @@ pub(crate) struct Metrics {
     inserts: Count,
     inserts_failed: Count,
     removals: Count,
+    removals_withheld: Count,
     removals_failed: Count,
 }
 
@@ -70,7 +73,7 @@ impl Metrics {
     pub(crate) fn new(filter: &str) -> Self {
         let count = |name, outcome| Count::new(filter, name, outcome);
         Self {
-            requests: count("requests", "seen"),
+            requests: count("requests", "any"),
             unguarded: count("requests", "unguarded"),
             invalid: count("requests", "invalid"),
             present: count("checks", "present"),
@@ -83,6 +86,7 @@ impl Metrics {
             inserts: count("inserts", "done"),
             inserts_failed: count("inserts", "failed"),
             removals: count("removals", "done"),
+            removals_withheld: count("removals", "withheld"),
             removals_failed: count("removals", "failed"),
         }
     }
@@ -120,8 +124,12 @@ impl Metrics {
         if done { self.inserts.add(ids) } else { self.inserts_failed.add(ids) }
     }
 
-    pub(crate) fn removed(&self, done: bool) {
-        if done { self.removals.add(1) } else { self.removals_failed.add(1) }
+    pub(crate) fn removed(&self, remembered: Remembered) {
+        match remembered {
+            Remembered::Stored => self.removals.add(1),
+            Remembered::Created | Remembered::Late => self.removals_withheld.add(1),
+            Remembered::Failed => self.removals_failed.add(1),
+        }
     }
 
     /// Returns what has been counted so far.
@@ -140,6 +148,7 @@ impl Metrics {
             inserts: self.inserts.get(),
             inserts_failed: self.inserts_failed.get(),
             removals: self.removals.get(),
+            removals_withheld: self.removals_withheld.get(),
             removals_failed: self.removals_failed.get(),
         }
     }

@@ -38,19 +38,19 @@ pub struct RebuildReport {
 pub enum RebuildStep {
     /// Nothing: none is under way in this process.
     Idle,
-    /// Taking the lease and noting where the journal stands (B0, B1).
+    /// Taking the lease and noting where the journal stands.
     Begin,
-    /// Scanning the source into a local filter (B3).
+    /// Scanning the source into a local filter.
     Scan,
-    /// Reading the journal into the local filter (B7, first part).
+    /// Reading the journal into the local filter.
     Journal,
-    /// Allocating and uploading the filter (B2, B5).
+    /// Allocating and uploading the filter.
     Upload,
-    /// Replaying what was added meanwhile (B6, B7).
+    /// Replaying what was added meanwhile.
     CatchUp,
-    /// Verifying the uploaded filter (B8).
+    /// Verifying the uploaded filter.
     Verify,
-    /// Putting it live (B9, B10).
+    /// Putting it live.
     Swap,
 }
 

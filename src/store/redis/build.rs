@@ -108,7 +108,7 @@ impl RedisBuild {
         {
             // The metadata was lost since this connection enrolled: enrol again, then rebuild.
             shared.bulk.withdraw(live);
-            return Err(StoreError::Lost { step: "B1" });
+            return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
         let generation = Generation::new(token).ok_or_else(|| StoreError::Odd {
@@ -183,7 +183,7 @@ impl RedisBuild {
     }
 
     async fn replay_tail(&mut self) -> Result<u64, StoreError> {
-        let header = self.header(State::CatchingUp, "B7")?;
+        let header = self.header(State::CatchingUp, "the replay")?;
         let len = header.string_len().to_string();
         let head = header.encode();
         loop {
@@ -193,7 +193,7 @@ impl RedisBuild {
             for digests in digests.chunks(DIGESTS_PER_CALL) {
                 let bits = offsets(&header, digests);
                 let keys = [self.shared.keys.next.as_str()];
-                self.step("B7", &REPLAY, &keys, &[&head, len.as_bytes(), &bits]).await?;
+                self.step("the replay", &REPLAY, &keys, &[&head, len.as_bytes(), &bits]).await?;
             }
             self.replayed.extend(digests);
             // Entries after B6 were written to both filters: reading up to it is enough, and a
@@ -257,7 +257,7 @@ impl Build for RedisBuild {
             let args: [&[u8]; 4] =
                 [&header.encode(), &header.trailer(), len.as_bytes(), &self.condemned.1];
             self.header = Some(header);
-            self.step("B2", &ALLOCATE, &[&self.shared.keys.next], &args).await
+            self.step("the allocation", &ALLOCATE, &[&self.shared.keys.next], &args).await
         })
     }
 
@@ -267,7 +267,7 @@ impl Build for RedisBuild {
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
-            let header = self.header(State::Loading, "B5")?;
+            let header = self.header(State::Loading, "the upload")?;
             let (head, len) = (header.encode(), header.string_len().to_string());
             let blocks = header.geometry.blocks();
             let mut piece = Vec::new();
@@ -278,7 +278,7 @@ impl Build for RedisBuild {
                 filter.write_blocks(from..to, &mut piece);
                 let offset = (head.len() + from as usize * BLOCK_LEN).to_string();
                 let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];
-                self.step("B5", &UPLOAD, &[&self.shared.keys.next], &args).await?;
+                self.step("the upload", &UPLOAD, &[&self.shared.keys.next], &args).await?;
                 progress(piece.len() as u64);
                 sleep(Duration::from_secs_f64(piece.len() as f64 / PACE as f64)).await;
                 from = to;
@@ -290,16 +290,16 @@ impl Build for RedisBuild {
     fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let live = self.same_redis().await?;
-            let loading = self.header(State::Loading, "B6")?;
+            let loading = self.header(State::Loading, "the catching up")?;
             let len = loading.string_len().to_string();
             let catching_up = loading.with_state(State::CatchingUp).encode();
             let keys = [self.shared.keys.next.as_str(), self.shared.keys.meta.as_str()];
-            let loading = self.header(State::Loading, "B6")?.encode();
+            let loading = self.header(State::Loading, "the catching up")?.encode();
             let args: [&[u8]; 4] = [&loading, &catching_up, len.as_bytes(), &self.incarnation];
             let reply = self.shared.bulk.script(&live, &CATCH_UP, &keys, &args, CALL).await?;
             let mut fields = reply.array()?.into_iter();
             let first = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
-            outcome("B6", first)?;
+            outcome("the catching up", first)?;
             let [seq, last_ms] = fields.collect::<Vec<_>>().try_into().map_err(|_| {
                 StoreError::Odd { step: CATCH_UP.name(), answer: "no journal".to_owned() }
             })?;

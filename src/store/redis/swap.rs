@@ -25,7 +25,7 @@ impl RedisBuild {
         filter: &Filter,
         sample: &[Digest],
     ) -> Result<(), StoreError> {
-        let header = self.header(State::CatchingUp, "B8")?;
+        let header = self.header(State::CatchingUp, "the verification")?;
         self.verify_frame(&header).await?;
         self.verify_counts(&header, filter).await?;
         for digests in sample.chunks(DIGESTS_PER_CALL) {
@@ -41,7 +41,7 @@ impl RedisBuild {
         let live = self.same_redis().await?;
         let view = self.shared.survey_view(&self.shared.bulk, &live, CALL).await?;
         if view.next.filter.as_ref() != Ok(header) {
-            return Err(StoreError::Lost { step: "B8" });
+            return Err(StoreError::Lost { step: "the verification" });
         }
         let seal = header.string_len() - header.trailer().len() as u64;
         let mut commands = Pipeline::with_capacity(1);
@@ -52,7 +52,7 @@ impl RedisBuild {
         if trailer.bytes()? == header.trailer() {
             Ok(())
         } else {
-            Err(StoreError::Lost { step: "B8" })
+            Err(StoreError::Lost { step: "the verification" })
         }
     }
 
@@ -69,7 +69,7 @@ impl RedisBuild {
             commands.add_command(count);
             let [stored] = self.ask("BITCOUNT", &commands).await?;
             if stored.count()? < filter.ones_in(from..to) {
-                return Err(StoreError::Lost { step: "B8" });
+                return Err(StoreError::Lost { step: "the verification" });
             }
             from = to;
         }
@@ -92,11 +92,13 @@ impl RedisBuild {
         let replies = self.shared.bulk.ask(&live, &commands, CALL).await?;
         for (position, reply) in positions.iter().zip(replies) {
             let mut words = [0; 8];
-            for (word, reply) in words.iter_mut().zip(Reply::new("B8", reply).fields::<8>()?) {
+            for (word, reply) in
+                words.iter_mut().zip(Reply::new("the verification", reply).fields::<8>()?)
+            {
                 *word = reply.int()?.cast_unsigned();
             }
             if position.is_in(&words) == Membership::Never {
-                return Err(StoreError::Lost { step: "B8" });
+                return Err(StoreError::Lost { step: "the verification" });
             }
         }
         Ok(())
@@ -129,14 +131,14 @@ impl RedisBuild {
                 break;
             }
         }
-        let live = self.header(State::Live, "B10")?;
+        let live = self.header(State::Live, "the swap")?;
         self.shared.filter.store(Some(Arc::new(live)));
         Ok(())
     }
 
     async fn try_swap(&self) -> Result<(), StoreError> {
         let live = self.same_redis().await?;
-        let header = self.header(State::CatchingUp, "B9")?;
+        let header = self.header(State::CatchingUp, "the swap")?;
         let len = header.string_len().to_string();
         let ours = header.encode();
         let swapped = header.with_state(State::Live).encode();
@@ -152,13 +154,13 @@ impl RedisBuild {
             entries.as_bytes(),
         ];
         let reply = self.shared.bulk.script(&live, &SWAP, &names, &args, CALL).await?;
-        outcome("B9", reply.text()?)
+        outcome("the swap", reply.text()?)
     }
 
     /// B10: whether the live filter is the one that was built.
     async fn is_live(&self) -> Result<bool, StoreError> {
         let live = self.same_redis().await?;
         let view = self.shared.survey_view(&self.shared.bulk, &live, CALL).await?;
-        Ok(view.live.filter == Ok(self.header(State::Live, "B10")?))
+        Ok(view.live.filter == Ok(self.header(State::Live, "the swap")?))
     }
 }

@@ -1,0 +1,26 @@
+//! What became of a removal.
+
+/// What became of a removal that succeeded. Either is fine: requests for the id are refused at once, or
+/// reach the handler, which finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Removed {
+    /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt.
+    Remembered,
+    /// Nothing was remembered: the id was inserted within the last
+    /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
+    /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be on its way; or
+    /// there is no filter, and nothing is refused anyway.
+    Withheld,
+}
+
+impl Removed {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Remembered => "remembered",
+            Self::Withheld => "withheld",
+        }
+    }
+}
