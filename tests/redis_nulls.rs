@@ -242,7 +242,8 @@ async fn a_slow_requests_404_is_not_remembered() {
     live(&guard).await;
     let begun = tokio::time::Instant::now();
     let service = guard.layer(tower::service_fn(|_: Request<String>| async {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        // A slow database.
+        support::throughout(Duration::from_millis(150), || async {}).await;
         Ok::<_, Infallible>(Response::builder().status(404).body(String::new()).unwrap())
     }));
     let request = Request::get("/users/7").body(String::new()).unwrap();
