@@ -117,7 +117,8 @@ impl<R> BloomGuard<R> {
     /// Returns the guard's condition as this process knows it, asking nobody.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        GuardState::new(self.edge.core.condition())
+        let failed = self.edge.rebuilder.last_failure();
+        GuardState::new(self.edge.core.condition(), failed)
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until

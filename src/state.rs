@@ -33,8 +33,16 @@ pub struct LiveFilter {
 }
 
 impl GuardState {
-    pub(crate) fn new(condition: Condition) -> Self {
+    /// Puts together what the store knows of itself and how the last rebuild here failed, if it did.
+    pub(crate) fn new(condition: Condition, failed: Option<String>) -> Self {
         let Condition { live, trouble } = condition;
+        // As long as there is a filter, a failed rebuild is for the rebuild's own status to tell.
+        let failed = failed.filter(|_| live.is_err());
+        let trouble = match (trouble, failed) {
+            (Some(trouble), Some(failed)) => Some(format!("{trouble}; the last rebuild: {failed}")),
+            (None, Some(failed)) => Some(format!("the last rebuild: {failed}")),
+            (trouble, None) => trouble,
+        };
         Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), trouble }
     }
 

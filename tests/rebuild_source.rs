@@ -113,6 +113,8 @@ async fn a_source_without_ids_goes_live_only_when_told() {
     let guard = builder().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build();
     let error = guard.rebuild_now().await.unwrap_err();
     assert!(matches!(&*error, RebuildError::Empty), "{error:?}");
+    let trouble = guard.state().trouble.expect("there is no filter, and a reason");
+    assert!(trouble.contains("the source gave no ids"), "{trouble}");
     guard.rebuild_accepting_loss().await.unwrap();
     assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Absent(_)));
     guard.insert(&1).await.unwrap();

@@ -65,6 +65,11 @@ impl Rebuilder {
         self.progress.status()
     }
 
+    /// Returns why the last rebuild failed, with its causes, if it did.
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        self.status().last?.err().map(|error| chain(&error))
+    }
+
     /// Rebuilds now, whatever the schedule says, or after the rebuild that this process is at.
     pub(crate) async fn rebuild(
         &self,
