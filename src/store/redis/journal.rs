@@ -1,7 +1,7 @@
 //! The journal: reading it, and proving that nothing is missing from what was read.
 //!
-//! Every add appends an entry `k a s <seq> p <ms of the entry before> d <digests>` to a stream. A
-//! generation that goes live leaves `k g`. The sequence number counts without gaps, and each entry
+//! Every add appends an entry `k a i <key id> s <seq> p <ms of the entry before> d <digests>` to a
+//! stream. A generation that goes live leaves `k g`. The sequence number counts without gaps, and each entry
 //! names its predecessor's time: so a reader can prove that it has seen every entry since a given
 //! moment, also when the stream was trimmed, emptied or lost in between.
 

@@ -7,7 +7,7 @@
 -- ARGV[3] life of the null, ms
 -- ARGV[4] latest moment for it by Redis's clock, µs, so that a command held up on its way cannot
 --         outlive the create mark
--- ARGV[5] the id's digest, 16 bytes   ARGV[6] life of a create mark, ms
+-- ARGV[5] the id's digest, 16 bytes
 -- Returns 'OK', 'CREATED', 'LATE' or 'STALE'.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

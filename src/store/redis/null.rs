@@ -73,15 +73,8 @@ impl Shared {
         let value = format!("N{}{}", char::from(scope.as_byte()), header.generation.get());
         let ttl = ttl.as_millis().to_string();
         let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
-        let mark_ttl = self.retention.mark_ttl().as_millis().to_string();
-        let args: [&[u8]; 6] = [
-            &head[16..32],
-            value.as_bytes(),
-            ttl.as_bytes(),
-            latest.as_bytes(),
-            digest.as_bytes(),
-            mark_ttl.as_bytes(),
-        ];
+        let args: [&[u8]; 5] =
+            [&head[16..32], value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes()];
         let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),
