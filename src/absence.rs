@@ -52,6 +52,19 @@ enum Teaches {
     Always,
 }
 
+/// What a response says of the record that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is there.
+    Found,
+    /// It is missing, for all requests of this scope.
+    Missing(Scope),
+    /// It is missing as far as this caller is told; others may be told otherwise.
+    MissingToCaller,
+    /// Nothing.
+    Unsaid,
+}
+
 impl AbsenceRules {
     /// Judges a request by its head.
     pub(crate) fn asker(self, request: &Parts) -> Asker {
@@ -70,22 +83,39 @@ impl AbsenceRules {
         Asker { needs, teaches }
     }
 
-    /// Returns the scope of the null that a response proves, if it proves one.
-    pub(crate) fn lesson<B>(self, asker: Asker, response: &Response<B>) -> Option<Scope> {
-        if !self.status_counts(response.status()) || !may_be_kept(response.headers()) {
-            return None;
+    /// Returns what a response says of the record that was asked for.
+    pub(crate) fn outcome<B>(self, asker: Asker, response: &Response<B>) -> Outcome {
+        if is_found(response.status()) {
+            return Outcome::Found;
         }
+        if !self.status_counts(response.status()) {
+            return Outcome::Unsaid;
+        }
+        let marked = is_marked(response.extensions());
+        if self.marker && !marked {
+            // A part of it may be missing.
+            return Outcome::Unsaid;
+        }
+        let kept = may_be_kept(response.headers());
         match asker.teaches {
-            Teaches::Nothing => None,
-            _ if is_marked(response.extensions()) => Some(Scope::ALL),
-            Teaches::WhenMarked => None,
-            Teaches::Always => Some(Scope { credentials: self.shared, get: asker.needs.get }),
+            Teaches::Nothing => Outcome::MissingToCaller,
+            _ if !kept => Outcome::MissingToCaller,
+            _ if marked => Outcome::Missing(Scope::ALL),
+            Teaches::WhenMarked => Outcome::MissingToCaller,
+            Teaches::Always => {
+                Outcome::Missing(Scope { credentials: self.shared, get: asker.needs.get })
+            }
         }
     }
 
     fn status_counts(self, status: StatusCode) -> bool {
         status == StatusCode::NOT_FOUND || (self.gone_counts && status == StatusCode::GONE)
     }
+}
+
+/// Whether a status shows a record. A redirect does not: it may lead to a page for signing in.
+fn is_found(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 
 fn is_marked(extensions: &Extensions) -> bool {
@@ -132,7 +162,14 @@ mod tests {
     const PUBLIC_GET: Option<Scope> = Some(Scope { credentials: false, get: true });
 
     fn lesson(rules: AbsenceRules, response: &Response<()>) -> Option<Scope> {
-        rules.lesson(rules.asker(&request(&[])), response)
+        taught(rules, rules.asker(&request(&[])), response)
+    }
+
+    fn taught(rules: AbsenceRules, asker: Asker, response: &Response<()>) -> Option<Scope> {
+        match rules.outcome(asker, response) {
+            Outcome::Missing(scope) => Some(scope),
+            _ => None,
+        }
     }
 
     fn request(headers: &[(&str, &str)]) -> Parts {
@@ -157,6 +194,31 @@ mod tests {
             assert!(lesson(STRICT, &response(status, &[])).is_none(), "{status}");
         }
         assert_eq!(lesson(STRICT, &response(404, &[])), PUBLIC_GET);
+    }
+
+    #[test]
+    fn a_record_is_found_by_a_success_and_by_nothing_else() {
+        let asker = STRICT.asker(&request(&[]));
+        for status in [200, 201, 204, 206, 304] {
+            assert_eq!(STRICT.outcome(asker, &response(status, &[])), Outcome::Found, "{status}");
+        }
+        for status in [301, 302, 303, 400, 401, 403, 405, 410, 429, 500, 503] {
+            assert_eq!(STRICT.outcome(asker, &response(status, &[])), Outcome::Unsaid, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_404_that_may_not_be_shared_is_the_callers_own() {
+        for headers in [("authorization", "x"), ("cookie", "a=b"), ("upgrade", "websocket")] {
+            let asker = STRICT.asker(&request(&[headers]));
+            let outcome = STRICT.outcome(asker, &response(404, &[]));
+            assert_eq!(outcome, Outcome::MissingToCaller, "{headers:?}");
+        }
+        let asker = STRICT.asker(&request(&[]));
+        let unkept = response(404, &[("cache-control", "no-store")]);
+        assert_eq!(STRICT.outcome(asker, &unkept), Outcome::MissingToCaller);
+        let ambiguous = AbsenceRules { marker: true, ..STRICT };
+        assert_eq!(ambiguous.outcome(asker, &response(404, &[])), Outcome::Unsaid);
     }
 
     #[test]
@@ -194,15 +256,15 @@ mod tests {
         for header in [("authorization", "Bearer x"), ("cookie", "session=x")] {
             let asker = STRICT.asker(&request(&[header]));
             assert_eq!(asker.needs, Scope::ALL, "{header:?}");
-            assert_eq!(STRICT.lesson(asker, &response(404, &[])), None, "{header:?}");
+            assert_eq!(taught(STRICT, asker, &response(404, &[])), None, "{header:?}");
 
             let mut marked = response(404, &[]);
             marked.extensions_mut().insert(Missing);
-            assert_eq!(STRICT.lesson(asker, &marked), Some(Scope::ALL), "{header:?}");
+            assert_eq!(taught(STRICT, asker, &marked), Some(Scope::ALL), "{header:?}");
 
             let shared = AbsenceRules { shared: true, ..STRICT };
             let asker = shared.asker(&request(&[header]));
-            assert_eq!(shared.lesson(asker, &response(404, &[])), Some(Scope::ALL));
+            assert_eq!(taught(shared, asker, &response(404, &[])), Some(Scope::ALL));
         }
     }
 
@@ -219,7 +281,7 @@ mod tests {
         head.method = Method::HEAD;
         let head = STRICT.asker(&head);
         let get = STRICT.asker(&request(&[]));
-        let learnt_by_head = STRICT.lesson(head, &response(404, &[])).unwrap();
+        let learnt_by_head = taught(STRICT, head, &response(404, &[])).unwrap();
         assert!(learnt_by_head.covers(head.needs) && !learnt_by_head.covers(get.needs));
         assert!(lesson(STRICT, &response(404, &[])).unwrap().covers(head.needs));
     }
@@ -241,7 +303,7 @@ mod tests {
         for asker in [upgrade, STRICT.asker(&deletion)] {
             let mut marked = response(404, &[]);
             marked.extensions_mut().insert(Missing);
-            assert_eq!(STRICT.lesson(asker, &marked), None);
+            assert_eq!(taught(STRICT, asker, &marked), None);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How a guard is set up.
 
+mod policy;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +12,11 @@ use crate::edge::{Edge, OnInvalid, Options};
 use crate::error::ConfigError;
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
-use crate::guard::Core;
+use crate::guard::{Core, NullLimits};
 use crate::id::SecretKey;
 use crate::layer::BloomGuard;
 use crate::metrics::Metrics;
+use crate::policy::Policy;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::rejection::NotFound;
 use crate::settings::{self, Settings, bounds, duration, number};
@@ -55,6 +58,7 @@ pub struct Builder<R = NotFound> {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
+    policy: Policy,
     rejection: R,
 }
 
@@ -76,6 +80,7 @@ impl BloomGuard {
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
+            policy: Policy::default(),
             rejection: NotFound,
         })
     }
@@ -323,8 +328,8 @@ impl<R> Builder<R> {
     ///
     /// Defaults to [`NotFound`].
     pub fn rejection<R2>(self, rejection: R2) -> Builder<R2> {
-        let Self { settings, redis, source, extractor, options, rejection: _ } = self;
-        Builder { settings, redis, source, extractor, options, rejection }
+        let Self { settings, redis, source, extractor, options, policy, rejection: _ } = self;
+        Builder { settings, redis, source, extractor, options, policy, rejection }
     }
 
     /// Builds the guard. Waits for nothing: Redis may be down, and the database too. What runs in the
@@ -332,7 +337,7 @@ impl<R> Builder<R> {
     /// insert in one.
     #[must_use]
     pub fn build(self) -> BloomGuard<R> {
-        let Self { settings, redis, source, extractor, options, rejection } = self;
+        let Self { settings, redis, source, extractor, options, policy, rejection } = self;
         let schedule = source.as_ref().map(|(schedule, _)| schedule);
         let removed_ttl = settings
             .removed_ttl
@@ -343,7 +348,9 @@ impl<R> Builder<R> {
             None => Arc::new(MemoryStore::new(&settings)),
         };
         let metrics = Arc::new(Metrics::new(&settings.name));
-        let core = Core::new(Arc::clone(&store), metrics, settings.null_ttl, removed_ttl);
+        let per_second = settings.nulls_per_second;
+        let nulls = NullLimits { ttl: settings.null_ttl, removed_ttl, per_second };
+        let core = Core::new(Arc::clone(&store), metrics, policy, nulls);
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings);
         let edge = Arc::new(Edge::new(core, rebuilder, extractor, options));
         edge.start();
@@ -353,11 +360,12 @@ impl<R> Builder<R> {
 
 impl<R> fmt::Debug for Builder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, redis, source: _, extractor: _, options, rejection: _ } = self;
+        let Self { settings, redis, options, policy, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
             .field("redis", redis)
             .field("options", options)
+            .field("policy", policy)
             .finish_non_exhaustive()
     }
 }

@@ -12,6 +12,7 @@ use crate::background::{Background, persist};
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::{Id, InvalidId};
+use crate::policy::Mode;
 use crate::rebuild::Rebuilder;
 use crate::rejection::Rejected;
 
@@ -70,7 +71,7 @@ impl Options {
 
 /// The shared part of a guard.
 pub(crate) struct Edge {
-    pub(crate) core: Core,
+    pub(crate) core: Arc<Core>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
     pub(crate) options: Options,
     pub(crate) rebuilder: Arc<Rebuilder>,
@@ -96,7 +97,7 @@ impl Edge {
         options: Options,
     ) -> Self {
         Self {
-            core,
+            core: Arc::new(core),
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
@@ -107,19 +108,25 @@ impl Edge {
     /// Starts what runs in the background, at the first use inside a runtime.
     pub(crate) fn start(&self) {
         self.core.start();
-        if self.rebuilder.has_source() {
-            self.background.start(|tasks| {
+        self.background.start(|tasks| {
+            let core = Arc::clone(&self.core);
+            tasks.spawn(persist("canary", move || {
+                let core = Arc::clone(&core);
+                async move { core.look_into_findings().await }
+            }));
+            if self.rebuilder.has_source() {
                 let rebuilder = Arc::clone(&self.rebuilder);
                 tasks.spawn(persist("rebuild", move || Arc::clone(&rebuilder).run()));
-            });
-        }
+            }
+        });
     }
 
     /// Sorts a request by its head alone.
     pub(crate) fn screen(&self, parts: &Parts) -> Screened {
         let metrics = self.core.metrics();
         metrics.request();
-        let extraction = if self.options.methods.contains(&parts.method) {
+        let on = self.core.gate().mode() != Mode::Off;
+        let extraction = if on && self.options.methods.contains(&parts.method) {
             self.extractor.extract(parts)
         } else {
             Extraction::Unguarded

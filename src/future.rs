@@ -10,9 +10,8 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::guard::Decision;
 use crate::rejection::{Rejection, reject};
-use crate::store::{Asking, BoxFuture};
+use crate::store::{Asking, BoxFuture, Lookup};
 use crate::visit::{Visit, Watch};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
@@ -39,7 +38,7 @@ pin_project! {
 
 /// A request that waits for its decision, with the service that was readied for it.
 struct Question<S, R, ReqBody> {
-    decision: BoxFuture<'static, Decision>,
+    lookup: BoxFuture<'static, Lookup>,
     inner: S,
     request: Request<ReqBody>,
     visit: Visit,
@@ -59,13 +58,13 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
 
     /// The request waits to be decided.
     pub(crate) const fn asking(
-        decision: BoxFuture<'static, Decision>,
+        lookup: BoxFuture<'static, Lookup>,
         inner: S,
         request: Request<ReqBody>,
         visit: Visit,
         rejection: Arc<R>,
     ) -> Self {
-        let question = Some(Question { decision, inner, request, visit, rejection });
+        let question = Some(Question { lookup, inner, request, visit, rejection });
         Self { state: State::Asking { question } }
     }
 
@@ -88,8 +87,8 @@ where
             let next = match self.as_mut().project().state.project() {
                 StateProj::Asking { question } => {
                     let asked = question.as_mut().expect(COMPLETED);
-                    let decision = ready!(asked.decision.as_mut().poll(cx));
-                    question.take().expect(COMPLETED).settle(&decision)
+                    let lookup = ready!(asked.lookup.as_mut().poll(cx));
+                    question.take().expect(COMPLETED).settle(&lookup)
                 }
                 StateProj::Running { response, watch } => {
                     let mut response = ready!(response.poll(cx))?;
@@ -115,14 +114,14 @@ where
 
 impl<S, R, ReqBody> Question<S, R, ReqBody> {
     /// Calls the service within, or refuses and gives back what it had reserved.
-    fn settle<ResBody>(self, decision: &Decision) -> State<S::Future, S, R, ReqBody, ResBody>
+    fn settle<ResBody>(self, lookup: &Lookup) -> State<S::Future, S, R, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { decision: _, mut inner, request, visit, rejection } = self;
-        match visit.settle(decision) {
-            Ok(watch) => State::Running { response: inner.call(request), watch },
+        let Self { lookup: _, mut inner, request, visit, rejection } = self;
+        match visit.settle(lookup) {
+            Ok(watch) => State::Running { response: inner.call(request), watch: Some(watch) },
             Err(rejected) => State::Rejected { response: Some(reject(&*rejection, &rejected)) },
         }
     }

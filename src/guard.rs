@@ -1,56 +1,68 @@
 //! The decision: what becomes of a request about an id.
 //!
-//! Knows neither HTTP nor Redis. The edge brings an id and gets a [`Decision`]; when an admitted
-//! request ends in "there is no such record", it brings the id again to have that remembered.
+//! Knows neither HTTP nor Redis. The edge brings an id, learns what is known of it and gets a
+//! [`Ruling`]; when an admitted request has been answered, it brings the id again and says how.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::bucket::Bucket;
+use crate::canary::Findings;
 use crate::error::{InsertError, StoreError};
+use crate::filter::Generation;
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::policy::{Gate, Policy, Ruling, Why};
 use crate::removal::Removed;
 use crate::scope::Scope;
+use crate::sightings::Trace;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::Verdict;
 
 /// What decides.
 #[derive(Debug)]
 pub(crate) struct Core {
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
+    gate: Arc<Gate>,
+    findings: Findings,
+    null_writes: Bucket,
     null_ttl: Duration,
     removed_ttl: Duration,
     jitter: Jitter,
 }
 
-/// What was found and what follows from it.
+/// How long nulls last, and how many are written.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Decision {
-    pub(crate) verdict: Verdict,
-    pub(crate) ruling: Ruling,
-    /// For which requests the proof holds.
-    pub(crate) scope: Scope,
-    pub(crate) asked: Asked,
-}
-
-/// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ruling {
-    Admit,
-    Refuse(Proof),
+pub(crate) struct NullLimits {
+    pub(crate) ttl: Duration,
+    pub(crate) removed_ttl: Duration,
+    /// Nulls written in a second after 404s.
+    pub(crate) per_second: u32,
 }
 
 impl Core {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         metrics: Arc<Metrics>,
-        null_ttl: Duration,
-        removed_ttl: Duration,
+        policy: Policy,
+        nulls: NullLimits,
     ) -> Self {
-        Self { store, metrics, null_ttl, removed_ttl, jitter: Jitter::new() }
+        let NullLimits { ttl: null_ttl, removed_ttl, per_second } = nulls;
+        Self {
+            store,
+            metrics,
+            gate: Arc::new(Gate::new(policy)),
+            findings: Findings::new(),
+            null_writes: Bucket::new(per_second, per_second),
+            null_ttl,
+            removed_ttl,
+            jitter: Jitter::new(),
+        }
     }
 
     /// Starts the store's background tasks; needs a Tokio runtime.
@@ -58,45 +70,118 @@ impl Core {
         self.store.start();
     }
 
-    /// Decides on a request about this id.
-    pub(crate) fn decide(&self, id: &Id) -> Asking<Decision> {
+    /// Says what is known of an id.
+    pub(crate) fn check(&self, id: &Id) -> Asking<Lookup> {
+        let count = |metrics: &Metrics, lookup: Lookup| {
+            metrics.check(lookup.verdict);
+            lookup
+        };
         match self.store.check(id) {
-            Asking::Ready(lookup) => Asking::Ready(settle(lookup, &self.metrics)),
+            Asking::Ready(lookup) => Asking::Ready(count(&self.metrics, lookup)),
             pending @ Asking::Pending(_) => {
                 let metrics = Arc::clone(&self.metrics);
-                pending.map(move |lookup| settle(lookup, &metrics))
+                pending.map(move |lookup| count(&metrics, lookup))
             }
         }
     }
 
-    /// Remembers that an id which was found present turned out to be missing.
-    pub(crate) fn remember(&self, id: &Id, asked: Asked, scope: Scope) -> Asking<()> {
+    /// Rules on a request about an id of which this is known.
+    pub(crate) fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
+        let ruling = self.gate.rule(id, verdict, Instant::now());
+        match &ruling {
+            Ruling::Admit(admission) => match admission.why {
+                Why::Present => {}
+                Why::Seen => self.metrics.admitted_seen.add(1),
+                Why::Unknown => self.metrics.admitted_unknown.add(1),
+                Why::Audit(_) => self.metrics.audits.add(1),
+                Why::Shadow(_) => self.metrics.shadowed.add(1),
+            },
+            Ruling::Refuse(_) => {}
+            Ruling::Busy { .. } => self.metrics.overloaded.add(1),
+        }
+        ruling
+    }
+
+    /// An admitted request found the record.
+    pub(crate) fn found(&self, id: Id, trace: Trace, why: Why) {
+        self.gate.found(trace);
+        if let Why::Audit(_) | Why::Shadow(_) = why
+            && !self.findings.report(id)
+        {
+            self.metrics.findings_dropped.add(1);
+        }
+    }
+
+    /// An admitted request found the record missing, for all requests of this scope. Only what the
+    /// filter let pass can become a null: an unknown may be there after all.
+    pub(crate) fn missing(&self, id: &Id, trace: Trace, asked: Asked, scope: Scope) -> Asking<()> {
+        let now = Instant::now();
+        if !self.gate.missing(trace, scope, now) {
+            self.metrics.nulls_doubted.add(1);
+            self.gate.missed(trace);
+            return Asking::Ready(());
+        }
+        if self.null_writes.take(now).is_err() {
+            self.metrics.nulls_limited.add(1);
+            self.gate.missed(trace);
+            return Asking::Ready(());
+        }
+        let settle = move |metrics: &Metrics, gate: &Gate, remembered| {
+            metrics.null(remembered);
+            if remembered != Remembered::Stored {
+                gate.missed(trace);
+            }
+        };
         match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
             Asking::Ready(remembered) => {
-                self.metrics.null(remembered);
+                settle(&self.metrics, &self.gate, remembered);
                 Asking::Ready(())
             }
             pending @ Asking::Pending(_) => {
-                let metrics = Arc::clone(&self.metrics);
-                pending.map(move |remembered| metrics.null(remembered))
+                let (metrics, gate) = (Arc::clone(&self.metrics), Arc::clone(&self.gate));
+                pending.map(move |remembered| settle(&metrics, &gate, remembered))
             }
         }
+    }
+
+    /// An admitted request found the record missing, which may be so for this caller only.
+    pub(crate) fn missing_to_caller(&self, trace: Trace) {
+        self.gate.missed(trace);
     }
 
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), InsertError> {
         let count = ids.len() as u64;
-        let outcome = self.store.add(ids).await;
+        let outcome = self.store.add(ids.clone()).await;
         self.metrics.inserted(count, outcome.is_ok());
+        if outcome.is_ok() {
+            ids.iter().for_each(|id| self.gate.created(id));
+        }
         outcome
     }
 
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
+        self.gate.removed(id);
         let outcome = self.store.remove(id, self.jitter.spread(self.removed_ttl)).await;
         self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
         Ok(match outcome? {
             Remembered::Stored => Removed::Remembered,
             Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
         })
+    }
+
+    /// Looks into what was found although it was held absent, for as long as it is polled.
+    pub(crate) async fn look_into_findings(&self) {
+        self.findings.look_into(self).await;
+    }
+
+    /// Says what is known of an id, uncounted.
+    pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
+        self.store.check(id).answer().await
+    }
+
+    /// Puts a filter that was found incomplete out of use.
+    pub(crate) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
+        self.store.distrust(generation).await
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
@@ -110,17 +195,10 @@ impl Core {
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
-}
 
-fn settle(lookup: Lookup, metrics: &Metrics) -> Decision {
-    let Lookup { verdict, scope, asked } = lookup;
-    metrics.check(verdict);
-    let ruling = match verdict {
-        Verdict::Absent(proof) => Ruling::Refuse(proof),
-        // Nothing but a proof refuses (I1).
-        Verdict::Present | Verdict::Unknown(_) => Ruling::Admit,
-    };
-    Decision { verdict, ruling, scope, asked }
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
 }
 
 /// Spreads lifetimes by up to a tenth either way, lest nulls stored together end together.

@@ -11,6 +11,7 @@ use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
 use crate::id::{Id, InvalidId};
 use crate::metrics::Stats;
+use crate::policy::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
 use crate::removal::Removed;
@@ -49,7 +50,7 @@ impl<R> BloomGuard<R> {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         self.edge.start();
-        Ok(self.edge.core.decide(&id).answer().await.verdict)
+        Ok(self.edge.core.check(&id).answer().await.verdict)
     }
 
     /// Adds an id to the filter. To be called **before** the transaction that creates the record
@@ -108,6 +109,17 @@ impl<R> BloomGuard<R> {
         Ok(self.edge.core.remove(&id).await?)
     }
 
+    /// Switches this process between enforcing, watching and standing aside, from the next request on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.edge.core.gate().set_mode(mode);
+    }
+
+    /// Returns whether this process acts on what it finds.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.edge.core.gate().mode()
+    }
+
     /// Returns what this process has counted since the guard was built.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -118,7 +130,7 @@ impl<R> BloomGuard<R> {
     #[must_use]
     pub fn state(&self) -> GuardState {
         let failed = self.edge.rebuilder.last_failure();
-        GuardState::new(self.edge.core.condition(), failed)
+        GuardState::new(self.edge.core.condition(), self.mode(), failed)
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until

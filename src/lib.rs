@@ -77,7 +77,10 @@
 
 mod absence;
 mod background;
+mod brake;
+mod bucket;
 mod builder;
+mod canary;
 mod edge;
 mod error;
 mod extract;
@@ -85,15 +88,18 @@ pub mod filter;
 mod future;
 mod guard;
 mod id;
+mod lane;
 mod layer;
 mod metrics;
 mod null_cache;
+mod policy;
 mod rebuild;
 mod rejection;
 mod removal;
 mod scope;
 mod service;
 mod settings;
+mod sightings;
 mod state;
 mod store;
 #[cfg(test)]
@@ -112,6 +118,7 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
+pub use policy::{Mode, OnUnknown};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

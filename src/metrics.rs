@@ -29,6 +29,20 @@ pub struct Stats {
     pub absent_by_null: u64,
     /// Checks that found nothing out.
     pub unknown: u64,
+    /// Requests with an unknown answer that passed because the id was lately seen to exist.
+    pub admitted_seen: u64,
+    /// Other requests with an unknown answer that passed.
+    pub admitted_unknown: u64,
+    /// Requests answered 503, for which there was no room to pass unverified.
+    pub overloaded: u64,
+    /// Refusals that were let through for a look, whether the record is missing indeed.
+    pub audits: u64,
+    /// Requests that would have been refused, if refusals were on.
+    pub shadowed: u64,
+    /// Records that were found although the guard holds them absent: each an alarm.
+    pub false_negatives: u64,
+    /// Such findings that were not looked into, as there were too many at a time.
+    pub findings_dropped: u64,
     /// Nulls stored after a 404.
     pub nulls_stored: u64,
     /// Nulls not stored after a 404, because a create of the id may have begun since, or because too
@@ -36,6 +50,10 @@ pub struct Stats {
     pub nulls_withheld: u64,
     /// Nulls the store failed to store after a 404.
     pub nulls_failed: u64,
+    /// Nulls not stored after a 404, as there were too many a second.
+    pub nulls_limited: u64,
+    /// Nulls not stored after a 404, as ids that were seen to exist are answered with 404, too.
+    pub nulls_doubted: u64,
     /// Ids inserted and acknowledged.
     pub inserts: u64,
     /// Ids whose insert the store did not acknowledge.
@@ -66,6 +84,15 @@ pub(crate) struct Metrics {
     removals: Count,
     removals_withheld: Count,
     removals_failed: Count,
+    pub(crate) admitted_seen: Count,
+    pub(crate) admitted_unknown: Count,
+    pub(crate) overloaded: Count,
+    pub(crate) audits: Count,
+    pub(crate) shadowed: Count,
+    pub(crate) false_negatives: Count,
+    pub(crate) findings_dropped: Count,
+    pub(crate) nulls_limited: Count,
+    pub(crate) nulls_doubted: Count,
 }
 
 impl Metrics {
@@ -88,6 +115,15 @@ impl Metrics {
             removals: count("removals", "done"),
             removals_withheld: count("removals", "withheld"),
             removals_failed: count("removals", "failed"),
+            admitted_seen: count("admissions", "seen"),
+            admitted_unknown: count("admissions", "unknown"),
+            overloaded: count("requests", "overloaded"),
+            audits: count("audits", "audited"),
+            shadowed: count("audits", "shadowed"),
+            false_negatives: count("audits", "false_negative"),
+            findings_dropped: count("audits", "dropped"),
+            nulls_limited: count("nulls", "limited"),
+            nulls_doubted: count("nulls", "doubted"),
         }
     }
 
@@ -150,12 +186,21 @@ impl Metrics {
             removals: self.removals.get(),
             removals_withheld: self.removals_withheld.get(),
             removals_failed: self.removals_failed.get(),
+            admitted_seen: self.admitted_seen.get(),
+            admitted_unknown: self.admitted_unknown.get(),
+            overloaded: self.overloaded.get(),
+            audits: self.audits.get(),
+            shadowed: self.shadowed.get(),
+            false_negatives: self.false_negatives.get(),
+            findings_dropped: self.findings_dropped.get(),
+            nulls_limited: self.nulls_limited.get(),
+            nulls_doubted: self.nulls_doubted.get(),
         }
     }
 }
 
 /// One counter: `bloom_guard_<name>_total{filter, outcome}`.
-struct Count {
+pub(crate) struct Count {
     total: AtomicU64,
     #[cfg(feature = "metrics")]
     published: metrics::Counter,
@@ -178,7 +223,7 @@ impl Count {
         }
     }
 
-    fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         self.total.fetch_add(n, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
         self.published.increment(n);

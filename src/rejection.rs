@@ -1,12 +1,13 @@
 //! The response to a request that is refused.
 
 use std::fmt;
+use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 
 use crate::id::InvalidId;
-use crate::verdict::Proof;
+use crate::verdict::{Proof, Verdict};
 
 /// Makes the response to a refused request.
 ///
@@ -48,6 +49,7 @@ pub struct Rejected {
     reason: RejectReason,
     status: StatusCode,
     method: Method,
+    retry_after: Option<Duration>,
 }
 
 /// Why a request was refused.
@@ -58,15 +60,25 @@ pub enum RejectReason {
     Absent(Proof),
     /// The request names something that cannot be an id.
     Invalid(InvalidId),
+    /// The record may exist, and there is no room now to let the request pass unverified: the verdict is
+    /// unknown, or the id passed the filter, was lately missing, and no null could say so. Must not be
+    /// answered with 404.
+    Busy(Verdict),
 }
 
 impl Rejected {
     pub(crate) fn absent(proof: Proof, method: Method) -> Self {
-        Self { reason: RejectReason::Absent(proof), status: StatusCode::NOT_FOUND, method }
+        let (reason, status) = (RejectReason::Absent(proof), StatusCode::NOT_FOUND);
+        Self { reason, status, method, retry_after: None }
     }
 
     pub(crate) fn invalid(reason: InvalidId, status: StatusCode, method: Method) -> Self {
-        Self { reason: RejectReason::Invalid(reason), status, method }
+        Self { reason: RejectReason::Invalid(reason), status, method, retry_after: None }
+    }
+
+    pub(crate) fn busy(verdict: Verdict, retry_after: Duration, method: Method) -> Self {
+        let (reason, status) = (RejectReason::Busy(verdict), StatusCode::SERVICE_UNAVAILABLE);
+        Self { reason, status, method, retry_after: Some(retry_after) }
     }
 
     /// Returns why the request was refused.
@@ -81,6 +93,13 @@ impl Rejected {
         self.status
     }
 
+    /// Returns how long the client should stay away, if it should come again at all: the value of the
+    /// header `Retry-After`, in whole seconds.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
     /// Returns the request's method. A response to `HEAD` has no body.
     #[must_use]
     pub const fn method(&self) -> &Method {
@@ -93,6 +112,7 @@ impl fmt::Display for Rejected {
         match self.reason {
             RejectReason::Absent(_) => f.write_str("the resource does not exist"),
             RejectReason::Invalid(reason) => reason.fmt(f),
+            RejectReason::Busy(_) => f.write_str("the service is busy"),
         }
     }
 }
@@ -128,8 +148,20 @@ pub(crate) fn reject<B>(
     rejected: &Rejected,
 ) -> Response<B> {
     let mut response = rejection.reject(rejected);
+    if let Some(wait) = rejected.retry_after {
+        keep_from_lying(&mut response, wait);
+    }
     response.extensions_mut().insert(rejected.clone());
     response
+}
+
+/// A rejection that knows only of missing records must not say of one that may exist that it does not.
+fn keep_from_lying<B>(response: &mut Response<B>, retry_after: Duration) {
+    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+    response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
 }
 
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
@@ -149,6 +181,7 @@ fn problem(rejected: &Rejected) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Doubt;
 
     #[test]
     fn the_default_is_empty_and_kept_by_no_cache() {
@@ -171,6 +204,38 @@ mod tests {
             response.body(),
             br#"{"title":"Bad Request","status":400,"detail":"id does not parse as its type"}"#
         );
+    }
+
+    #[test]
+    fn a_rejection_that_knows_only_404_cannot_deny_what_may_exist() {
+        let verdict = Verdict::Unknown(Doubt::Timeout);
+        let rejected = Rejected::busy(verdict, Duration::from_millis(1_200), Method::GET);
+        for status in [StatusCode::NOT_FOUND, StatusCode::GONE] {
+            let denies = |_: &Rejected| {
+                let mut response = Response::new(());
+                *response.status_mut() = status;
+                response
+            };
+            let response = reject(&denies, &rejected);
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()[RETRY_AFTER], "2");
+        }
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[RETRY_AFTER], "2");
+        assert_eq!(
+            response.body(),
+            br#"{"title":"Service Unavailable","status":503,"detail":"the service is busy"}"#
+        );
+        let throttles = |_: &Rejected| {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("9"));
+            response
+        };
+        let response = reject(&throttles, &rejected);
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
 
     #[test]

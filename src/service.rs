@@ -96,12 +96,12 @@ where
                 return ResponseFuture::passing(self.inner.call(Request::from_parts(parts, body)));
             }
         };
-        let question = edge.core.decide(&id);
+        let question = edge.core.check(&id);
         let visit = Visit::new(edge, id, &parts);
         let request = Request::from_parts(parts, body);
         match question {
-            Asking::Ready(decision) => match visit.settle(&decision) {
-                Ok(watch) => ResponseFuture::running(self.inner.call(request), watch),
+            Asking::Ready(lookup) => match visit.settle(&lookup) {
+                Ok(watch) => ResponseFuture::running(self.inner.call(request), Some(watch)),
                 Err(rejected) => self.refuse(&rejected),
             },
             Asking::Pending(question) => {

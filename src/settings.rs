@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
     pub(crate) null_ttl: Duration,
+    /// Nulls written in a second after 404s.
+    pub(crate) nulls_per_second: u32,
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
     pub(crate) removed_ttl: Option<Duration>,
     pub(crate) longest_transaction: Duration,
@@ -45,6 +47,7 @@ impl Settings {
             name,
             sizing: Sizing::new(1_000_000, 0.001)?,
             null_ttl: 30 * SECOND,
+            nulls_per_second: 1_000,
             removed_ttl: None,
             longest_transaction: 15 * MINUTE,
             longest_rebuild: 105 * MINUTE,
@@ -90,6 +93,11 @@ pub(crate) mod bounds {
         MINUTE..=Duration::from_secs(24 * 60 * 60);
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
     pub(crate) const JOURNAL_ENTRIES: RangeInclusive<u64> = 1_000..=1_000_000_000;
+    pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
+    pub(crate) const LANE_RATE: RangeInclusive<u64> = 1..=1_000_000;
+    pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
+    pub(crate) const NULLS_PER_SECOND: RangeInclusive<u64> = 0..=1_000_000;
+    pub(crate) const RECENTLY_SEEN: RangeInclusive<u64> = 1..=1 << 30;
     pub(crate) const NULL_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=4 << 30;
 }
 
@@ -128,6 +136,15 @@ pub(crate) fn number(
     }
     let (min, max) = (*bounds.start() as f64, *bounds.end() as f64);
     Err(ConfigError::Number { setting, value: value as f64, min, max })
+}
+
+/// Returns the number if it is within its bounds, which fit 32 bits.
+pub(crate) fn small(
+    setting: &'static str,
+    value: u32,
+    bounds: &RangeInclusive<u64>,
+) -> Result<u32, ConfigError> {
+    number(setting, value.into(), bounds).map(|_| value)
 }
 
 fn is_name(name: &str) -> bool {

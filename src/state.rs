@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::filter::{Generation, Header};
+use crate::policy::Mode;
 use crate::store::Condition;
 use crate::verdict::Doubt;
 
@@ -12,6 +13,8 @@ use crate::verdict::Doubt;
 pub struct GuardState {
     /// The filter that answers, or why there is none to trust.
     pub live: Result<LiveFilter, Doubt>,
+    /// Whether this process acts on what it finds.
+    pub mode: Mode,
     /// What is wrong, in words, when something is.
     pub trouble: Option<String>,
 }
@@ -34,7 +37,7 @@ pub struct LiveFilter {
 
 impl GuardState {
     /// Puts together what the store knows of itself and how the last rebuild here failed, if it did.
-    pub(crate) fn new(condition: Condition, failed: Option<String>) -> Self {
+    pub(crate) fn new(condition: Condition, mode: Mode, failed: Option<String>) -> Self {
         let Condition { live, trouble } = condition;
         // As long as there is a filter, a failed rebuild is for the rebuild's own status to tell.
         let failed = failed.filter(|_| live.is_err());
@@ -43,7 +46,7 @@ impl GuardState {
             (None, Some(failed)) => Some(format!("the last rebuild: {failed}")),
             (trouble, None) => trouble,
         };
-        Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), trouble }
+        Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), mode, trouble }
     }
 
     /// Whether there is a filter that can prove an id absent.

@@ -75,6 +75,8 @@ pub enum Doubt {
     /// The filter was verified on another Redis process than the one that answers: acknowledged adds
     /// may be missing from it.
     Suspect,
+    /// An id that exists was found missing from the filter, so that others may be missing, too.
+    Disproved,
     /// The filter was replaced more than once while the question was asked.
     Changing,
     /// Redis refused the question, for instance as a replica or while loading its data.
@@ -99,6 +101,7 @@ impl Doubt {
             Self::NotLive => "not_live",
             Self::OtherKey => "other_key",
             Self::Suspect => "suspect",
+            Self::Disproved => "disproved",
             Self::Changing => "changing",
             Self::Refused => "refused",
             Self::Odd => "odd",
@@ -120,6 +123,7 @@ impl fmt::Display for Doubt {
             Self::NotLive => "the live key holds a filter that is not in the live state",
             Self::OtherKey => "the live filter was built with another secret key",
             Self::Suspect => "the live filter was verified on another redis process",
+            Self::Disproved => "an id that exists was found missing from the live filter",
             Self::Changing => "the live filter keeps changing",
             Self::Refused => "redis refuses to answer",
             Self::Odd => "redis gave an answer that makes no sense",

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Method, Response};
 
-use crate::absence::Asker;
-use crate::edge::{Edge, Options};
-use crate::guard::{Decision, Ruling};
+use crate::absence::{Asker, Outcome};
+use crate::edge::Edge;
 use crate::id::Id;
+use crate::policy::{Admission, Ruling, Why};
 use crate::rejection::Rejected;
-use crate::store::{Asked, Asking};
+use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::{Proof, Verdict};
 
 /// A guarded request that is not decided yet.
@@ -27,43 +27,50 @@ impl Visit {
         Self { edge, id, method: parts.method.clone(), asker }
     }
 
-    /// Turns the visitor away, or says what to watch for in the response, if anything.
-    pub(crate) fn settle(self, decision: &Decision) -> Result<Option<Watch>, Rejected> {
-        let Decision { verdict, ruling, scope, asked } = *decision;
+    /// Turns the visitor away, or says what to watch for in the response.
+    pub(crate) fn settle(self, lookup: &Lookup) -> Result<Watch, Rejected> {
+        let Lookup { verdict, scope, asked } = *lookup;
         let Self { edge, id, method, asker } = self;
-        let verdict = match ruling {
-            Ruling::Refuse(proof) if proof != Proof::Null || scope.covers(asker.needs) => {
-                return Err(Rejected::absent(proof, method));
-            }
+        let verdict = match verdict {
             // A null that was learnt from others than this caller's like.
-            Ruling::Refuse(_) => Verdict::Present,
-            Ruling::Admit => verdict,
+            Verdict::Absent(Proof::Null) if !scope.covers(asker.needs) => Verdict::Present,
+            other => other,
         };
-        // Only what the filter let pass can become a null: an unknown may be there after all.
-        let learns = verdict == Verdict::Present;
-        let watched = learns || edge.options.expose_verdict;
-        let asker = learns.then_some(asker);
-        Ok(watched.then_some(Watch { edge, id, verdict, asked, asker }))
+        match edge.core.rule(&id, verdict) {
+            Ruling::Admit(admission) => Ok(Watch { edge, id, verdict, asked, asker, admission }),
+            Ruling::Refuse(proof) => Err(Rejected::absent(proof, method)),
+            Ruling::Busy { retry_after } => Err(Rejected::busy(verdict, retry_after, method)),
+        }
     }
 }
 
-/// A request that was admitted and whose response matters.
+/// A request that was admitted. Dropping it gives its place in a lane back.
 pub(crate) struct Watch {
     edge: Arc<Edge>,
     id: Id,
     verdict: Verdict,
     asked: Asked,
-    asker: Option<Asker>,
+    asker: Asker,
+    admission: Admission,
 }
 
 impl Watch {
     /// Looks at the response; returns what has to be waited for before it is handed on.
     pub(crate) fn conclude<B>(self, response: &mut Response<B>) -> Option<Asking<()>> {
-        let Options { absence, expose_verdict, .. } = &self.edge.options;
-        let lesson = self.asker.and_then(|asker| absence.lesson(asker, response));
-        if *expose_verdict {
-            response.extensions_mut().insert(self.verdict);
+        let Self { edge, id, verdict, asked, asker, admission } = self;
+        let Admission { trace, why, place: _given_back } = admission;
+        let outcome = edge.options.absence.outcome(asker, response);
+        if edge.options.expose_verdict {
+            response.extensions_mut().insert(verdict);
         }
-        lesson.map(|scope| self.edge.core.remember(&self.id, self.asked, scope))
+        match outcome {
+            Outcome::Found => edge.core.found(id, trace, why),
+            Outcome::Missing(scope) if why == Why::Present => {
+                return Some(edge.core.missing(&id, trace, asked, scope));
+            }
+            Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(trace),
+            Outcome::Missing(_) | Outcome::MissingToCaller | Outcome::Unsaid => {}
+        }
+        None
     }
 }

@@ -65,6 +65,9 @@ fn builder(table: &Table) -> Builder {
         .capacity(10_000, 1e-9)
         .unwrap()
         .rebuild(Schedule::manual(), table.clone())
+        // What reaches the handler is counted.
+        .audits_per_second(0)
+        .unwrap()
 }
 
 async fn serve<R>(guard: &BloomGuard<R>, table: &Table) -> HttpServer

@@ -240,7 +240,7 @@ mod tests {
     fn a_field_with_an_impossible_value_is_named_although_the_checksum_matches() {
         let refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes).unwrap_err();
         assert_eq!(refused(with(STATE_OFFSET, [0])), FormatError::State { found: 0 });
-        assert_eq!(refused(with(STATE_OFFSET, [4])), FormatError::State { found: 4 });
+        assert_eq!(refused(with(STATE_OFFSET, [5])), FormatError::State { found: 5 });
         assert_eq!(refused(with(HASHES_OFFSET, [0])), FormatError::Hashes { found: 0 });
         assert_eq!(refused(with(HASHES_OFFSET, [33])), FormatError::Hashes { found: 33 });
         assert_eq!(refused(with(RESERVED_OFFSET, [0, 0, 1])), FormatError::Reserved);

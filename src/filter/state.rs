@@ -14,6 +14,8 @@ pub enum State {
     CatchingUp = 2,
     /// The filter is complete.
     Live = 3,
+    /// The filter was live until an id that exists was found missing from it.
+    Disproved = 4,
 }
 
 impl State {
@@ -24,6 +26,7 @@ impl State {
             Self::Loading => "loading",
             Self::CatchingUp => "catching_up",
             Self::Live => "live",
+            Self::Disproved => "disproved",
         }
     }
 
@@ -38,6 +41,7 @@ impl State {
             1 => Ok(Self::Loading),
             2 => Ok(Self::CatchingUp),
             3 => Ok(Self::Live),
+            4 => Ok(Self::Disproved),
             found => Err(FormatError::State { found }),
         }
     }
@@ -84,10 +88,10 @@ mod tests {
 
     #[test]
     fn a_state_is_its_byte() {
-        for state in [State::Loading, State::CatchingUp, State::Live] {
+        for state in [State::Loading, State::CatchingUp, State::Live, State::Disproved] {
             assert_eq!(State::from_byte(state.as_byte()), Ok(state));
         }
-        for found in [0, 4, 255] {
+        for found in [0, 5, 255] {
             assert_eq!(State::from_byte(found), Err(FormatError::State { found }));
         }
     }

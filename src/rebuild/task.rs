@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// The longest wait after failures in a row, which double it from [`POLL`] on.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
+/// How long a filter has to last before earlier ones that were disproved are forgiven.
+const FORGIVEN: Duration = Duration::from_secs(3600);
+
 /// Rebuilds one filter.
 pub(crate) struct Rebuilder {
     store: Arc<dyn Store>,
@@ -115,6 +118,7 @@ impl Rebuilder {
     /// Rebuilds whenever it is due, for as long as it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut failures = 0;
+        let mut relapses = Relapses::default();
         let mut known = None;
         loop {
             // While the application rebuilds by hand, there is nothing to look at.
@@ -122,9 +126,9 @@ impl Rebuilder {
             if idle && let Ok(survey) = self.store.survey().await {
                 match self.due(&survey, &mut known) {
                     // Whoever built the filter there is now: earlier failures are over.
-                    Due::Later => failures = 0,
+                    Due::Later => failures = relapses.so_far(Instant::now()),
                     Due::Now => match self.rebuild(Shrinking::Refused).await {
-                        Ok(_) => failures = 0,
+                        Ok(_) => failures = relapses.after(&survey, Instant::now()),
                         Err(error) if matches!(*error, RebuildError::Busy) => {}
                         Err(_) => failures += 1,
                     },
@@ -153,10 +157,36 @@ impl Rebuilder {
                 | Doubt::Version
                 | Doubt::NotLive
                 | Doubt::OtherKey
-                | Doubt::Suspect,
+                | Doubt::Suspect
+                | Doubt::Disproved,
             ) => Due::Now,
             Err(_) => Due::Later,
         }
+    }
+}
+
+/// How often rebuilds in a row were of no use: each new filter was disproved again. A source that misses
+/// rows would otherwise be scanned without a pause.
+#[derive(Default)]
+struct Relapses {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Relapses {
+    /// A rebuild has put an end to what the survey found.
+    fn after(&mut self, found: &Survey, now: Instant) -> u32 {
+        if found.live.as_ref().err() == Some(&Doubt::Disproved) {
+            self.count = self.so_far(now) + 1;
+            self.last = Some(now);
+        }
+        self.so_far(now)
+    }
+
+    /// A filter that has lasted an hour is no relapse.
+    fn so_far(&self, now: Instant) -> u32 {
+        let lately = self.last.is_some_and(|last| now.duration_since(last) < FORGIVEN);
+        if lately { self.count } else { 0 }
     }
 }
 
@@ -185,4 +215,23 @@ fn chain(error: &RebuildError) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_misses_rows_is_not_scanned_without_a_pause() {
+        let disproved = Survey { live: Err(Doubt::Disproved), now_us: 0 };
+        let lost = Survey { live: Err(Doubt::NoFilter), now_us: 0 };
+        let mut relapses = Relapses::default();
+        let now = Instant::now();
+        assert_eq!(relapses.after(&lost, now), 0, "that is no fault of the source");
+        for count in 1..=20 {
+            assert_eq!(relapses.after(&disproved, now), count);
+        }
+        assert_eq!(relapses.so_far(now + FORGIVEN - POLL), 20);
+        assert_eq!(relapses.after(&disproved, now + FORGIVEN), 1);
+    }
 }

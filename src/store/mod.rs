@@ -131,6 +131,10 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Remembers that an id was deleted, under the same rule.
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
+    /// Puts the live filter out of use for everybody, if it is still of this generation: an id that
+    /// exists was found missing from it.
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
+
     /// The store's condition as this process knows it.
     fn condition(&self) -> Condition;
 

@@ -11,7 +11,7 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use super::{Gated, get, id, ids, last_segment, rebuild, settings};
+use super::{Gated, get, id, ids, last_segment, null_limits, rebuild, settings, unaudited};
 use crate::absence::AbsenceRules;
 use crate::edge::{Edge, Options};
 use crate::extract::IdExtractor;
@@ -27,7 +27,7 @@ use crate::verdict::{Proof, Verdict};
 fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
     let settings = settings();
     let metrics = Arc::new(Metrics::new(&settings.name));
-    let core = Core::new(Arc::clone(&store), metrics, settings.null_ttl, settings.null_ttl);
+    let core = Core::new(Arc::clone(&store), metrics, unaudited(), null_limits(&settings));
     let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
     let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings);
     let edge = Edge::new(core, rebuilder, extractor, options);

@@ -13,7 +13,9 @@ use tokio::sync::Semaphore;
 use crate::error::{InsertError, StoreError};
 use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
+use crate::guard::NullLimits;
 use crate::id::{Digest, Id, SecretKey};
+use crate::policy::Policy;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
@@ -37,6 +39,16 @@ fn settings() -> Settings {
     settings.sizing = Sizing::new(10_000, 1e-6).unwrap();
     settings.secret_key = Some(SecretKey::new([7; 16]));
     settings
+}
+
+/// The default policy, but nothing that should be refused is let through for a look.
+fn unaudited() -> Policy {
+    Policy { audits: 0, ..Policy::default() }
+}
+
+fn null_limits(settings: &Settings) -> NullLimits {
+    let removed_ttl = settings.removed_ttl.unwrap_or(settings.null_ttl);
+    NullLimits { ttl: settings.null_ttl, removed_ttl, per_second: settings.nulls_per_second }
 }
 
 /// The id is the last segment of the path; none is unguarded, and `!` is invalid.
@@ -162,6 +174,10 @@ impl Store for Gated {
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
         self.store.remove(id, ttl)
+    }
+
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.distrust(generation)
     }
 
     fn condition(&self) -> Condition {

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{LEASE, Rebuild, id, ids, rebuild, settings};
+use super::{LEASE, Rebuild, id, ids, null_limits, rebuild, settings, unaudited};
 use crate::error::StoreError;
-use crate::guard::{Core, Decision, Ruling};
+use crate::guard::Core;
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::policy::Ruling;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
-use crate::store::{Asking, Store};
+use crate::store::{Asking, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,8 +31,7 @@ impl World {
         let store = Arc::new(MemoryStore::new(&settings));
         let metrics = Arc::new(Metrics::new(&settings.name));
         let shared: Arc<dyn Store> = store.clone();
-        let removed_ttl = settings.removed_ttl.unwrap_or(MINUTE);
-        let core = Core::new(shared, metrics, settings.null_ttl, removed_ttl);
+        let core = Core::new(shared, metrics, unaudited(), null_limits(&settings));
         Self { store, core, settings }
     }
 
@@ -42,15 +42,23 @@ impl World {
         world
     }
 
-    fn decide(&self, id: &Id) -> Decision {
-        match self.core.decide(id) {
-            Asking::Ready(decision) => decision,
+    fn check(&self, id: &Id) -> Lookup {
+        match self.core.check(id) {
+            Asking::Ready(lookup) => lookup,
             Asking::Pending(_) => panic!("the in-process store answers at once"),
         }
     }
 
     fn verdict(&self, id: &Id) -> Verdict {
-        self.decide(id).verdict
+        self.check(id).verdict
+    }
+
+    /// What a request for the id is refused for, if it is.
+    fn refused(&self, id: &Id) -> Option<Proof> {
+        match self.core.rule(id, self.verdict(id)) {
+            Ruling::Refuse(proof) => Some(proof),
+            Ruling::Admit(_) | Ruling::Busy { .. } => None,
+        }
     }
 
     async fn insert(&self, id: &Id) {
@@ -58,8 +66,10 @@ impl World {
     }
 
     /// The handler has answered 404 to the request so decided.
-    async fn missing(&self, id: &Id, decision: &Decision) {
-        self.core.remember(id, decision.asked, Scope::ALL).answer().await;
+    async fn missing(&self, id: &Id, decision: &Lookup) {
+        if let Ruling::Admit(admission) = self.core.rule(id, decision.verdict) {
+            self.core.missing(id, admission.trace, decision.asked, Scope::ALL).answer().await;
+        }
     }
 
     /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up.
@@ -82,12 +92,12 @@ impl World {
 async fn a_missing_filter_never_refuses() {
     let world = World::new(settings());
     for id in ids(0..100) {
-        let decision = world.decide(&id);
+        let decision = world.check(&id);
         assert_eq!(decision.verdict, Verdict::Unknown(Doubt::NoFilter));
-        assert_eq!(decision.ruling, Ruling::Admit);
+        assert_eq!(world.refused(&id), None);
         world.missing(&id, &decision).await;
         world.core.remove(&id).await.unwrap();
-        assert_eq!(world.decide(&id).ruling, Ruling::Admit);
+        assert_eq!(world.refused(&id), None);
     }
 }
 
@@ -100,7 +110,7 @@ async fn what_was_never_created_is_refused_and_what_was_is_not() {
         assert_eq!(world.verdict(&id), Verdict::Present);
     }
     for id in ids(101..200) {
-        assert_eq!(world.decide(&id).ruling, Ruling::Refuse(Proof::Filter));
+        assert_eq!(world.refused(&id), Some(Proof::Filter));
     }
 }
 
@@ -109,11 +119,11 @@ async fn a_null_is_stored_once_per_ttl() {
     let world = World::with(&ids(0..10)).await;
     let ttl = world.settings.null_ttl;
     for round in 1..=3 {
-        let decision = world.decide(&id(3));
+        let decision = world.check(&id(3));
         assert_eq!(decision.verdict, Verdict::Present);
         world.missing(&id(3), &decision).await;
         advance(ttl.mul_f64(0.89)).await;
-        assert_eq!(world.decide(&id(3)).ruling, Ruling::Refuse(Proof::Null));
+        assert_eq!(world.refused(&id(3)), Some(Proof::Null));
         advance(ttl.mul_f64(0.22)).await;
         assert_eq!(world.core.metrics().stats().nulls_stored, round);
     }
@@ -132,7 +142,7 @@ async fn a_create_that_races_the_404_is_never_hidden() {
                 world.insert(&x).await;
             }
             match step {
-                0 => decision = Some(world.decide(&x)),
+                0 => decision = Some(world.check(&x)),
                 1 => advance(SECOND).await, // the handler reads and finds nothing
                 2 => world.missing(&x, &decision.unwrap()).await,
                 _ => (),
@@ -151,7 +161,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
     world.insert(&x).await;
     // The transaction is still open as the handler reads, and the request is a slow one.
     advance(overlap - SECOND).await;
-    let decision = world.decide(&x);
+    let decision = world.check(&x);
     advance(world.settings.handler_time).await;
     world.missing(&x, &decision).await;
     world.outlive_marks().await;
@@ -162,7 +172,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_took_too_long_teaches_nothing() {
     let world = World::with(&ids(0..10)).await;
-    let decision = world.decide(&id(3));
+    let decision = world.check(&id(3));
     advance(world.settings.handler_time + SECOND).await;
     world.missing(&id(3), &decision).await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
@@ -171,7 +181,7 @@ async fn a_request_that_took_too_long_teaches_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_old_generations_null_is_ignored() {
     let world = World::with(&ids(0..10)).await;
-    let (known, pending) = (world.decide(&id(3)), world.decide(&id(4)));
+    let (known, pending) = (world.check(&id(3)), world.check(&id(4)));
     world.missing(&id(3), &known).await;
     assert_eq!(world.verdict(&id(3)), Verdict::Absent(Proof::Null));
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, IdSink, PathPattern, RebuildSource, Schedule, Verdict,
+    BloomGuard, BoxError, Builder, IdSink, OnUnknown, PathPattern, RebuildSource, Schedule, Verdict,
 };
 use http::{Request, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};
@@ -82,6 +82,11 @@ pub fn guard(url: &str) -> Builder {
         // Tests share two cores with servers and other tests: what they check is not speed.
         .check_deadline(Duration::from_secs(1))
         .unwrap()
+        // Most tests count what reaches the handler; those of the canary turn it on.
+        .audits_per_second(0)
+        .unwrap()
+        // And most ask for more in a second than the lane takes; those of the lane have it.
+        .on_unknown(OnUnknown::Pass)
 }
 
 /// A guard over `/users/{id}` in Redis with a table behind it, rebuilt only by hand once it is live.

@@ -130,6 +130,11 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(Ok(remembered)))
     }
 
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.distrust(generation);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn condition(&self) -> Condition {
         let incomplete = self.0.books().marks.are_incomplete(Instant::now());
         let trouble = incomplete.then(|| {
@@ -165,6 +170,9 @@ impl Shared {
     }
 
     fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
+        if live.header.state != State::Live {
+            return (Verdict::Unknown(Doubt::Disproved), Scope::ALL);
+        }
         if live.filter.lookup(digest) == Membership::Never {
             return (Verdict::Absent(Proof::Filter), Scope::ALL);
         }
@@ -213,7 +221,19 @@ impl Shared {
     }
 
     fn header(&self) -> Result<Header, Doubt> {
-        self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)
+        let header = self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)?;
+        if header.state == State::Live { Ok(header) } else { Err(Doubt::Disproved) }
+    }
+
+    fn distrust(&self, generation: Generation) {
+        // Under the lock, so that no swap falls in between.
+        let _books = self.books();
+        if let Some(live) = &*self.live.load()
+            && live.header.generation == generation
+        {
+            let header = live.header.with_state(State::Disproved);
+            self.live.store(Some(Arc::new(Live { header, filter: Arc::clone(&live.filter) })));
+        }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {

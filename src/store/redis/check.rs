@@ -61,6 +61,10 @@ impl Shared {
             let answer = self.ask(&live, &header, &position, &digest, deadline).await?;
             if answer.generation == header.generation.get() {
                 let verdict = answer.verdict(&header, &position, &live);
+                if let Err(Doubt::Disproved | Doubt::NotLive) = verdict {
+                    // The header this process knows says otherwise: it is not to be shown any more.
+                    self.forget(&header);
+                }
                 if verdict == Err(Doubt::OtherKey) && live.age() > RE_ENROL {
                     // The metadata may have been made anew since: join it again.
                     self.checks.withdraw(&live);
@@ -146,6 +150,9 @@ impl Answer {
         position: &Position,
         live: &Live,
     ) -> Result<(Verdict, Scope), Doubt> {
+        if self.state == i64::from(State::Disproved.as_byte()) {
+            return Err(Doubt::Disproved);
+        }
         if self.state != i64::from(State::Live.as_byte()) {
             return Err(Doubt::NotLive);
         }

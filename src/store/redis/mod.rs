@@ -4,6 +4,7 @@ mod add;
 mod build;
 mod check;
 mod connection;
+mod distrust;
 mod enrolment;
 mod journal;
 mod keys;
@@ -35,7 +36,7 @@ use super::{
 };
 use crate::background::{Background, persist};
 use crate::error::{ConfigError, InsertError, StoreError};
-use crate::filter::Header;
+use crate::filter::{Generation, Header};
 use crate::id::Id;
 use crate::scope::Scope;
 use crate::settings::Settings;
@@ -224,6 +225,10 @@ impl Store for RedisStore {
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
         let id = id.clone();
         Box::pin(async move { self.shared.remove(&id, ttl).await })
+    }
+
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.shared.distrust(generation))
     }
 
     fn condition(&self) -> Condition {

@@ -33,6 +33,7 @@ scripts! {
     ENROL = "enrol.lua";
     VIEW = "view.lua";
     ADD = "add.lua";
+    DISTRUST = "distrust.lua";
     NULL = "null.lua";
     LEASE = "lease.lua";
     RENEW = "renew.lua";

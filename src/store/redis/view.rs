@@ -82,7 +82,11 @@ impl View {
     /// Returns the live filter, or why there is none.
     pub(super) fn live(&self) -> Result<Header, Doubt> {
         let header = self.live.filter?;
-        if header.state == State::Live { Ok(header) } else { Err(Doubt::NotLive) }
+        match header.state {
+            State::Live => Ok(header),
+            State::Disproved => Err(Doubt::Disproved),
+            State::Loading | State::CatchingUp => Err(Doubt::NotLive),
+        }
     }
 }
 

@@ -1,0 +1,122 @@
+//! A token bucket, counted as the generic cell rate algorithm counts it (ITU-T I.371, annex A): one
+//! number, the moment at which the bucket would be full again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// So many tokens a second, and so many at once after a rest.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    origin: Instant,
+    /// Nanoseconds a token takes to grow; none at all for a bucket that stays empty.
+    interval: Option<u64>,
+    /// How far ahead of the clock the bucket may run.
+    tolerance: u64,
+    /// When the bucket is full again, in nanoseconds since the origin.
+    full_at: AtomicU64,
+}
+
+impl Bucket {
+    /// Returns a full bucket. One of no tokens a second never holds any.
+    pub(crate) fn new(per_second: u32, burst: u32) -> Self {
+        let interval = SECOND_NS.checked_div(per_second.into());
+        let tolerance = interval.unwrap_or(0).saturating_mul(burst.saturating_sub(1).into());
+        Self { origin: Instant::now(), interval, tolerance, full_at: AtomicU64::new(0) }
+    }
+
+    /// Returns an empty bucket.
+    pub(crate) fn empty(per_second: u32, burst: u32) -> Self {
+        let bucket = Self::new(per_second, burst);
+        let whole = bucket.tolerance.saturating_add(bucket.interval.unwrap_or(0));
+        Self { full_at: AtomicU64::new(whole), ..bucket }
+    }
+
+    /// Takes a token, or says how long it will be until there is one.
+    pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
+        self.take_within(self.tolerance, now)
+    }
+
+    /// Takes a token from a full bucket only: those who may take the last one go first.
+    pub(crate) fn take_spare(&self, now: Instant) -> Result<(), Duration> {
+        self.take_within(0, now)
+    }
+
+    fn take_within(&self, tolerance: u64, now: Instant) -> Result<(), Duration> {
+        let Some(interval) = self.interval else { return Err(Duration::MAX) };
+        let now = now.saturating_duration_since(self.origin).as_nanos();
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
+            let ahead = full_at.saturating_sub(now);
+            (ahead <= tolerance).then(|| full_at.max(now).saturating_add(interval))
+        });
+        taken.map(|_| ()).map_err(|full_at| {
+            Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(tolerance))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_window_sees_more_than_the_burst_and_the_rate() {
+        let bucket = Bucket::new(500, 64);
+        let began = Instant::now();
+        let mut taken = 0;
+        for ms in 0..2_000 {
+            let now = began + Duration::from_millis(ms);
+            taken += (0..10).filter(|_| bucket.take(now).is_ok()).count();
+        }
+        assert_eq!(taken, 64 + 999, "the burst, and one every 2 ms in 1999 ms");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_empty_bucket_says_when_to_come_again() {
+        let bucket = Bucket::new(10, 1);
+        let now = Instant::now();
+        assert_eq!(bucket.take(now), Ok(()));
+        assert_eq!(bucket.take(now), Err(Duration::from_millis(100)));
+        assert_eq!(bucket.take(now + Duration::from_millis(100)), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_begins_empty_fills_at_its_rate() {
+        let bucket = Bucket::empty(10, 2);
+        let now = Instant::now();
+        assert!(bucket.take(now).is_err());
+        assert_eq!(bucket.take(now + Duration::from_millis(100)), Ok(()));
+        assert!(bucket.take(now + Duration::from_millis(100)).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_may_take_the_last_token_goes_first() {
+        let bucket = Bucket::new(10, 2);
+        let began = Instant::now();
+        let (mut first, mut spare) = (0, 0);
+        for ms in 0..20_000 {
+            let now = began + Duration::from_millis(ms);
+            // In the first half nobody is preferred.
+            first += u32::from(ms >= 10_000 && bucket.take(now).is_ok());
+            spare += u32::from(bucket.take_spare(now).is_ok());
+        }
+        assert_eq!(spare, 100, "and none once others want them");
+        assert!((100..=101).contains(&first), "{first}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rest_fills_it_no_further_than_the_burst() {
+        let bucket = Bucket::new(1_000, 3);
+        let later = Instant::now() + Duration::from_secs(3600);
+        assert_eq!((0..10).filter(|_| bucket.take(later).is_ok()).count(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_of_nothing_gives_nothing() {
+        assert!(Bucket::new(0, 5).take(Instant::now() + Duration::from_secs(9)).is_err());
+    }
+}

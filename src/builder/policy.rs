@@ -1,0 +1,100 @@
+//! Settings for when nothing is proven, and for how much may be done on the word of a response.
+
+use super::Builder;
+use crate::error::ConfigError;
+use crate::lane::Width;
+use crate::policy::{Mode, OnUnknown};
+use crate::settings::{bounds, number, small};
+
+/// What happens when the answer is unknown, and how refusals are watched.
+impl<R> Builder<R> {
+    /// Whether the guard acts on what it finds.
+    /// [`BloomGuard::set_mode`](crate::BloomGuard::set_mode) switches it later.
+    ///
+    /// Defaults to [`Mode::Enforce`].
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.policy.mode = mode;
+        self
+    }
+
+    /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
+    /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
+    ///
+    /// Defaults to [`OnUnknown::PassLimited`].
+    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+        self.policy.on_unknown = on_unknown;
+        self
+    }
+
+    /// The same for as long as there is no filter and this process has never seen one: at a first
+    /// deploy all requests are unverified, and a lane would be the outage.
+    ///
+    /// Defaults to [`OnUnknown::Pass`]. [`state`](crate::BloomGuard::state) and the log tell of it.
+    pub fn on_unbuilt(mut self, on_unbuilt: OnUnknown) -> Self {
+        self.policy.on_unbuilt = on_unbuilt;
+        self
+    }
+
+    /// How wide the lane for unverified requests is: how many may be with the service within at once,
+    /// which is also the longest burst, and how many may enter it in a second. There is a second lane of
+    /// the same width, for ids that passed the filter, were missing, and of which no null could be kept:
+    /// those in requests with `Authorization` or `Cookie`, for instance, replayed by an attacker.
+    ///
+    /// A request counts until its response's head is there. Defaults to 64 and 500 a second; from 1 to
+    /// 100,000 and from 1 to 1,000,000.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Number`] when out of bounds.
+    pub fn lane(mut self, concurrency: u32, per_second: u32) -> Result<Self, ConfigError> {
+        self.policy.lane = Width {
+            concurrency: small("lane concurrency", concurrency, &bounds::LANE_CONCURRENCY)?,
+            per_second: small("lane rate", per_second, &bounds::LANE_RATE)?,
+        };
+        Ok(self)
+    }
+
+    /// How many ids are remembered as lately seen to exist, because they were inserted or found by a
+    /// response with 2xx or 304; 8 bytes each in this process. Their requests pass freely
+    /// while answers are unknown. What is full forgets older ones.
+    ///
+    /// Defaults to 131,072, which takes 1 MiB; from 1 to 1,073,741,824.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Number`] when out of bounds.
+    pub fn recently_seen(mut self, ids: u64) -> Result<Self, ConfigError> {
+        self.policy.recently_seen = number("recently_seen", ids, &bounds::RECENTLY_SEEN)?;
+        Ok(self)
+    }
+
+    /// How many refusals a second this process lets through to see whether they are right. A response
+    /// with 2xx or 304 to one of them, if the id is held absent still, is an alarm: it is counted in
+    /// [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added, and if it
+    /// was missing from the filter, no process trusts that any more until it has been rebuilt.
+    ///
+    /// A handler that answers 2xx for records that do not exist must not be audited. Defaults to 1; from
+    /// 0, which audits nothing, to 10,000.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Number`] when out of bounds.
+    pub fn audits_per_second(mut self, audits: u32) -> Result<Self, ConfigError> {
+        self.policy.audits = small("audits_per_second", audits, &bounds::AUDITS)?;
+        Ok(self)
+    }
+
+    /// How many 404s this process remembers in a second at most. Those over it are not remembered, and
+    /// their ids keep to a [lane](Self::lane).
+    ///
+    /// Defaults to 1,000; from 0 to 1,000,000.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Number`] when out of bounds.
+    pub fn nulls_per_second(mut self, nulls: u32) -> Result<Self, ConfigError> {
+        let bounds = &bounds::NULLS_PER_SECOND;
+        self.settings.nulls_per_second = small("nulls_per_second", nulls, bounds)?;
+        Ok(self)
+    }
+}

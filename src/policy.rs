@@ -1,0 +1,494 @@
+//! What becomes of a request: proofs refuse, and what is not proven passes as far as it can be borne.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::brake::{Brake, Grip};
+use crate::bucket::Bucket;
+use crate::id::Id;
+use crate::lane::{Lane, Place, Width};
+use crate::scope::Scope;
+use crate::sightings::{Sightings, Trace, Tracer};
+use crate::verdict::{Doubt, Proof, Verdict};
+
+/// Whether a guard acts on what it finds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Requests for ids that are proven absent are refused.
+    #[default]
+    Enforce,
+    /// All requests pass. What would have been refused is counted, and judged by its response: one that
+    /// finds a record is a false negative.
+    Shadow,
+    /// All requests pass, and nobody is asked. Inserts and rebuilds go on, so that the guard can be
+    /// switched on again at any time.
+    Off,
+}
+
+/// What to do with a request when the answer about its id is unknown. It is never refused with 404.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// Ids that were lately seen to exist pass freely; all others share a lane that is bounded in
+    /// concurrency and rate. What the lane does not take is answered 503 with `Retry-After`.
+    #[default]
+    PassLimited,
+    /// It passes.
+    Pass,
+    /// It is answered 503 with `Retry-After`.
+    Shed,
+}
+
+/// The application's choices in the matter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    pub(crate) mode: Mode,
+    pub(crate) on_unknown: OnUnknown,
+    /// For as long as this process has never seen a filter.
+    pub(crate) on_unbuilt: OnUnknown,
+    pub(crate) lane: Width,
+    /// Refusals let through for a look, a second.
+    pub(crate) audits: u32,
+    /// Ids remembered as seen to exist.
+    pub(crate) recently_seen: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            on_unknown: OnUnknown::default(),
+            on_unbuilt: OnUnknown::Pass,
+            lane: Width { concurrency: 64, per_second: 500 },
+            audits: 1,
+            recently_seen: 1 << 17,
+        }
+    }
+}
+
+/// Ids remembered as missing although no null could be.
+const RECENTLY_MISSED: u64 = 1 << 15;
+/// Ids remembered as refused, as far as there is room in a flood.
+const RECENTLY_REFUSED: u64 = 1 << 15;
+/// The shortest and the longest time a client is told to stay away.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// What rules on requests, and what it remembers to do so.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    policy: Policy,
+    mode: AtomicU8,
+    /// Whether this process has seen a filter answer.
+    built: AtomicBool,
+    tracer: Tracer,
+    seen: Sightings,
+    missed: Sightings,
+    refused: Sightings,
+    unknown_lane: Lane,
+    missed_lane: Lane,
+    audits: Bucket,
+    brake: Brake,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Ruling {
+    Admit(Admission),
+    Refuse(Proof),
+    /// There is no room for it now.
+    Busy {
+        retry_after: Duration,
+    },
+}
+
+/// A request that passes.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) trace: Trace,
+    pub(crate) why: Why,
+    /// Its place in a lane, until it is answered.
+    pub(crate) place: Option<Place>,
+}
+
+/// Why a request passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The filter lets it.
+    Present,
+    /// The answer is unknown, and the id was lately seen to exist.
+    Seen,
+    /// The answer is unknown.
+    Unknown,
+    /// It would be refused, but somebody has to look whether refusals are right.
+    Audit(Proof),
+    /// It would be refused, if refusals were on.
+    Shadow(Proof),
+}
+
+impl Gate {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            mode: AtomicU8::new(policy.mode as u8),
+            built: AtomicBool::new(false),
+            tracer: Tracer::default(),
+            seen: Sightings::new(policy.recently_seen),
+            missed: Sightings::new(RECENTLY_MISSED),
+            refused: Sightings::new(RECENTLY_REFUSED),
+            unknown_lane: Lane::new(policy.lane),
+            missed_lane: Lane::new(policy.lane),
+            // An audit is a sample: the first refusal is no better one than the next.
+            audits: Bucket::empty(policy.audits, 2),
+            brake: Brake::new(Instant::now()),
+            policy,
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::Relaxed) {
+            mode if mode == Mode::Shadow as u8 => Mode::Shadow,
+            mode if mode == Mode::Off as u8 => Mode::Off,
+            _ => Mode::Enforce,
+        }
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Rules on a request for an id about which this was found.
+    pub(crate) fn rule(&self, id: &Id, verdict: Verdict, now: Instant) -> Ruling {
+        let trace = self.tracer.trace(id);
+        let enforced = self.mode() == Mode::Enforce;
+        match verdict {
+            Verdict::Absent(proof) => {
+                self.note_built();
+                if !enforced {
+                    Ruling::admit(trace, Why::Shadow(proof), None)
+                } else if self.audits(trace, now) {
+                    Ruling::admit(trace, Why::Audit(proof), None)
+                } else {
+                    Ruling::Refuse(proof)
+                }
+            }
+            Verdict::Present => {
+                self.note_built();
+                let stranger = self.missed.hold(trace) && !self.seen.hold(trace);
+                if enforced && stranger {
+                    Ruling::by_lane(&self.missed_lane, trace, Why::Present, now)
+                } else {
+                    Ruling::admit(trace, Why::Present, None)
+                }
+            }
+            Verdict::Unknown(_) if !enforced => Ruling::admit(trace, Why::Unknown, None),
+            Verdict::Unknown(doubt) => match self.on(doubt) {
+                OnUnknown::Pass => Ruling::admit(trace, Why::Unknown, None),
+                OnUnknown::PassLimited if self.seen.hold(trace) => {
+                    Ruling::admit(trace, Why::Seen, None)
+                }
+                OnUnknown::PassLimited => {
+                    Ruling::by_lane(&self.unknown_lane, trace, Why::Unknown, now)
+                }
+                OnUnknown::Shed => Ruling::Busy { retry_after: RETRY.0 },
+            },
+        }
+    }
+
+    /// Whether to let a refusal through for a look. Ids that were seen to exist go first, and those
+    /// that are asked for again: a random flood does not repeat itself, and who wants a record does.
+    fn audits(&self, trace: Trace, now: Instant) -> bool {
+        if self.policy.audits == 0 {
+            return false;
+        }
+        let suspicious = self.seen.hold(trace) || self.refused.hold(trace);
+        self.refused.note(trace);
+        let taken = if suspicious { self.audits.take(now) } else { self.audits.take_spare(now) };
+        taken.is_ok()
+    }
+
+    /// The record of an id was found.
+    pub(crate) fn found(&self, trace: Trace) {
+        if self.seen.hold(trace) {
+            self.brake.found();
+        } else {
+            self.seen.note(trace);
+            self.missed.forget(trace);
+        }
+    }
+
+    /// The record of an id is about to be created.
+    pub(crate) fn created(&self, id: &Id) {
+        let trace = self.tracer.trace(id);
+        self.seen.note(trace);
+        self.missed.forget(trace);
+    }
+
+    /// The record of an id was deleted.
+    pub(crate) fn removed(&self, id: &Id) {
+        self.seen.forget(self.tracer.trace(id));
+    }
+
+    /// The record of an id was missing, for all requests of this scope. Says whether that may be
+    /// remembered.
+    pub(crate) fn missing(&self, trace: Trace, scope: Scope, now: Instant) -> bool {
+        let seen = self.seen.hold(trace);
+        if seen {
+            self.brake.lost();
+        }
+        match self.brake.look(now) {
+            Grip::Held => false,
+            grip => {
+                if grip == Grip::Released {
+                    // What the backend said until now is not to be believed.
+                    self.missed.clear();
+                }
+                // Who sees less than others must not make the guard forget what they saw.
+                if seen && scope == Scope::ALL {
+                    self.seen.forget(trace);
+                }
+                true
+            }
+        }
+    }
+
+    /// The record of an id was missing, as somebody was told, and no null says so.
+    pub(crate) fn missed(&self, trace: Trace) {
+        self.missed.note(trace);
+    }
+
+    fn on(&self, doubt: Doubt) -> OnUnknown {
+        if doubt == Doubt::NoFilter && !self.built.load(Ordering::Relaxed) {
+            self.policy.on_unbuilt
+        } else {
+            self.policy.on_unknown
+        }
+    }
+
+    fn note_built(&self) {
+        if !self.built.load(Ordering::Relaxed) {
+            self.built.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Ruling {
+    const fn admit(trace: Trace, why: Why, place: Option<Place>) -> Self {
+        Self::Admit(Admission { trace, why, place })
+    }
+
+    fn by_lane(lane: &Lane, trace: Trace, why: Why, now: Instant) -> Self {
+        match lane.enter(now) {
+            Ok(place) => Self::admit(trace, why, Some(place)),
+            Err(wait) => Self::Busy { retry_after: wait.clamp(RETRY.0, RETRY.1) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
+
+    fn id(n: u64) -> Id {
+        Id::display(&n).unwrap()
+    }
+
+    fn gate(policy: Policy) -> Gate {
+        Gate::new(Policy { audits: 0, ..policy })
+    }
+
+    fn admitted(ruling: Ruling) -> Admission {
+        match ruling {
+            Ruling::Admit(admission) => admission,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_unknown_is_never_refused_and_passes_by_the_lane() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let mut in_lane = Vec::new();
+        for n in 0..1_000 {
+            match gate.rule(&id(n), UNKNOWN, now) {
+                Ruling::Admit(admission) => in_lane.push(admission),
+                Ruling::Busy { retry_after } => assert_eq!(retry_after, RETRY.0),
+                Ruling::Refuse(proof) => panic!("{proof:?}"),
+            }
+        }
+        assert_eq!(in_lane.len(), 64);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ids_seen_to_exist_flow_past_a_full_lane() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        gate.found(admitted(gate.rule(&id(7), Verdict::Present, now)).trace);
+        gate.created(&id(8));
+        let _full: Vec<_> = (1_000..2_000).map(|n| gate.rule(&id(n), UNKNOWN, now)).collect();
+        for n in [7, 8] {
+            let admission = admitted(gate.rule(&id(n), UNKNOWN, now));
+            assert_eq!(admission.why, Why::Seen);
+            assert!(admission.place.is_none());
+        }
+        gate.removed(&id(8));
+        assert!(matches!(gate.rule(&id(8), UNKNOWN, now), Ruling::Busy { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn before_the_first_filter_the_lane_is_not_the_outage() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let unbuilt = Verdict::Unknown(Doubt::NoFilter);
+        let passing: Vec<_> =
+            (0..1_000).map(|n| admitted(gate.rule(&id(n), unbuilt, now))).collect();
+        assert!(passing.iter().all(|admission| admission.place.is_none()));
+
+        let _known = gate.rule(&id(1), Verdict::Present, now);
+        let lost: Vec<_> = (0..1_000).map(|n| gate.rule(&id(n), unbuilt, now)).collect();
+        let busy = lost.iter().filter(|ruling| matches!(ruling, Ruling::Busy { .. })).count();
+        assert_eq!(busy, 1_000 - 64, "a filter that was there and is gone is another matter");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_other_policies_do_as_they_say() {
+        let now = Instant::now();
+        let pass = gate(Policy { on_unknown: OnUnknown::Pass, ..Policy::default() });
+        for n in 0..1_000 {
+            assert_eq!(admitted(pass.rule(&id(n), UNKNOWN, now)).why, Why::Unknown);
+        }
+        let shed = gate(Policy { on_unknown: OnUnknown::Shed, ..Policy::default() });
+        shed.created(&id(1));
+        assert!(matches!(shed.rule(&id(1), UNKNOWN, now), Ruling::Busy { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_mode_can_be_switched_while_it_runs() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let absent = Verdict::Absent(Proof::Filter);
+        assert!(matches!(gate.rule(&id(1), absent, now), Ruling::Refuse(Proof::Filter)));
+        gate.set_mode(Mode::Shadow);
+        assert_eq!(admitted(gate.rule(&id(1), absent, now)).why, Why::Shadow(Proof::Filter));
+        for n in 0..1_000 {
+            assert!(admitted(gate.rule(&id(n), UNKNOWN, now)).place.is_none());
+        }
+        for mode in [Mode::Off, Mode::Enforce] {
+            gate.set_mode(mode);
+            assert_eq!(gate.mode(), mode);
+        }
+        assert!(matches!(gate.rule(&id(1), absent, now), Ruling::Refuse(Proof::Filter)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_audited_at_a_rate_and_no_faster() {
+        let gate = Gate::new(Policy { audits: 10, ..Policy::default() });
+        let began = Instant::now();
+        let absent = Verdict::Absent(Proof::Filter);
+        let audited = (0..10_000)
+            .map(|ms| gate.rule(&id(ms), absent, began + Duration::from_millis(ms)))
+            .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
+            .count();
+        assert_eq!(audited, 98);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_flood_the_refusals_that_matter_are_audited_first() {
+        let gate = Gate::new(Policy { audits: 10, ..Policy::default() });
+        let began = Instant::now();
+        let absent = Verdict::Absent(Proof::Filter);
+        gate.created(&id(7));
+        let mut audited = Vec::new();
+        for ms in 0..10_000 {
+            let now = began + Duration::from_millis(ms);
+            // A hundred strangers before each request for one that exists, or that is asked for again.
+            for n in 0..100 {
+                let stranger = 1_000_000 + ms * 100 + n;
+                if let Ruling::Admit(_) = gate.rule(&id(stranger), absent, now) {
+                    audited.push(stranger);
+                }
+            }
+            let wanted = 7 + u64::from(ms % 3 == 0);
+            if let Ruling::Admit(_) = gate.rule(&id(wanted), absent, now) {
+                audited.push(wanted);
+            }
+        }
+        assert!((98..=100).contains(&audited.len()), "{}", audited.len());
+        for wanted in [7, 8] {
+            let count = audited.iter().filter(|id| **id == wanted).count();
+            assert!(count > 20, "{wanted} was audited {count} times");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_that_was_missing_and_that_no_null_covers_keeps_to_a_lane() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let admission = admitted(gate.rule(&id(1), Verdict::Present, now));
+        gate.missed(admission.trace);
+        let passed = (0..1_000)
+            .map(|_| gate.rule(&id(1), Verdict::Present, now))
+            .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
+            .count();
+        assert_eq!(passed, 64);
+        assert!(admitted(gate.rule(&id(2), Verdict::Present, now)).place.is_none());
+
+        gate.created(&id(1));
+        assert!(admitted(gate.rule(&id(1), Verdict::Present, now)).place.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attacker_cannot_pull_the_brake() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        for n in 0..100_000 {
+            let trace = admitted(gate.rule(&id(n), Verdict::Present, now)).trace;
+            assert!(
+                gate.missing(trace, Scope::ALL, now),
+                "his false positives were never seen to exist"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_loses_everything_teaches_nothing() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let ask = |n| admitted(gate.rule(&id(n), Verdict::Present, now)).trace;
+        (0..1_000).for_each(|n| gate.found(ask(n)));
+        let learnt = (0..1_000).filter(|n| gate.missing(ask(*n), Scope::ALL, now)).count();
+        assert!(learnt < 8, "{learnt}");
+        assert!((8..1_000).all(|n| gate.seen.hold(ask(n))), "and those that exist flow on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_backend_is_back_no_id_is_held_to_what_it_said() {
+        let gate = gate(Policy::default());
+        let mut now = Instant::now();
+        let trace = |n: u64| gate.tracer.trace(&id(n));
+        (0..100).for_each(|n| gate.found(trace(n)));
+        assert!((0..100).any(|n| !gate.missing(trace(n), Scope::ALL, now)));
+        gate.missed(trace(1_000));
+        for _ in 0..12 {
+            now += Duration::from_secs(1);
+            (0..100).for_each(|n| gate.found(trace(n)));
+        }
+        assert!(gate.missing(trace(2_000), Scope::ALL, now));
+        assert!(!gate.missed.hold(trace(1_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sees_less_does_not_make_the_guard_forget_what_others_saw() {
+        let gate = gate(Policy::default());
+        let private = gate.tracer.trace(&id(1));
+        gate.found(private);
+        let anonymous = Scope { credentials: false, get: true };
+        gate.missing(private, anonymous, Instant::now());
+        gate.missed(private);
+        let ruling = gate.rule(&id(1), UNKNOWN, Instant::now());
+        assert_eq!(admitted(ruling).why, Why::Seen);
+    }
+}
