@@ -3,7 +3,6 @@
 //! Knows neither HTTP nor Redis. The edge brings an id, learns what is known of it and gets a
 //! [`Ruling`]; when an admitted request has been answered, it brings the id again and says how.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::metrics::Metrics;
 use crate::policy::{Gate, Policy, Ruling, Why};
+use crate::random;
 use crate::removal::Removed;
 use crate::scope::Scope;
 use crate::sightings::Trace;
@@ -207,7 +207,7 @@ struct Jitter(AtomicU64);
 
 impl Jitter {
     fn new() -> Self {
-        Self(AtomicU64::new(RandomState::new().build_hasher().finish()))
+        Self(AtomicU64::new(random::scatter()))
     }
 
     fn spread(&self, ttl: Duration) -> Duration {

@@ -185,7 +185,7 @@ impl SecretKey {
     /// Whatever the random source reports.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
+        crate::random::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 

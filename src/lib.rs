@@ -93,6 +93,7 @@ mod layer;
 mod metrics;
 mod null_cache;
 mod policy;
+mod random;
 mod rebuild;
 mod rejection;
 mod removal;

@@ -133,7 +133,7 @@ impl Gate {
         Self {
             mode: AtomicU8::new(policy.mode as u8),
             built: AtomicBool::new(false),
-            tracer: Tracer::default(),
+            tracer: Tracer::new(),
             seen: Sightings::new(policy.recently_seen),
             missed: Sightings::new(RECENTLY_MISSED),
             refused: Sightings::new(RECENTLY_REFUSED),

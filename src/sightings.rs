@@ -6,11 +6,13 @@
 //! compared.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use siphasher::sip::SipHasher13;
+
 use crate::id::Id;
+use crate::random;
 
 const PLACES: usize = 8;
 
@@ -27,13 +29,23 @@ struct Line([AtomicU64; PLACES]);
 pub(crate) struct Trace(NonZeroU64);
 
 /// Makes traces.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tracer(RandomState);
+#[derive(Clone)]
+pub(crate) struct Tracer(SipHasher13);
 
 impl Tracer {
+    pub(crate) fn new() -> Self {
+        Self(SipHasher13::new_with_keys(random::scatter(), random::scatter()))
+    }
+
     pub(crate) fn trace(&self, id: &Id) -> Trace {
         // One id in 2^64 shares its trace with another for this.
-        Trace(NonZeroU64::new(self.0.hash_one(id.as_bytes())).unwrap_or(NonZeroU64::MAX))
+        Trace(NonZeroU64::new(self.0.hash(id.as_bytes())).unwrap_or(NonZeroU64::MAX))
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").finish_non_exhaustive()
     }
 }
 
@@ -92,7 +104,7 @@ mod tests {
     use super::*;
 
     fn traces(from: u64, count: u64) -> Vec<Trace> {
-        let tracer = Tracer::default();
+        let tracer = Tracer::new();
         (from..from + count).map(|n| tracer.trace(&Id::display(&n).unwrap())).collect()
     }
 

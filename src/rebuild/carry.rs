@@ -11,6 +11,7 @@ use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::{Filter, Sizing};
 use crate::id::{Digest, Digester};
+use crate::random;
 use crate::settings::Settings;
 use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
 
@@ -59,6 +60,7 @@ impl Carrier<'_> {
         };
         let keeper = build.keeper();
         let report = tokio::select! {
+            biased;
             report = self.steps(build.as_mut()) => report,
             () = keep(&*keeper) => Err(RebuildError::Busy),
         };
@@ -177,6 +179,6 @@ async fn keep(keeper: &dyn LeaseKeeper) {
 /// Draws a generation's seed.
 fn seed() -> Result<u32, RebuildError> {
     let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes).map_err(|error| RebuildError::Source(error.to_string().into()))?;
+    random::fill(&mut bytes).map_err(|error| RebuildError::Source(error.to_string().into()))?;
     Ok(u32::from_be_bytes(bytes))
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, Pipeline, Value};
+use ::redis::{Pipeline, Value};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::dial::{CONNECT, Dial, Wire};
 use super::enrolment::{Enrolment, Identity};
 use super::reply::Reply;
 use super::script::{Script, Sending};
@@ -23,8 +23,6 @@ use super::server::Server;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
 
-/// How long a TCP connection may take.
-const CONNECT: Duration = Duration::from_millis(250);
 /// How often an idle connection is polled.
 const POLL: Duration = Duration::from_secs(1);
 /// How often a stalled one is.
@@ -34,12 +32,10 @@ const STALLED_POLL: Duration = Duration::from_millis(100);
 const STALL: u32 = 32;
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// Commands queued on a connection before callers wait.
-const QUEUE: usize = 1024;
 
 /// A connection that has proven what is on its other end.
 pub(super) struct Live {
-    connection: MultiplexedConnection,
+    wire: Arc<dyn Wire>,
     pub(super) server: Server,
     pub(super) identity: Arc<Identity>,
     since: Instant,
@@ -67,10 +63,11 @@ impl fmt::Debug for Live {
 
 /// One supervised connection.
 pub(super) struct Link {
-    client: Client,
-    config: AsyncConnectionConfig,
+    dial: Arc<dyn Dial>,
     enrolment: Arc<Enrolment>,
-    live: watch::Sender<Option<Arc<Live>>>,
+    live: ArcSwapOption<Live>,
+    /// Told of every new connection.
+    connected: Notify,
     trouble: ArcSwapOption<String>,
     broken: Notify,
     stalled: Notify,
@@ -78,18 +75,12 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, enrolment: Arc<Enrolment>) -> Self {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            // Every call has a deadline of its own.
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE)
-            .set_concurrency_limit(QUEUE);
+    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>) -> Self {
         Self {
-            client,
-            config,
+            dial,
             enrolment,
-            live: watch::Sender::new(None),
+            live: ArcSwapOption::empty(),
+            connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             broken: Notify::new(),
             stalled: Notify::new(),
@@ -99,7 +90,7 @@ impl Link {
 
     /// Returns the connection, if there is one.
     pub(super) fn live(&self) -> Option<Arc<Live>> {
-        self.live.borrow().clone()
+        self.live.load_full()
     }
 
     /// Waits for a connection, up to a deadline.
@@ -108,12 +99,17 @@ impl Link {
     ///
     /// [`StoreError::Disconnected`] with what the last attempt met.
     pub(super) async fn connected(&self, deadline: Duration) -> Result<Arc<Live>, StoreError> {
-        let mut changes = self.live.subscribe();
-        let live = timeout(deadline, changes.wait_for(Option::is_some)).await;
-        match live {
-            Ok(Ok(live)) => live.clone().ok_or_else(|| self.disconnected()),
-            _ => Err(self.disconnected()),
-        }
+        let connected = async {
+            loop {
+                // Listening comes first: a connection made between the two is not missed.
+                let news = self.connected.notified();
+                if let Some(live) = self.live() {
+                    return live;
+                }
+                news.await;
+            }
+        };
+        timeout(deadline, connected).await.map_err(|_| self.disconnected())
     }
 
     /// What is wrong with the link, in words.
@@ -196,8 +192,7 @@ impl Link {
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        let mut connection = live.connection.clone();
-        exchange(&mut connection, commands, deadline).await.map_err(|trouble| {
+        exchange(&*live.wire, commands, deadline).await.map_err(|trouble| {
             if trouble.lost {
                 self.withdraw(live);
             }
@@ -207,14 +202,8 @@ impl Link {
 
     /// Takes a connection out of use and has a new one made.
     pub(super) fn withdraw(&self, live: &Arc<Live>) {
-        let withdrawn = self.live.send_if_modified(|current| {
-            let ours = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, live));
-            if ours {
-                *current = None;
-            }
-            ours
-        });
-        if withdrawn {
+        let before = self.live.compare_and_swap(live, None::<Arc<Live>>);
+        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, live)) {
             self.broken.notify_one();
         }
     }
@@ -223,7 +212,7 @@ impl Link {
     pub(super) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
         // A connection of an earlier runtime is dead.
-        self.live.send_replace(None);
+        self.live.store(None);
         loop {
             match self.connect().await {
                 Ok(live) => {
@@ -232,9 +221,10 @@ impl Link {
                     if self.trouble.swap(None).is_some() {
                         tracing::info!("connected to redis again");
                     }
-                    self.live.send_replace(Some(Arc::clone(&live)));
+                    self.live.store(Some(Arc::clone(&live)));
+                    self.connected.notify_waiters();
                     let reason = self.poll(&live).await;
-                    self.live.send_replace(None);
+                    self.live.store(None);
                     tracing::warn!(reason, "a connection to redis is given up");
                     self.trouble.store(Some(Arc::new(reason)));
                 }
@@ -252,15 +242,14 @@ impl Link {
 
     /// INFO first, then the clock, then enrolment.
     async fn connect(&self) -> Result<Arc<Live>, StoreError> {
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&self.config);
-        let mut connection = timeout(CONNECT + HANDSHAKE, connecting)
+        let wire = timeout(CONNECT + HANDSHAKE, self.dial.dial())
             .await
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
             .map_err(|error| Trouble::from(error).error)?;
-        let (server, clock) = who_answers(&mut connection).await?;
-        let identity = self.enrolment.enrol(&mut connection, server.major).await?;
+        let (server, clock) = who_answers(&*wire).await?;
+        let identity = self.enrolment.enrol(&*wire, server.major).await?;
         let clock = ArcSwap::from_pointee(clock);
-        Ok(Arc::new(Live { connection, server, identity, since: Instant::now(), clock }))
+        Ok(Arc::new(Live { wire, server, identity, since: Instant::now(), clock }))
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
@@ -268,11 +257,12 @@ impl Link {
         loop {
             let stalled = self.timeouts.load(Ordering::Relaxed) >= STALL;
             tokio::select! {
+                biased;
                 () = self.broken.notified() => return "the connection was lost".to_owned(),
                 () = self.stalled.notified() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
-            match who_answers(&mut live.connection.clone()).await {
+            match who_answers(&*live.wire).await {
                 Ok((server, _)) if server != live.server => {
                     return "another redis process answers on the same connection".to_owned();
                 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::redis::Pipeline;
-use ::redis::aio::MultiplexedConnection;
 
+use super::dial::Wire;
 use super::keys::Keys;
 use super::reply::Reply;
 use super::script::{ENROL, Sending};
@@ -56,7 +56,7 @@ impl Enrolment {
     /// server or the random source reported.
     pub(super) async fn enrol(
         &self,
-        connection: &mut MultiplexedConnection,
+        wire: &dyn Wire,
         server_major: u32,
     ) -> Result<Arc<Identity>, StoreError> {
         let offered = self.offer()?;
@@ -70,8 +70,7 @@ impl Enrolment {
         let mut command = Pipeline::with_capacity(1);
         // Sent whole: enrolment is rare, and a new server would not know the hash.
         command.add_command(ENROL.command(Sending::Whole, server_major, &keys, &args));
-        let replies =
-            exchange(connection, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
+        let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
         let [reply] = Reply::new(ENROL.name(), ::redis::Value::Array(replies)).fields()?;
         let [key_id, key, incarnation] = reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;

@@ -4,6 +4,7 @@ mod add;
 mod build;
 mod check;
 mod connection;
+pub(crate) mod dial;
 mod distrust;
 mod enrolment;
 mod journal;
@@ -27,6 +28,7 @@ use tokio::sync::Semaphore;
 
 use self::build::RedisBuild;
 use self::connection::{Link, Live};
+use self::dial::{Address, Dial};
 use self::enrolment::Enrolment;
 use self::keys::Keys;
 use self::script::VIEW;
@@ -49,7 +51,7 @@ const SURVEY: Duration = Duration::from_secs(1);
 
 /// Where Redis is: a URL that has been read.
 #[derive(Clone)]
-pub(crate) struct Server(Client);
+pub(crate) struct Server(pub(crate) Arc<dyn Dial>);
 
 impl Server {
     /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
@@ -62,13 +64,14 @@ impl Server {
         let unreadable = |error| ConfigError::RedisUrl { source: Box::new(error) };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Client::open(info.set_tcp_settings(tcp)).map(Self).map_err(unreadable)
+        let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
+        Ok(Self(Arc::new(Address::new(client))))
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Server({})", self.0.get_connection_info().addr())
+        write!(f, "Server({:?})", self.0)
     }
 }
 
@@ -182,7 +185,7 @@ impl RedisStore {
         let mark_ttl = settings.retention().mark_ttl();
         let enrolment = Enrolment::new(&settings.name, settings.secret_key.clone(), mark_ttl);
         let enrolment = Arc::new(enrolment);
-        let link = || Arc::new(Link::new(server.0.clone(), Arc::clone(&enrolment)));
+        let link = || Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment)));
         let shared = Shared {
             keys: Keys::new(&settings.name),
             checks: link(),

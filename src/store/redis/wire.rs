@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
 use ::redis::{Pipeline, RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
+use super::dial::Wire;
 use super::reply::Reply;
 use super::server::Server;
 use crate::error::StoreError;
@@ -57,12 +57,11 @@ impl From<RedisError> for Trouble {
 
 /// Sends commands on a bare connection.
 pub(super) async fn exchange(
-    connection: &mut MultiplexedConnection,
+    wire: &dyn Wire,
     commands: &Pipeline,
     deadline: Duration,
 ) -> Result<Vec<Value>, Trouble> {
-    let sending = connection.send_packed_commands(commands, 0, commands.len());
-    let Ok(replies) = timeout(deadline, sending).await else {
+    let Ok(replies) = timeout(deadline, wire.send(commands)).await else {
         return Err(Trouble { error: StoreError::Timeout { deadline }, lost: false });
     };
     let replies = replies?;
@@ -81,14 +80,11 @@ pub(super) async fn exchange(
 }
 
 /// Asks a connection's other end who it is and what time it has.
-pub(super) async fn who_answers(
-    connection: &mut MultiplexedConnection,
-) -> Result<(Server, Clock), StoreError> {
+pub(super) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock), StoreError> {
     let mut commands = Pipeline::with_capacity(3);
     commands.add_command(cmd("INFO").arg("server").clone());
     commands.add_command(cmd("INFO").arg("replication").clone()).add_command(cmd("TIME"));
-    let replies =
-        exchange(connection, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
+    let replies = exchange(wire, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
     let read = Instant::now();
     let [info, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;

@@ -1,0 +1,72 @@
+//! How connections come about, and what one can do: the only place that drives the Redis client.
+//!
+//! Everything above works with [`Dial`] and [`Wire`], so that a model of Redis can stand in for the
+//! network and the whole protocol can be run through any schedule of delays and losses.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, Value};
+
+use crate::store::BoxFuture;
+
+/// How long a TCP connection may take.
+pub(super) const CONNECT: Duration = Duration::from_millis(250);
+/// Commands queued on a connection before callers wait.
+const QUEUE: usize = 1024;
+
+/// Opens connections to one address.
+pub(crate) trait Dial: fmt::Debug + Send + Sync {
+    /// Opens a connection. Who answers at its other end is for the caller to find out.
+    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>>;
+}
+
+/// A bare connection. It ends when it is dropped and never reconnects.
+pub(crate) trait Wire: Send + Sync {
+    /// Sends commands in one go and returns the reply to each. Commands of a future that is dropped
+    /// may be executed all the same.
+    fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>>;
+}
+
+/// The address of a real server.
+pub(super) struct Address {
+    client: Client,
+    config: AsyncConnectionConfig,
+}
+
+impl Address {
+    pub(super) fn new(client: Client) -> Self {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            // Every call has a deadline of its own.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_concurrency_limit(QUEUE);
+        Self { client, config }
+    }
+}
+
+impl Dial for Address {
+    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+        Box::pin(async move {
+            let connection =
+                self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
+            Ok(Arc::new(connection) as Arc<dyn Wire>)
+        })
+    }
+}
+
+impl Wire for MultiplexedConnection {
+    fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+        let mut connection = self.clone();
+        Box::pin(async move { connection.send_packed_commands(commands, 0, commands.len()).await })
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.client.get_connection_info().addr().fmt(f)
+    }
+}
