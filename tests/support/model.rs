@@ -73,6 +73,19 @@ impl RebuildSource for Table {
     }
 }
 
+/// Ids that nobody can guess the order of, and none of which exists.
+pub struct Strangers(pub u64);
+
+impl Iterator for Strangers {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        Some((mixed ^ (mixed >> 27)) | 1 << 63)
+    }
+}
+
 /// A guard over `/users/{id}` in Redis.
 pub fn guard(url: &str) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
