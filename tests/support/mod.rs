@@ -5,6 +5,7 @@ pub mod http;
 pub mod model;
 pub mod proxy;
 pub mod redis_server;
+pub mod route;
 
 use std::time::Duration;
 

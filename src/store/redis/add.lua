@@ -12,6 +12,7 @@
 -- ARGV[7]  length of the live filter in bytes, '' if what is there is no filter
 -- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
+-- ARGV[12] how long swaps wait for the caller to replay more, ms; '' if this is no replay
 -- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
 -- {'STALE', the fields of view.lua} when a filter needs other bits than the caller computed: journal
 -- and marks are written, the caller recomputes and comes again.
@@ -33,6 +34,7 @@ end
 raise('marked', now + ARGV[2])
 -- The longest that anybody's transaction may follow its insert: rebuilds reach back as far.
 raise('reach', tonumber(ARGV[2]))
+if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 64)
 if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
   -- A mark dropped early could let a null hide its record: no nulls until it would have ended.

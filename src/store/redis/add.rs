@@ -19,6 +19,8 @@ const ATTEMPTS: u32 = 3;
 const CHANGES: u32 = 8;
 /// Bits set by one call, which keeps a script well below a millisecond.
 const BITS_PER_CALL: usize = 512;
+/// How long swaps wait for the next call of a replay.
+const HOLD: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Acknowledges ids, a script's worth at a time.
@@ -53,37 +55,68 @@ impl Shared {
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
         let live = self.adds.connected(ATTEMPT).await?;
+        let view = self.known_view(&live).await?;
+        let digester = &live.identity.digester;
+        let digests: Vec<Digest> =
+            ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
+        let noted = self.own.begin(&digests, digester.key_id());
+        // A replay on a later connection may have gone by already, without this add.
+        if !self.adds.uses(&live) {
+            let reason = "the connection was given up".to_owned();
+            return Err(StoreError::Disconnected { reason });
+        }
+        let reply = self.send_add(&live, &view, &digests, None).await?;
+        let added = self.read_added(&live, reply, digests.len())?;
+        if let Added::Done(_) = added {
+            noted.acknowledged();
+        }
+        Ok(added)
+    }
+
+    /// Adds digests once more, on this connection and no other.
+    pub(super) async fn add_again(
+        &self,
+        live: &Arc<Live>,
+        digests: &[Digest],
+    ) -> Result<(), StoreError> {
+        let (mut rest, mut changes) = (digests, 0);
+        while !rest.is_empty() {
+            let view = self.known_view(live).await?;
+            let digests = &rest[..view.taken(rest.len())];
+            let reply = self.send_add(live, &view, digests, Some(HOLD)).await?;
+            match self.read_added(live, reply, digests.len())? {
+                Added::Done(taken) => {
+                    rest = rest.get(taken..).unwrap_or_default();
+                    changes = 0;
+                }
+                Added::Stale if changes < CHANGES => changes += 1,
+                Added::Stale => return Err(StoreError::Changing),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns both headers, if this crate can set their bits.
+    async fn known_view(&self, live: &Arc<Live>) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
             Some(view) => view,
-            None => Arc::new(self.read_view(&live, ATTEMPT).await?),
+            None => Arc::new(self.read_view(live, ATTEMPT).await?),
         };
         if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
             self.view.store(None);
             let reason = format!("holds a filter of {newer}, newer than this crate");
             return Err(StoreError::Foreign { key: self.keys.bits.clone(), reason });
         }
-        let live_header = view.live.in_state(State::Live);
-        let next_header = view.next.in_state(State::CatchingUp);
-        let hashes = [live_header, next_header]
-            .into_iter()
-            .flatten()
-            .map(|header| usize::from(header.geometry.hashes()))
-            .sum::<usize>()
-            .max(16);
-        let taken = ids.len().min((BITS_PER_CALL / hashes).max(1));
-        let digests: Vec<Digest> =
-            ids[..taken].iter().map(|id| live.identity.digester.digest(id)).collect();
-        let reply = self.send_add(&live, &view, live_header, next_header, &digests).await?;
-        self.read_added(&live, reply, taken)
+        Ok(view)
     }
 
+    /// Sends digests; a replay says for how long swaps wait for its next call.
     async fn send_add(
         &self,
         live: &Arc<Live>,
         view: &View,
-        live_header: Option<&Header>,
-        next_header: Option<&Header>,
         digests: &[Digest],
+        hold: Option<Duration>,
     ) -> Result<Reply, StoreError> {
         let nulls: Vec<String> = digests.iter().map(|digest| self.keys.null(digest)).collect();
         let mut keys = vec![
@@ -99,10 +132,11 @@ impl Shared {
         let mark_ttl = retention.mark_ttl().as_millis().to_string();
         let journal_ttl = retention.journal.as_millis().to_string();
         let entries = retention.journal_entries.to_string();
+        let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
-        let live_filter = Target::new(&view.live, live_header, digests);
-        let next_filter = Target::new(&view.next, next_header, digests);
-        let args: [&[u8]; 11] = [
+        let live_filter = Target::new(&view.live, view.adds_to_live(), digests);
+        let next_filter = Target::new(&view.next, view.adds_to_next(), digests);
+        let args: [&[u8]; 12] = [
             key_id.as_bytes(),
             mark_ttl.as_bytes(),
             journal_ttl.as_bytes(),
@@ -114,6 +148,7 @@ impl Shared {
             next_filter.head,
             next_filter.len.as_bytes(),
             &next_filter.offsets,
+            hold.as_bytes(),
         ];
         self.adds.script(live, &ADD, &keys, &args, ATTEMPT).await
     }
@@ -166,6 +201,27 @@ impl Shared {
         let view = View::read(reply.fields()?)?;
         self.view.store(Some(Arc::new(view.clone())));
         Ok(view)
+    }
+}
+
+impl View {
+    fn adds_to_live(&self) -> Option<&Header> {
+        self.live.in_state(State::Live)
+    }
+
+    fn adds_to_next(&self) -> Option<&Header> {
+        self.next.in_state(State::CatchingUp)
+    }
+
+    /// Returns how many of so many digests one call takes.
+    fn taken(&self, digests: usize) -> usize {
+        let hashes = [self.adds_to_live(), self.adds_to_next()]
+            .into_iter()
+            .flatten()
+            .map(|header| usize::from(header.geometry.hashes()))
+            .sum::<usize>()
+            .max(16);
+        digests.min((BITS_PER_CALL / hashes).max(1))
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct RedisBuild {
     pub(super) shared: Arc<Shared>,
     /// The connection's Redis process at B1.
     run: u32,
+    /// Redis's clock at B0, ms.
+    pub(super) began_ms: u64,
     lease: Lease,
     token: Generation,
     nonce: u64,
@@ -58,6 +60,14 @@ pub(super) struct RedisBuild {
 impl RedisBuild {
     /// B0 and B1.
     pub(super) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
+        match Self::try_begin(Arc::clone(&shared), lease).await {
+            // The metadata was lost: enrolled anew, it can begin after all.
+            Err(StoreError::Lost { .. }) => Self::try_begin(shared, lease).await,
+            begun => begun,
+        }
+    }
+
+    async fn try_begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
         let mut live = shared.bulk.connected(CALL).await?;
         let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
         if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
@@ -82,14 +92,20 @@ impl RedisBuild {
         if fields.len() == 1 {
             return Ok(Begun::Busy);
         }
-        let lease = Lease::new(lock);
+        let mut lease = Lease::new(lock);
         fields.remove(0);
-        let fields: [Reply; 6] = fields.try_into().map_err(|_| StoreError::Odd {
+        let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
             step: LEASE.name(),
             answer: "another number of fields".to_owned(),
         })?;
-        Self::leased(shared, &live, &view, lease, &nonce, fields)
-            .map(|build| Begun::Leased(Box::new(build)))
+        let terms = match Terms::read(&shared, &live, fields) {
+            Ok(terms) => terms,
+            Err(error) => {
+                lease.release().await;
+                return Err(error);
+            }
+        };
+        Ok(Begun::Leased(Box::new(Self::leased(shared, &live, &view, lease, &nonce, terms))))
     }
 
     fn leased(
@@ -98,35 +114,18 @@ impl RedisBuild {
         view: &View,
         lease: Lease,
         nonce: &SecretKey,
-        fields: [Reply; 6],
-    ) -> Result<Self, StoreError> {
-        let [token, reach, incarnation, key_id, seconds, micros] = fields;
-        let digester = live.identity.digester.clone();
-        let incarnation = incarnation.bytes()?;
-        if incarnation != live.identity.incarnation
-            || key_id.text()? != format!("{:08x}", digester.key_id())
-        {
-            // The metadata was lost since this connection enrolled: enrol again, then rebuild.
-            shared.bulk.withdraw(live);
-            return Err(StoreError::Lost { step: "the lease" });
-        }
-        let token = token.int()?;
-        let generation = Generation::new(token).ok_or_else(|| StoreError::Odd {
-            step: LEASE.name(),
-            answer: format!("the token {token}"),
-        })?;
-        let now_ms = seconds.count()? * 1000 + micros.count()? / 1000;
-        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
-        // Another process may allow its transactions more time than this one.
-        let start_ms = now_ms.saturating_sub(overlap.max(reach.count()?));
+        terms: Terms,
+    ) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
-        Ok(Self {
+        let Terms { token, began_ms, start_ms, incarnation } = terms;
+        Self {
             run: live.server.run,
+            began_ms,
             lease,
-            token: generation,
+            token,
             nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             incarnation,
-            digester,
+            digester: live.identity.digester.clone(),
             previous: view.live(),
             condemned: (view.live.condemned().to_vec(), view.next.condemned().to_vec()),
             cursor: format!("{start_ms}-0"),
@@ -135,7 +134,7 @@ impl RedisBuild {
             stand: (0, 0),
             replayed: Vec::new(),
             shared,
-        })
+        }
     }
 
     /// Returns a connection to the Redis process that the rebuild began on.
@@ -204,6 +203,43 @@ impl RedisBuild {
         }
         self.coverage.reaches(self.stand.0, self.stand.1)?;
         Ok(self.replayed.len() as u64)
+    }
+}
+
+/// What a rebuild begins with.
+struct Terms {
+    token: Generation,
+    began_ms: u64,
+    /// From when on the journal is read.
+    start_ms: u64,
+    incarnation: Vec<u8>,
+}
+
+impl Terms {
+    fn read(shared: &Shared, live: &Arc<Live>, fields: [Reply; 7]) -> Result<Self, StoreError> {
+        let [token, reach, incarnation, key_id, seconds, micros, unvouched] = fields;
+        let incarnation = incarnation.bytes()?;
+        if incarnation != live.identity.incarnation
+            || key_id.text()? != format!("{:08x}", live.identity.digester.key_id())
+        {
+            // The metadata was lost since this connection enrolled: enrol again, then rebuild.
+            shared.bulk.withdraw(live);
+            return Err(StoreError::Lost { step: "the lease" });
+        }
+        let token = token.int()?;
+        let token = Generation::new(token).ok_or_else(|| StoreError::Odd {
+            step: LEASE.name(),
+            answer: format!("the token {token}"),
+        })?;
+        let began_ms = seconds.count()? * 1000 + micros.count()? / 1000;
+        let unvouched = unvouched.count()?;
+        if unvouched >= began_ms {
+            return Err(super::swap::unvouched(unvouched - began_ms));
+        }
+        // Another process may allow its transactions more time than this one.
+        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
+        Ok(Self { token, began_ms, start_ms, incarnation })
     }
 }
 
@@ -336,6 +372,7 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
         "LOST" => Err(StoreError::Lost { step }),
         "FENCED" => Err(StoreError::Fenced { step }),
         "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
+        "UNVOUCHED" => Err(super::swap::unvouched(0)),
         _ => Err(StoreError::Odd { step, answer }),
     }
 }

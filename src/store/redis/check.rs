@@ -70,6 +70,9 @@ impl Shared {
                     self.checks.withdraw(&live);
                 }
                 let (verdict, scope) = verdict?;
+                if matches!(verdict, Verdict::Absent(_)) {
+                    self.complete(&live)?;
+                }
                 let generation = Some(header.generation);
                 return Ok(Lookup { verdict, scope, asked: Asked { at, generation } });
             }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, Wire};
@@ -31,7 +32,8 @@ const STALLED_POLL: Duration = Duration::from_millis(100);
 /// nobody waits for any more must not pile up before a server that does not read them.
 const STALL: u32 = 32;
 /// The first and the longest wait between two attempts to connect.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Well below the grace that a new incarnation gets.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// A connection that has proven what is on its other end.
 pub(super) struct Live {
@@ -91,6 +93,16 @@ impl Link {
     /// Returns the connection, if there is one.
     pub(super) fn live(&self) -> Option<Arc<Live>> {
         self.live.load_full()
+    }
+
+    /// Whether this is the connection in use.
+    pub(super) fn uses(&self, live: &Arc<Live>) -> bool {
+        self.live.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, live))
+    }
+
+    /// Returns what ends with the next new connection, from this call on.
+    pub(super) fn news(&self) -> Notified<'_> {
+        self.connected.notified()
     }
 
     /// Waits for a connection, up to a deadline.
@@ -247,7 +259,7 @@ impl Link {
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
             .map_err(|error| Trouble::from(error).error)?;
         let (server, clock) = who_answers(&*wire).await?;
-        let identity = self.enrolment.enrol(&*wire, server.major).await?;
+        let identity = self.enrolment.enrol(&*wire, &server).await?;
         let clock = ArcSwap::from_pointee(clock);
         Ok(Arc::new(Live { wire, server, identity, since: Instant::now(), clock }))
     }
@@ -270,6 +282,11 @@ impl Link {
                     live.clock.store(Arc::new(clock));
                     self.timeouts.store(0, Ordering::Relaxed);
                 }
+                Err(error) => return error.to_string(),
+            }
+            match self.enrolment.holds(&*live.wire, &live.identity).await {
+                Ok(true) => {}
+                Ok(false) => return "the filter's metadata was lost or made anew".to_owned(),
                 Err(error) => return error.to_string(),
             }
         }

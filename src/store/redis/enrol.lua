@@ -5,8 +5,13 @@
 -- ARGV[1] id of the caller's secret key, 8 hex digits
 -- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
 -- ARGV[3] 16 random bytes: the incarnation, should this be a new one
--- ARGV[4] life of a create mark, ms
--- Returns {key id, key or '', incarnation}.
+-- ARGV[4] life of a create mark, ms   ARGV[5] the Redis process that answers, 8 hex digits
+-- ARGV[6] the incarnation that holds all adds of the caller, '' if there are no adds of the caller
+-- ARGV[7] how long swaps wait for a caller whose adds may be missing here, ms
+-- Returns {key id, key or '', incarnation, its age in ms}.
+--
+-- An incarnation ends with the metadata and with the Redis process: what was acknowledged before may
+-- be lost, and everybody adds it again (swap.lua gives them time).
 --
 -- A new incarnation takes its numbering up where a surviving journal ends, so that a lost meta key
 -- cannot make two entries share a number.
@@ -37,8 +42,17 @@ if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
     redis.call('HINCRBY', KEYS[1], 'seq', 1)
   end
 end
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
+  redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5], 'since', string.format('%.0f', now))
+end
+local incarnation = redis.call('HGET', KEYS[1], 'inc')
+if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
+  redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(
+    now + ARGV[7], tonumber(redis.call('HGET', KEYS[1], 'hold') or '0'))))
+end
 return {
   redis.call('HGET', KEYS[1], 'kid'),
   redis.call('HGET', KEYS[1], 'key') or '',
-  redis.call('HGET', KEYS[1], 'inc'),
+  incarnation,
+  math.max(0, now - redis.call('HGET', KEYS[1], 'since')),
 }

@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::redis::Pipeline;
+use ::redis::{Pipeline, cmd};
 
 use super::dial::Wire;
 use super::keys::Keys;
+use super::own::OwnAdds;
 use super::reply::Reply;
 use super::script::{ENROL, Sending};
+use super::server::Server;
+use super::swap::GRACE;
 use super::wire::exchange;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
@@ -20,9 +23,11 @@ const DEADLINE: Duration = Duration::from_millis(500);
 /// What a connection learnt when it enrolled.
 pub(super) struct Identity {
     pub(super) digester: Digester,
-    /// Random and new whenever the metadata had to be created: a journal's numbers mean something
-    /// only within one incarnation.
+    /// Random and new whenever the metadata had to be created or lives on another Redis process: what
+    /// was acknowledged in an earlier one may be lost.
     pub(super) incarnation: Vec<u8>,
+    /// How old the incarnation was.
+    pub(super) age: Duration,
 }
 
 impl fmt::Debug for Identity {
@@ -37,15 +42,21 @@ pub(super) struct Enrolment {
     name: String,
     given: Option<SecretKey>,
     mark_ttl: Duration,
+    own: Arc<OwnAdds>,
     /// The key last used. A Redis that lost its metadata is offered the same one again, so that
     /// digests already computed stay good.
     last: Mutex<Option<SecretKey>>,
 }
 
 impl Enrolment {
-    pub(super) fn new(name: &str, given: Option<SecretKey>, mark_ttl: Duration) -> Self {
+    pub(super) fn new(
+        name: &str,
+        given: Option<SecretKey>,
+        mark_ttl: Duration,
+        own: Arc<OwnAdds>,
+    ) -> Self {
         let (keys, name) = (Keys::new(name), name.to_owned());
-        Self { keys, name, given, mark_ttl, last: Mutex::new(None) }
+        Self { keys, name, given, mark_ttl, own, last: Mutex::new(None) }
     }
 
     /// Joins the filter's metadata on a connection, or creates it.
@@ -57,26 +68,50 @@ impl Enrolment {
     pub(super) async fn enrol(
         &self,
         wire: &dyn Wire,
-        server_major: u32,
+        server: &Server,
     ) -> Result<Arc<Identity>, StoreError> {
         let offered = self.offer()?;
         let key_id = format!("{:08x}", offered.id_for(&self.name));
         let stored: &[u8] = if self.given.is_some() { b"" } else { offered.as_bytes() };
         let incarnation = random()?;
         let mark_ttl = self.mark_ttl.as_millis().to_string();
-        let args: [&[u8]; 4] =
-            [key_id.as_bytes(), stored, incarnation.as_bytes(), mark_ttl.as_bytes()];
+        let run = format!("{:08x}", server.run);
+        let vouched = self.own.vouched();
+        let hold = GRACE.as_millis().to_string();
+        let args: [&[u8]; 7] = [
+            key_id.as_bytes(),
+            stored,
+            incarnation.as_bytes(),
+            mark_ttl.as_bytes(),
+            run.as_bytes(),
+            &vouched,
+            hold.as_bytes(),
+        ];
         let keys = [&self.keys.meta, &self.keys.log, &self.keys.bits].map(String::as_str);
         let mut command = Pipeline::with_capacity(1);
         // Sent whole: enrolment is rare, and a new server would not know the hash.
-        command.add_command(ENROL.command(Sending::Whole, server_major, &keys, &args));
+        command.add_command(ENROL.command(Sending::Whole, server.major, &keys, &args));
         let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
         let [reply] = Reply::new(ENROL.name(), ::redis::Value::Array(replies)).fields()?;
-        let [key_id, key, incarnation] = reply.fields()?;
+        let [key_id, key, incarnation, age] = reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()? }))
+        let age = Duration::from_millis(age.count()?);
+        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age }))
+    }
+
+    /// Returns whether the metadata is still what a connection enrolled in.
+    pub(super) async fn holds(
+        &self,
+        wire: &dyn Wire,
+        identity: &Identity,
+    ) -> Result<bool, StoreError> {
+        let mut command = Pipeline::with_capacity(1);
+        command.add_command(cmd("HGET").arg(&self.keys.meta).arg("inc").clone());
+        let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
+        let [incarnation] = Reply::new("HGET", ::redis::Value::Array(replies)).fields()?;
+        Ok(incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation))
     }
 
     fn offer(&self) -> Result<SecretKey, StoreError> {

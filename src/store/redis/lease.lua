@@ -4,7 +4,7 @@
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
 -- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
--- TIME s, µs}.
+-- TIME s, µs, the moment in ms from when on a rebuild may begin}.
 -- A lost reply is repeated with the same nonce.
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
   and redis.call('GET', KEYS[1]) ~= ARGV[1] then
@@ -28,4 +28,5 @@ return {
   redis.call('HGET', KEYS[2], 'inc') or '',
   redis.call('HGET', KEYS[2], 'kid') or '',
   time[1], time[2],
+  redis.call('HGET', KEYS[2], 'unvouched') or '0',
 }

@@ -11,11 +11,13 @@ mod journal;
 mod keys;
 mod lease;
 mod null;
+mod own;
 mod reply;
 mod script;
 mod server;
 mod swap;
 mod view;
+mod vouch;
 mod wire;
 
 use std::fmt;
@@ -31,6 +33,7 @@ use self::connection::{Link, Live};
 use self::dial::{Address, Dial};
 use self::enrolment::Enrolment;
 use self::keys::Keys;
+use self::own::OwnAdds;
 use self::script::VIEW;
 use self::view::View;
 use super::{
@@ -94,6 +97,7 @@ struct Shared {
     checks: Arc<Link>,
     adds: Arc<Link>,
     bulk: Arc<Link>,
+    own: Arc<OwnAdds>,
     in_flight: Semaphore,
     /// The live header that checks compute with. Absent until one was seen.
     filter: ArcSwapOption<Header>,
@@ -154,8 +158,14 @@ impl Shared {
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live =
             self.filter.load_full().ok_or(doubt).and_then(|header| trusted(*header, &connection));
+        let live = live.and_then(|header| self.complete(&connection).map(|()| header));
         let trouble = trouble.or_else(|| live.as_ref().err().map(|doubt| self.describe(*doubt)));
         Condition { live, trouble }
+    }
+
+    /// Whether the filters of a connection's incarnation can hold what this process has added.
+    fn complete(&self, live: &Live) -> Result<(), Doubt> {
+        if self.own.are_in(&live.identity.incarnation) { Ok(()) } else { Err(Doubt::Suspect) }
     }
 
     fn describe(&self, doubt: Doubt) -> String {
@@ -183,14 +193,18 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     pub(crate) fn new(settings: &Settings, server: Server) -> Self {
         let mark_ttl = settings.retention().mark_ttl();
-        let enrolment = Enrolment::new(&settings.name, settings.secret_key.clone(), mark_ttl);
-        let enrolment = Arc::new(enrolment);
+        // No more than the journal holds: there is nothing to replay into beyond that.
+        let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
+        let own = Arc::new(OwnAdds::new(settings.longest_transaction, capacity));
+        let key = settings.secret_key.clone();
+        let enrolment = Arc::new(Enrolment::new(&settings.name, key, mark_ttl, Arc::clone(&own)));
         let link = || Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment)));
         let shared = Shared {
             keys: Keys::new(&settings.name),
             checks: link(),
             adds: link(),
             bulk: link(),
+            own,
             in_flight: Semaphore::new(IN_FLIGHT),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
@@ -210,6 +224,8 @@ impl Store for RedisStore {
                 let link = Arc::clone(link);
                 tasks.spawn(persist("connection", move || Arc::clone(&link).supervise()));
             }
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn(persist("own inserts", move || Arc::clone(&shared).vouch()));
         });
     }
 

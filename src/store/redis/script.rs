@@ -43,6 +43,7 @@ scripts! {
     CATCH_UP = "catch_up.lua";
     REPLAY = "replay.lua";
     SWAP = "swap.lua";
+    DISOWN = "disown.lua";
 }
 
 /// The add script under `allow-oom`: an add that memory pressure refuses would fail the

@@ -5,12 +5,16 @@
 -- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
--- Returns 'OK', 'LOST', 'GAP' or 'FENCED'.
+-- ARGV[7] age that an incarnation must have reached, ms   ARGV[8] when the rebuild began (B0), ms
+-- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that nobody can replay may have become
+-- visible since the rebuild began; or 'HELD' while others may have adds to replay: come again.
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
-if redis.call('HGET', KEYS[3], 'inc') ~= ARGV[4] then return 'GAP' end
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'since', 'hold', 'unvouched')
+if meta[1] ~= ARGV[4] then return 'GAP' end
+if meta[4] and tonumber(meta[4]) >= tonumber(ARGV[8]) then return 'UNVOUCHED' end
 if redis.call('TYPE', KEYS[2]).ok == 'string' then
   local live = redis.call('GETRANGE', KEYS[2], 0, 63)
   if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8)
@@ -18,6 +22,21 @@ if redis.call('TYPE', KEYS[2]).ok == 'string' then
     and string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24) then
     return 'FENCED'
   end
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function ahead(field, moment, most)
+  -- A clock that was set back must not hold a swap for longer than it was meant to.
+  if moment > now + most then
+    moment = now + most
+    redis.call('HSET', KEYS[3], field, string.format('%.0f', moment))
+  end
+  return moment > now
+end
+local grace = tonumber(ARGV[7])
+if ahead('since', tonumber(meta[2] or '0'), 0) or now < tonumber(meta[2] or '0') + grace
+  or ahead('hold', tonumber(meta[3] or '0'), grace) then
+  return 'HELD'
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 -- RENAME carries the source's TTL over.

@@ -1,8 +1,10 @@
 //! B8 to B10: prove the building filter, put it live, and know that it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::redis::{Pipeline, Value, cmd};
+use tokio::time::sleep;
 
 use super::build::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
 use super::reply::Reply;
@@ -16,6 +18,12 @@ use crate::id::Digest;
 const DIGESTS_PER_CALL: usize = 64;
 /// How often the swap is tried when its reply is lost.
 const ATTEMPTS: u32 = 3;
+/// How old an incarnation must be before a filter of it goes live: everybody alive has found it by then
+/// and has begun to replay. An idle connection is polled once a second; an attempt to connect takes
+/// 0.75 s at most, the wait before it 0.5 s.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+/// How often a swap that has to wait is tried.
+const HELD: Duration = Duration::from_millis(50);
 
 impl RedisBuild {
     /// B8: header, length and trailer; no chunk with fewer bits than the local filter's; the sample
@@ -118,7 +126,7 @@ impl RedisBuild {
     pub(super) async fn put_live(&mut self) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
-            match self.try_swap().await {
+            match self.swap_unheld().await {
                 Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. })
                     if attempt < ATTEMPTS =>
                 {
@@ -136,7 +144,17 @@ impl RedisBuild {
         Ok(())
     }
 
-    async fn try_swap(&self) -> Result<(), StoreError> {
+    /// Swaps once nobody has adds to replay any more.
+    async fn swap_unheld(&self) -> Result<(), StoreError> {
+        loop {
+            match self.try_swap().await?.as_str() {
+                "HELD" => sleep(HELD).await,
+                answer => return outcome("the swap", answer.to_owned()),
+            }
+        }
+    }
+
+    async fn try_swap(&self) -> Result<String, StoreError> {
         let live = self.same_redis().await?;
         let header = self.header(State::CatchingUp, "the swap")?;
         let len = header.string_len().to_string();
@@ -145,16 +163,20 @@ impl RedisBuild {
         let keys = &self.shared.keys;
         let names = [&keys.next, &keys.bits, &keys.meta, &keys.log].map(String::as_str);
         let entries = self.shared.retention.journal_entries.to_string();
-        let args: [&[u8]; 6] = [
+        let grace = GRACE.as_millis().to_string();
+        let began = self.began_ms.to_string();
+        let args: [&[u8]; 8] = [
             &ours,
             &swapped,
             len.as_bytes(),
             &self.incarnation,
             &self.condemned.0,
             entries.as_bytes(),
+            grace.as_bytes(),
+            began.as_bytes(),
         ];
         let reply = self.shared.bulk.script(&live, &SWAP, &names, &args, CALL).await?;
-        outcome("the swap", reply.text()?)
+        reply.text()
     }
 
     /// B10: whether the live filter is the one that was built.
@@ -163,4 +185,11 @@ impl RedisBuild {
         let view = self.shared.survey_view(&self.shared.bulk, &live, CALL).await?;
         Ok(view.live.filter == Ok(self.header(State::Live, "the swap")?))
     }
+}
+
+/// Says that a process cannot replay its adds, and how long their transactions may stay open yet.
+pub(super) fn unvouched(open_ms: u64) -> StoreError {
+    let open = Duration::from_millis(open_ms);
+    let reason = format!("inserts that nobody can replay may become visible for {open:?} yet");
+    StoreError::JournalGap { reason }
 }

@@ -1,0 +1,18 @@
+-- Says that the caller's adds cannot all be replayed here: the live filter stops answering, and only a
+-- rebuild that begins after the last of their transactions is over may go live (swap.lua).
+--
+-- KEYS[1] meta   KEYS[2] bits
+-- ARGV[1] the incarnation the caller enrolled in   ARGV[2] how long they may stay open, ms
+-- Returns 'OK' or 'GAP'.
+if redis.call('HGET', KEYS[1], 'inc') ~= ARGV[1] then return 'GAP' end
+local time = redis.call('TIME')
+local moment = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]
+if moment > tonumber(redis.call('HGET', KEYS[1], 'unvouched') or '0') then
+  redis.call('HSET', KEYS[1], 'unvouched', string.format('%.0f', moment))
+end
+if redis.call('TYPE', KEYS[2]).ok == 'string'
+  and redis.call('GETRANGE', KEYS[2], 0, 7) == 'BLMGUARD' then
+  -- 0 is no state, and every check reads it.
+  redis.call('SETRANGE', KEYS[2], 11, '\0')
+end
+return 'OK'
