@@ -78,6 +78,24 @@ impl RedisServer {
         }
     }
 
+    /// Stops the process's clock, as a virtual machine that is being moved: connections stay open, and
+    /// nothing answers.
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.as_ref().expect("a running server").id();
+        // The shell's own `kill`: a program of that name is not on every machine.
+        let kill = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status();
+        assert!(kill.expect("a shell").success(), "{name} for {id}");
+    }
+
     /// Starts the process again on the same port and directory.
     pub fn restart(&mut self) {
         self.kill();
@@ -111,11 +129,12 @@ impl RedisServer {
 
     /// Runs one command past the guard.
     pub fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::Cmd::new();
-        for word in words {
-            command.arg(*word);
-        }
-        command.query(&mut self.connection()).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        self.try_run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Runs one command past the guard, where the server may go away.
+    pub fn try_run<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
+        redis::Cmd::new().arg(words).query(&mut self.try_connect()?)
     }
 
     /// All keys, sorted.

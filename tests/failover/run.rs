@@ -1,0 +1,194 @@
+//! One failover, from the first add that is lost to the last transaction's end.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bloom_guard::BloomGuard;
+
+use crate::front::{Existing, Front};
+use crate::ledger::False;
+use crate::network::Weather;
+use crate::support::eventually;
+use crate::support::model::{Table, guard_over, live};
+use crate::topology::{PATIENCE, Topology};
+use crate::traffic::{Application, LONGEST_TRANSACTION};
+
+/// Adds that must have been acknowledged behind the replica's back before the primary fails.
+const TAIL: usize = 60;
+
+/// How the primary fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Its process stands still until another one has been promoted. Connections are cut then.
+    Paused,
+    /// It is severed from Sentinels and replica, and goes on serving until connections are cut.
+    Severed,
+    /// It is severed, and goes on serving until it is demoted: connections stay open.
+    SeveredAndKept,
+}
+
+impl Kind {
+    const fn existing(self) -> Existing {
+        match self {
+            Self::Paused | Self::Severed => Existing::Cut,
+            Self::SeveredAndKept => Existing::Kept,
+        }
+    }
+
+    fn fail(self, topology: &Topology) {
+        match self {
+            Self::Paused => topology.old.server.pause(),
+            Self::Severed | Self::SeveredAndKept => topology.old.network.set(Weather::Cut),
+        }
+    }
+
+    fn heal(self, topology: &Topology) {
+        topology.old.network.set(Weather::Clear);
+        if self == Self::Paused {
+            topology.old.server.resume();
+        }
+    }
+}
+
+/// What a run saw.
+pub struct Outcome {
+    kind: Kind,
+    promoted: f64,
+    pub requests: u64,
+    pub adds: u64,
+    pub lost: u64,
+    pub refusals: u64,
+    pub rebuilds: u64,
+    pub false_refusals: Vec<False>,
+    /// From the primary's failure until absent ids are refused by the new one, s.
+    pub recovery: f64,
+    took: f64,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<15} {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>4} lost {:>3} false 404s, \
+             promoted after {:.1} s, refusing after {:.1} s, {:.1} s in all",
+            format!("{:?}", self.kind),
+            self.requests,
+            self.refusals,
+            self.rebuilds,
+            self.adds,
+            self.lost,
+            self.false_refusals.len(),
+            self.promoted,
+            self.recovery,
+            self.took
+        )
+    }
+}
+
+/// Carries one failover through.
+pub async fn run(kind: Kind) -> Outcome {
+    let topology = Topology::start(&[]).await;
+    let front = Front::start(&topology, kind.existing()).await;
+    let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
+    let guards = [instance(&front, &table), instance(&front, &table)];
+    for guard in &guards {
+        live(guard).await;
+    }
+    let application = Application::new(guards, table);
+    let ledger = &application.ledger;
+    let traffic = application.start();
+    adds(&application, TAIL).await;
+
+    topology.old.network.set(Weather::ReplicasBehind);
+    adds(&application, TAIL).await;
+    let kept = journalled(&topology);
+    let failed = ledger.elapsed();
+    let acknowledged = Cell::new(ledger.adds());
+    kind.fail(&topology);
+    eventually("the replica is promoted", PATIENCE, || async {
+        let promoted = front.primary() == topology.new.server.port();
+        if kind != Kind::Paused && !promoted {
+            acknowledged.set(ledger.adds());
+        }
+        if promoted { Ok(()) } else { Err("it is not".to_owned()) }
+    })
+    .await;
+    let promoted = ledger.elapsed() - failed;
+    kind.heal(&topology);
+    let recovery = recovered(&application, &topology, &front).await - failed;
+    topology.old.reports("role:slave").await;
+    adds(&application, TAIL).await;
+    ended(&application).await;
+    drop(traffic);
+    for id in ledger.all() {
+        for instance in 0..2 {
+            application.ask_for(instance, id).await;
+        }
+    }
+    Outcome {
+        kind,
+        promoted,
+        requests: application.requests.load(Ordering::SeqCst),
+        adds: ledger.adds() as u64,
+        lost: acknowledged.get().saturating_sub(kept) as u64,
+        refusals: application.refusals.load(Ordering::SeqCst),
+        rebuilds: application.rebuilds.load(Ordering::SeqCst),
+        false_refusals: ledger.false_refusals(),
+        recovery,
+        took: ledger.elapsed(),
+    }
+}
+
+fn instance(front: &Front, table: &Table) -> BloomGuard {
+    guard_over(&front.url(), table).longest_transaction(LONGEST_TRANSACTION).unwrap().build()
+}
+
+/// Waits for so many more adds to be acknowledged.
+async fn adds(application: &Application, count: usize) {
+    let before = application.ledger.adds();
+    eventually("adds are acknowledged", PATIENCE, || async {
+        let adds = application.ledger.adds() - before;
+        if adds >= count { Ok(()) } else { Err(format!("{adds} of {count}")) }
+    })
+    .await;
+}
+
+/// How many ids the replica's journal knows. Whatever was acknowledged beyond that is lost.
+fn journalled(topology: &Topology) -> usize {
+    type Entry = (String, Vec<Vec<u8>>);
+    let entries: Vec<Entry> = topology.new.server.run(&["XRANGE", "bg:{users}:log", "-", "+"]);
+    let mut digests = HashSet::new();
+    for (_, fields) in entries {
+        let mut fields = fields.chunks_exact(2);
+        if let Some(packed) = fields.find(|field| field[0] == b"d") {
+            digests.extend(packed[1].chunks(16).map(<[u8]>::to_vec));
+        }
+    }
+    digests.len()
+}
+
+/// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.
+async fn recovered(application: &Arc<Application>, topology: &Topology, front: &Front) -> f64 {
+    eventually("both instances refuse by the new primary", PATIENCE, || async {
+        let behind = front.open_to(topology.old.server.port());
+        if behind == 0 && application.refuses().await {
+            return Ok(application.ledger.elapsed());
+        }
+        let [one, other] = &application.guards;
+        Err(format!("{behind} connections to the old one, {:?}, {:?}", one.state(), other.state()))
+    })
+    .await
+}
+
+/// Waits for the last transaction's end.
+async fn ended(application: &Application) {
+    application.close();
+    eventually("all transactions end", PATIENCE, || async {
+        let open = application.ledger.still_open();
+        if open == 0 { Ok(()) } else { Err(format!("{open} open")) }
+    })
+    .await;
+}
