@@ -1,35 +1,74 @@
 #!/usr/bin/env bash
-# Finds or installs redis-server, then runs every test. Arguments go to `cargo test`.
+# Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, and
+# PostgreSQL), then runs every test. Arguments go to `cargo test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-install_redis() {
-  case "$(uname -s)" in
-    Linux)
-      if command -v apt-get >/dev/null; then
-        local sudo=""
-        if [ "$(id -u)" -ne 0 ]; then
-          command -v sudo >/dev/null || return 1
-          sudo="sudo"
-        fi
-        $sudo apt-get update -q
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y redis-server
-        return
-      fi
-      ;;
-    Darwin)
-      if command -v brew >/dev/null; then
-        brew install redis
-        return
-      fi
-      ;;
-  esac
+has_redis() { command -v redis-server >/dev/null; }
+
+# Debian keeps PostgreSQL's programs off the PATH, in a directory for each version.
+has_postgres() {
+  local directory
+  local IFS=:
+  for directory in $PATH /usr/lib/postgresql/*/bin; do
+    if [ -x "$directory/initdb" ] && [ -x "$directory/postgres" ]; then
+      return 0
+    fi
+  done
   return 1
 }
 
-# The tests start servers of their own; only the program has to be there.
-if ! command -v redis-server >/dev/null && ! { install_redis && command -v redis-server >/dev/null; }; then
-  echo "The tests need redis-server 6.2 or later on the PATH: please install it and run this again." >&2
+# Homebrew keeps versioned formulas off the PATH.
+find_brewed_postgres() {
+  if ! has_postgres && command -v brew >/dev/null; then
+    PATH="$PATH:$(brew --prefix postgresql@17)/bin"
+    export PATH
+  fi
+}
+
+install_with_apt() {
+  local sudo=""
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || return 1
+    sudo="sudo"
+  fi
+  $sudo apt-get update -q
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
+}
+
+# Arguments: what is missing, `redis` or `postgres` or both.
+install() {
+  local missing=" $* "
+  case "$(uname -s)" in
+    Linux)
+      command -v apt-get >/dev/null || return 1
+      missing=${missing/ redis / redis-server }
+      install_with_apt ${missing/ postgres / postgresql }
+      ;;
+    Darwin)
+      command -v brew >/dev/null || return 1
+      brew install ${missing/ postgres / postgresql@17 }
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# The tests start servers of their own; only the programs have to be there.
+find_missing() {
+  find_brewed_postgres
+  missing=()
+  has_redis || missing+=(redis)
+  has_postgres || missing+=(postgres)
+}
+
+find_missing
+if [ "${#missing[@]}" -gt 0 ]; then
+  install "${missing[@]}" || true
+  find_missing
+fi
+if [ "${#missing[@]}" -gt 0 ]; then
+  echo "The tests need redis-server 6.2 or later and PostgreSQL 13 or later (initdb and postgres)." >&2
+  echo "Please install what is missing (${missing[*]}) and run this again." >&2
   exit 1
 fi
 redis-server --version

@@ -119,7 +119,8 @@ impl Sentinel {
         let debug = ["INFO-PERIOD", "100", "PUBLISH-PERIOD", "100", "ASK-PERIOD", "100"];
         let tilt = ["TILT-TRIGGER", "20000", "TILT-PERIOD", "1000"];
         let words: Vec<&str> = ["SENTINEL", "DEBUG"].into_iter().chain(debug).chain(tilt).collect();
-        self.run::<()>(&words).expect("a Sentinel of Redis 7.0 or later");
+        // Redis 6.2 has no such command, and takes its time.
+        self.run::<()>(&words).ok();
     }
 
     /// Waits until this Sentinel knows the replica and the two others.
