@@ -16,7 +16,7 @@ mod traffic;
 
 use run::{Kind, Outcome};
 
-const KINDS: [Kind; 3] = [Kind::Paused, Kind::Severed, Kind::SeveredAndKept];
+const KINDS: [Kind; 4] = [Kind::Paused, Kind::SeveredAndKept, Kind::Severed, Kind::PausedAndKept];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_that_loses_acknowledged_adds_never_refuses_a_record() {

@@ -24,6 +24,8 @@ const TAIL: usize = 60;
 pub enum Kind {
     /// Its process stands still until another one has been promoted. Connections are cut then.
     Paused,
+    /// The same, and connections stay open: whoever kept one finds the old primary again.
+    PausedAndKept,
     /// It is severed from Sentinels and replica, and goes on serving until connections are cut.
     Severed,
     /// It is severed, and goes on serving until it is demoted: connections stay open.
@@ -34,20 +36,25 @@ impl Kind {
     const fn existing(self) -> Existing {
         match self {
             Self::Paused | Self::Severed => Existing::Cut,
-            Self::SeveredAndKept => Existing::Kept,
+            Self::PausedAndKept | Self::SeveredAndKept => Existing::Kept,
         }
     }
 
+    const fn pauses(self) -> bool {
+        matches!(self, Self::Paused | Self::PausedAndKept)
+    }
+
     fn fail(self, topology: &Topology) {
-        match self {
-            Self::Paused => topology.old.server.pause(),
-            Self::Severed | Self::SeveredAndKept => topology.old.network.set(Weather::Cut),
+        if self.pauses() {
+            topology.old.server.pause();
+        } else {
+            topology.old.network.set(Weather::Cut);
         }
     }
 
     fn heal(self, topology: &Topology) {
         topology.old.network.set(Weather::Clear);
-        if self == Self::Paused {
+        if self.pauses() {
             topology.old.server.resume();
         }
     }
@@ -110,7 +117,7 @@ pub async fn run(kind: Kind) -> Outcome {
     kind.fail(&topology);
     eventually("the replica is promoted", PATIENCE, || async {
         let promoted = front.primary() == topology.new.server.port();
-        if kind != Kind::Paused && !promoted {
+        if !kind.pauses() && !promoted {
             acknowledged.set(ledger.adds());
         }
         if promoted { Ok(()) } else { Err("it is not".to_owned()) }
@@ -143,7 +150,13 @@ pub async fn run(kind: Kind) -> Outcome {
 }
 
 fn instance(front: &Front, table: &Table) -> BloomGuard {
-    guard_over(&front.url(), table).longest_transaction(LONGEST_TRANSACTION).unwrap().build()
+    guard_over(&front.url(), table)
+        .longest_transaction(LONGEST_TRANSACTION)
+        .unwrap()
+        // Small filters are rebuilt often, and a false positive would hide that an id was lost.
+        .capacity(20_000, 1e-6)
+        .unwrap()
+        .build()
 }
 
 /// Waits for so many more adds to be acknowledged.

@@ -37,11 +37,11 @@ impl Node {
     }
 
     /// Waits until `INFO replication` says so; a server that changes its role closes connections.
-    pub async fn reports(&self, line: &str) {
-        eventually(line, PATIENCE, || async {
+    pub async fn reports(&self, words: &str) {
+        eventually(words, PATIENCE, || async {
             let info = self.server.try_run(&["INFO", "replication"]);
             let info: String = info.map_err(|error| error.to_string())?;
-            if info.lines().any(|other| other == line) { Ok(()) } else { Err(info) }
+            if info.contains(words) { Ok(()) } else { Err(info) }
         })
         .await;
     }
@@ -62,6 +62,8 @@ impl Topology {
         let port = old.network.port();
         new.server.run::<()>(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
         new.reports("master_link_status:up").await;
+        // Until then the primary keeps its changes to itself.
+        old.reports("state=online").await;
         let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(port)).collect();
         for sentinel in &sentinels {
             sentinel.ready().await;
