@@ -196,7 +196,7 @@ async fn recovered(application: &Arc<Application>, topology: &Topology, front: &
     .await
 }
 
-/// Waits for the last transaction's end.
+/// Begins no further transaction, and waits for the last one's end.
 async fn ended(application: &Application) {
     application.close();
     eventually("all transactions end", PATIENCE, || async {

@@ -1,11 +1,12 @@
 //! Creates, requests and rebuilds through two instances, all the time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Rejected, Verdict};
 use http::{Request, StatusCode};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt};
@@ -13,10 +14,13 @@ use tower::{Layer, ServiceExt};
 use crate::ledger::Ledger;
 use crate::support::model::{Table, handler};
 
-/// The longest time from an insert to its commit.
-pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(5);
+/// The longest time from an insert to its commit: enough for a failover and the rebuild after it.
+pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
 /// A transaction that has not committed by then is rolled back, as the database would see to.
-const DEADLINE: Duration = Duration::from_millis(4_800);
+const DEADLINE: Duration = Duration::from_millis(7_500);
+const LONGEST_WORK: Duration = Duration::from_millis(7_000);
+/// What is open when the application closes commits within this time.
+const CLOSING: Duration = Duration::from_secs(1);
 /// Between two creates of one instance.
 const CREATE_EVERY: Duration = Duration::from_millis(8);
 /// Clients of each instance, and their pause between two requests.
@@ -34,7 +38,7 @@ pub struct Application {
     /// Requests for ids that do not exist which no handler had to answer.
     pub refusals: AtomicU64,
     pub rebuilds: AtomicU64,
-    closing: AtomicBool,
+    closing: watch::Sender<bool>,
     random: AtomicU64,
 }
 
@@ -47,7 +51,7 @@ impl Application {
             requests: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
             rebuilds: AtomicU64::new(0),
-            closing: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
             random: AtomicU64::new(u64::from(std::process::id())),
         })
     }
@@ -67,7 +71,26 @@ impl Application {
 
     /// Begins no further transaction.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+        self.closing.send_replace(true);
+    }
+
+    /// A share of a time, any as likely as another.
+    fn share_of(&self, time: Duration) -> Duration {
+        time.mul_f64((self.random() >> 32) as f64 / f64::from(u32::MAX))
+    }
+
+    /// Returns when a transaction has done what it does between its insert and its commit.
+    async fn work(&self) {
+        let mut closing = self.closing.subscribe();
+        let closed = async {
+            // It ends with the application at the latest.
+            closing.wait_for(|closing| *closing).await.ok();
+            sleep(self.share_of(CLOSING)).await;
+        };
+        tokio::select! {
+            () = sleep(self.share_of(LONGEST_WORK)) => {}
+            () = closed => {}
+        }
     }
 
     /// SplitMix64.
@@ -81,7 +104,7 @@ impl Application {
 
     async fn create(self: Arc<Self>, instance: usize) {
         let mut transactions = JoinSet::new();
-        while !self.closing.load(Ordering::SeqCst) {
+        while !*self.closing.borrow() {
             transactions.spawn(Arc::clone(&self).transaction(instance));
             sleep(CREATE_EVERY).await;
             while transactions.try_join_next().is_some() {}
@@ -97,8 +120,8 @@ impl Application {
         self.ledger.open(id);
         if self.guards[instance].insert(&id).await.is_ok() {
             self.ledger.acknowledged(id);
-            sleep(DEADLINE.mul_f64((self.random() >> 32) as f64 / f64::from(u32::MAX))).await;
-            if begun.elapsed() < LONGEST_TRANSACTION {
+            self.work().await;
+            if begun.elapsed() < DEADLINE {
                 self.table.commit(id);
                 self.ledger.committed(id);
                 return;
