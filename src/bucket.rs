@@ -28,11 +28,19 @@ impl Bucket {
         Self { origin: Instant::now(), interval, tolerance, full_at: AtomicU64::new(0) }
     }
 
-    /// Returns an empty bucket.
-    pub(crate) fn empty(per_second: u32, burst: u32) -> Self {
-        let bucket = Self::new(per_second, burst);
-        let whole = bucket.tolerance.saturating_add(bucket.interval.unwrap_or(0));
-        Self { full_at: AtomicU64::new(whole), ..bucket }
+    /// Returns an empty bucket of a token and a quarter: [`take`](Self::take) wants one token,
+    /// [`take_spare`](Self::take_spare) wants it full, so that who takes the former goes first.
+    pub(crate) fn sampling(per_second: u32) -> Self {
+        let bucket = Self::new(per_second, 1);
+        let interval = bucket.interval.unwrap_or(0);
+        let full_at = AtomicU64::new(interval.saturating_add(interval / 4));
+        Self { tolerance: interval / 4, full_at, ..bucket }
+    }
+
+    /// Whether there is a token.
+    pub(crate) fn has_any(&self, now: Instant) -> bool {
+        let ahead = self.full_at.load(Ordering::Relaxed).saturating_sub(self.nanos(now));
+        self.interval.is_some() && ahead <= self.tolerance
     }
 
     /// Takes a token, or says how long it will be until there is one.
@@ -40,15 +48,14 @@ impl Bucket {
         self.take_within(self.tolerance, now)
     }
 
-    /// Takes a token from a full bucket only: those who may take the last one go first.
+    /// Takes a token from a full bucket only.
     pub(crate) fn take_spare(&self, now: Instant) -> Result<(), Duration> {
         self.take_within(0, now)
     }
 
     fn take_within(&self, tolerance: u64, now: Instant) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
-        let now = now.saturating_duration_since(self.origin).as_nanos();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let now = self.nanos(now);
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             let ahead = full_at.saturating_sub(now);
             (ahead <= tolerance).then(|| full_at.max(now).saturating_add(interval))
@@ -56,6 +63,11 @@ impl Bucket {
         taken.map(|_| ()).map_err(|full_at| {
             Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(tolerance))
         })
+    }
+
+    /// Nanoseconds since the origin: 584 years of them.
+    fn nanos(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -85,18 +97,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bucket_that_begins_empty_fills_at_its_rate() {
-        let bucket = Bucket::empty(10, 2);
-        let now = Instant::now();
-        assert!(bucket.take(now).is_err());
-        assert_eq!(bucket.take(now + Duration::from_millis(100)), Ok(()));
-        assert!(bucket.take(now + Duration::from_millis(100)).is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_may_take_the_last_token_goes_first() {
-        let bucket = Bucket::new(10, 2);
+    async fn a_sampling_bucket_prefers_and_keeps_its_rate() {
+        let bucket = Bucket::sampling(10);
         let began = Instant::now();
+        assert!(!bucket.has_any(began), "it begins empty");
         let (mut first, mut spare) = (0, 0);
         for ms in 0..20_000 {
             let now = began + Duration::from_millis(ms);
@@ -104,7 +108,7 @@ mod tests {
             first += u32::from(ms >= 10_000 && bucket.take(now).is_ok());
             spare += u32::from(bucket.take_spare(now).is_ok());
         }
-        assert_eq!(spare, 100, "and none once others want them");
+        assert!((98..=99).contains(&spare), "{spare}, and none once others want them");
         assert!((100..=101).contains(&first), "{first}");
     }
 

@@ -140,7 +140,7 @@ impl Gate {
             unknown_lane: Lane::new(policy.lane),
             missed_lane: Lane::new(policy.lane),
             // An audit is a sample: the first refusal is no better one than the next.
-            audits: Bucket::empty(policy.audits, 2),
+            audits: Bucket::sampling(policy.audits),
             brake: Brake::new(Instant::now()),
             policy,
         }
@@ -199,7 +199,8 @@ impl Gate {
     /// Whether to let a refusal through for a look. Ids that were seen to exist go first, and those
     /// that are asked for again: a random flood does not repeat itself, and who wants a record does.
     fn audits(&self, trace: Trace, now: Instant) -> bool {
-        if self.policy.audits == 0 {
+        // Most refusals end here: the sets are looked at while there is something to decide.
+        if !self.audits.has_any(now) {
             return false;
         }
         let suspicious = self.seen.hold(trace) || self.refused.hold(trace);
@@ -392,7 +393,7 @@ mod tests {
             .map(|ms| gate.rule(&id(ms), absent, began + Duration::from_millis(ms)))
             .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
             .count();
-        assert_eq!(audited, 98);
+        assert!((98..=99).contains(&audited), "{audited}");
     }
 
     #[tokio::test(start_paused = true)]
