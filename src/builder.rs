@@ -227,8 +227,8 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
-    /// The longest that a check waits for Redis. When it runs out the answer is unknown, and the
-    /// request is admitted.
+    /// The longest that a check waits for Redis. When it runs out the answer is unknown; see
+    /// [`on_unknown`](Self::on_unknown).
     ///
     /// Defaults to 25 milliseconds; from 1 millisecond to 10 seconds.
     ///

@@ -44,7 +44,8 @@
 //!
 //! A look-up is [present, absent or unknown](Verdict). Only a proof is an absence: a filter that is
 //! missing, damaged, foreign, of another key or on another Redis process than the one it was verified
-//! on leaves a [`Doubt`], and the request passes. What the application owes in return stands at
+//! on leaves a [`Doubt`], and the request passes, by a bounded lane if its id was not lately seen to
+//! exist ([`OnUnknown`]). What the application owes in return stands at
 //! [`BloomGuard::insert`], [`Builder::longest_transaction`], [`RebuildSource`] and
 //! [`Builder::shared_absence`].
 //!
@@ -58,6 +59,7 @@
 //! - Rebuilding: [`RebuildSource`] and its adapters [`from_iter`], [`from_stream`] and
 //!   [`from_blocking`]; [`Schedule`]; [`RebuildReport`].
 //! - Answering: [`Rejection`], [`NotFound`], [`ProblemDetails`], [`OnInvalid`], [`Missing`].
+//! - When nothing is proven: [`OnUnknown`], [`Mode`], [`Builder::lane`].
 //! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
 //!   [`rebuild_status`](BloomGuard::rebuild_status).
 //! - Sizes and stored bytes: [`filter`].
@@ -69,8 +71,8 @@
 //! - `axum`: `Captures`, which reads the id from the router's own captures.
 //! - `tls`: `rediss://` URLs.
 //! - `metrics`: the numbers of [`Stats`] through the `metrics` facade, as the counters
-//!   `bloom_guard_requests_total`, `_checks_total`, `_nulls_total`, `_inserts_total` and
-//!   `_removals_total`, each with the labels `filter` and `outcome`.
+//!   `bloom_guard_requests_total`, `_checks_total`, `_admissions_total`, `_audits_total`, `_nulls_total`,
+//!   `_inserts_total` and `_removals_total`, each with the labels `filter` and `outcome`.
 //! - `uuid`: re-exports `Uuid`.
 
 #![warn(clippy::unwrap_used)]
