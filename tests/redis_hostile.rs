@@ -397,3 +397,50 @@ async fn adds_and_checks_of_one_process_never_go_to_different_redises() {
     })
     .await;
 }
+
+/// Somebody makes the live key longer; a process that starts then sees that it is no filter, one that
+/// knew it before would go on asking it.
+#[tokio::test]
+async fn an_add_by_one_who_sees_a_lengthened_filter_stops_those_who_do_not() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    drop(builder);
+    let witness = guard(&redis.url()).build();
+    live(&witness).await;
+    redis.run::<i64>(&["APPEND", BITS, "x"]);
+    let newcomer = guard(&redis.url()).build();
+    eventually("the newcomer inserts", Duration::from_secs(5), || async {
+        newcomer.insert(&4_711).await.map_err(|error| error.to_string())
+    })
+    .await;
+    table.commit(4_711);
+    assert_eq!(get(&witness, &table, 4_711).await, 200, "acknowledged, and refused");
+}
+
+/// A value that is replaced and put back: who saw it in between must not go on as if it were no filter.
+#[tokio::test]
+async fn an_add_after_a_filter_was_shortened_and_put_back_is_not_lost() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    drop(builder);
+    let witness = guard(&redis.url()).build();
+    live(&witness).await;
+    let set = |bytes: &[u8]| {
+        redis::cmd("SET").arg(BITS).arg(bytes).exec(&mut redis.connection()).unwrap();
+    };
+    let whole: Vec<u8> = redis.run(&["GET", BITS]);
+    set(&whole[..whole.len() - 64]);
+    let newcomer = guard(&redis.url()).build();
+    eventually("the newcomer inserts", Duration::from_secs(5), || async {
+        newcomer.insert(&1).await.map_err(|error| error.to_string())
+    })
+    .await;
+    set(&whole);
+    newcomer.insert(&4_711).await.unwrap();
+    table.commit(4_711);
+    assert_eq!(get(&witness, &table, 4_711).await, 200, "acknowledged, and refused");
+}

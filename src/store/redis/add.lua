@@ -9,8 +9,8 @@
 -- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
--- ARGV[7]  length of the live filter in bytes, '' if what is there is no filter
--- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each
+-- ARGV[7]  the live key's length as the caller knows it
+-- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the caller to replay more, ms; '' if this is no replay
 -- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
@@ -69,19 +69,33 @@ local next_kind, next_head, next_len = look(KEYS[4])
 -- A building filter takes adds once its state byte says 2; before that the upload owns it.
 local catching_up = #next_head == 64 and string.byte(next_head, 12) == 2
 
-local stale = head ~= ARGV[6] or (catching_up and next_head ~= ARGV[9])
-if head == ARGV[6] and ARGV[7] ~= '' and len == tonumber(ARGV[7]) then
-  set(KEYS[3], ARGV[8])
-end
-if catching_up and next_head == ARGV[9] and ARGV[10] ~= '' and next_len == tonumber(ARGV[10]) then
+-- What the caller knows of a key must be all of it: a filter that was seen cut short and is whole again
+-- needs the bits.
+local stale = head ~= ARGV[6] or len ~= tonumber(ARGV[7])
+  or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10])))
+if head == ARGV[6] and len == tonumber(ARGV[7]) then set(KEYS[3], ARGV[8]) end
+if catching_up and next_head == ARGV[9] and next_len == tonumber(ARGV[10]) then
   set(KEYS[4], ARGV[11])
 end
--- A filter of ours that cannot take this add (another key's, or of a wrong length) must not answer
--- any more: 0 is no state, and every check reads it.
-if head == ARGV[6] and ARGV[7] ~= ''
+
+-- A filter that cannot take this add must not answer for it: 0 is no state, every check reads it, and
+-- so does the swap. Cut short it answers nothing anyhow, and is left as it is.
+local function spoil(key, head, len, foreign)
+  -- Format version 1, layout 1; what is of another is left to others.
+  if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) == 0 then
+    return
+  end
+  local a, b, c, d = string.byte(head, 33, 36)
+  if foreign or len > 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then
+    redis.call('SETRANGE', key, 11, '\0')
+  end
+end
+spoil(KEYS[3], head, len, ARGV[8] ~= '' and head == ARGV[6]
   and (len ~= tonumber(ARGV[7])
-    or string.format('%02x%02x%02x%02x', string.byte(head, 41, 44)) ~= ARGV[1]) then
-  redis.call('SETRANGE', KEYS[3], 11, '\0')
+    or string.format('%02x%02x%02x%02x', string.byte(head, 41, 44)) ~= ARGV[1]))
+if catching_up then
+  spoil(KEYS[4], next_head, next_len, ARGV[11] ~= '' and next_head == ARGV[9]
+    and next_len ~= tonumber(ARGV[10]))
 end
 if stale then
   return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}

@@ -242,14 +242,8 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
-        let Some(header) = filter else {
-            return Self { head: &seen.head, len: String::new(), offsets: Vec::new() };
-        };
-        Self {
-            head: &seen.head,
-            len: header.string_len().to_string(),
-            offsets: offsets(header, digests),
-        }
+        let offsets = filter.map(|header| offsets(header, digests)).unwrap_or_default();
+        Self { head: &seen.head, len: seen.len.to_string(), offsets }
     }
 }
 

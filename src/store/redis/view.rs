@@ -11,6 +11,8 @@ use crate::verdict::Doubt;
 pub(super) struct Seen {
     /// The first 64 bytes, or fewer; none of a key that is missing or not a string.
     pub(super) head: Vec<u8>,
+    /// The whole key's length; 0 of a key that is missing or not a string.
+    pub(super) len: u64,
     /// The filter, or why it is none.
     pub(super) filter: Result<Header, Doubt>,
     /// What is newer than this crate about the filter that the key holds, in words.
@@ -24,7 +26,7 @@ impl Seen {
             "string" => judge(&head, len),
             _ => (Err(Doubt::WrongType), None),
         };
-        Self { head, filter, newer }
+        Self { head, len, filter, newer }
     }
 
     /// Returns the header if the key holds a whole filter in this state.
