@@ -43,8 +43,12 @@ fn header(vector: &Value) -> Header {
     let generation = Generation::new(number(&vector["generation"])).unwrap();
     let sizing = Sizing::new(1, 0.5).unwrap();
     let mut header = Header::new(generation, number(&vector["nonce"]), &sizing, 0);
-    let states = [State::Loading, State::CatchingUp, State::Live];
-    header.state = states[number::<usize>(&vector["state"]) - 1];
+    header.state = match number::<u8>(&vector["state"]) {
+        0x0f => State::Loading,
+        0x33 => State::CatchingUp,
+        0x55 => State::Live,
+        other => panic!("{other} is no state"),
+    };
     header.geometry = geometry(vector);
     header.key_id = number(&vector["key_id"]);
     header.run = number(&vector["run"]);

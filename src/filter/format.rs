@@ -11,7 +11,7 @@
 //! | 0 | u64 | magic: `BLMGUARD` in ASCII |
 //! | 8 | u16 | format version: 1 |
 //! | 10 | u8 | layout of the bits: 1, cache-line blocks |
-//! | 11 | u8 | state: 1 loading, 2 catching up, 3 live |
+//! | 11 | u8 | state: 0x0f loading, 0x33 catching up, 0x55 live, 0x66 disproved; 0 for a filter put out of use |
 //! | 12 | u8 | hashes: positions per id, 1 to 32 |
 //! | 13 | 3 bytes | reserved: zero |
 //! | 16 | i64 | generation: the fencing token, a Redis time in µs; greater than 0, at most 2^53 − 2 |
@@ -192,7 +192,7 @@ impl fmt::Display for FormatError {
                 write!(f, "checksum is {found:#010x}, not {expected:#010x}")
             }
             Self::Reserved => f.write_str("reserved bytes are not zero"),
-            Self::State { found } => write!(f, "state is {found}, not 1 to 3"),
+            Self::State { found } => write!(f, "state is {found:#04x}, which is none"),
             Self::Generation { found } => {
                 write!(f, "generation is {found}, not from 1 to 2^53 - 2")
             }

@@ -5,17 +5,20 @@ use std::fmt;
 use super::format::{FormatError, MAGIC};
 
 /// How far the build of a filter has come.
+///
+/// The bytes differ from each other and from zero in four bits: the state lies outside the header's
+/// checksum, and no flipped bit or two may turn a building filter live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// The blocks are being uploaded; nobody else writes to them.
-    Loading = 1,
+    Loading = 0x0f,
     /// The blocks are there, adds go to them, and the journal is being replayed.
-    CatchingUp = 2,
+    CatchingUp = 0x33,
     /// The filter is complete.
-    Live = 3,
+    Live = 0x55,
     /// The filter was live until an id that exists was found missing from it.
-    Disproved = 4,
+    Disproved = 0x66,
 }
 
 impl State {
@@ -38,10 +41,10 @@ impl State {
 
     pub(super) const fn from_byte(byte: u8) -> Result<Self, FormatError> {
         match byte {
-            1 => Ok(Self::Loading),
-            2 => Ok(Self::CatchingUp),
-            3 => Ok(Self::Live),
-            4 => Ok(Self::Disproved),
+            byte if byte == Self::Loading.as_byte() => Ok(Self::Loading),
+            byte if byte == Self::CatchingUp.as_byte() => Ok(Self::CatchingUp),
+            byte if byte == Self::Live.as_byte() => Ok(Self::Live),
+            byte if byte == Self::Disproved.as_byte() => Ok(Self::Disproved),
             found => Err(FormatError::State { found }),
         }
     }
@@ -91,8 +94,19 @@ mod tests {
         for state in [State::Loading, State::CatchingUp, State::Live, State::Disproved] {
             assert_eq!(State::from_byte(state.as_byte()), Ok(state));
         }
-        for found in [0, 5, 255] {
+        for found in [0, 1, 2, 3, 4, 5, 255] {
             assert_eq!(State::from_byte(found), Err(FormatError::State { found }));
+        }
+    }
+
+    #[test]
+    fn fewer_than_four_flipped_bits_make_no_state_of_another() {
+        let states = [State::Loading, State::CatchingUp, State::Live, State::Disproved];
+        let states: Vec<u8> = [0].into_iter().chain(states.map(State::as_byte)).collect();
+        for (i, one) in states.iter().enumerate() {
+            for other in &states[i + 1..] {
+                assert!((one ^ other).count_ones() >= 4, "{one:#04x} and {other:#04x}");
+            }
         }
     }
 

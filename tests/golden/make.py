@@ -212,17 +212,17 @@ GEOMETRIES = [
 ]
 
 HEADERS = [
-    dict(state=1, hashes=1, generation=1, nonce=0, blocks=1, seed=0, key_id=0, run=0, items=0,
+    dict(state=0x0F, hashes=1, generation=1, nonce=0, blocks=1, seed=0, key_id=0, run=0, items=0,
          capacity=1, rate=0.5),
-    dict(state=2, hashes=9, generation=1_767_225_600_123_456, nonce=0x0123456789ABCDEF,
+    dict(state=0x33, hashes=9, generation=1_767_225_600_123_456, nonce=0x0123456789ABCDEF,
          blocks=30_251, seed=0xDEADBEEF, key_id=0x89ABCDEF, run=0x10203040, items=999_999,
          capacity=1_000_000, rate=0.001),
-    dict(state=3, hashes=32, generation=(1 << 53) - 2, nonce=U64, blocks=8_388_606,
+    dict(state=0x55, hashes=32, generation=(1 << 53) - 2, nonce=U64, blocks=8_388_606,
          seed=0xFFFFFFFF, key_id=0xFFFFFFFE, run=0xFFFFFFFD, items=0xFFFFFFFF,
          capacity=0xFFFFFFFF, rate=1e-9),
 ]
 
-FILTER = dict(state=3, hashes=9, generation=1_767_225_600_123_456, nonce=0xFEEDFACECAFEBEEF,
+FILTER = dict(state=0x55, hashes=9, generation=1_767_225_600_123_456, nonce=0xFEEDFACECAFEBEEF,
               blocks=4, seed=42, key_id=0x01020304, run=0x05060708, items=10, capacity=100,
               rate=0.01)
 FILTER_IDS = ["1", "2", "3", "10", "42", "1000", "alice", "bob", "Zoë", ""]

@@ -66,8 +66,9 @@ end
 
 local kind, head, len = look(KEYS[3])
 local next_kind, next_head, next_len = look(KEYS[4])
--- A building filter takes adds once its state byte says 2; before that the upload owns it.
-local catching_up = #next_head == 64 and string.byte(next_head, 12) == 2
+-- A building filter takes adds once its state byte says 0x33, catching up; before that the upload
+-- owns it.
+local catching_up = #next_head == 64 and string.byte(next_head, 12) == 0x33
 
 -- What the caller knows of a key must be all of it: a filter that was seen cut short and is whole again
 -- needs the bits.

@@ -1,7 +1,7 @@
--- B6: turns the building filter from loading (1) to catching up (2). From here adds go to both.
+-- B6: turns the building filter from loading to catching up. From here adds go to both.
 --
 -- KEYS[1] next   KEYS[2] meta
--- ARGV[1] the expected header in state 1   ARGV[2] the same in state 2
+-- ARGV[1] the expected header, loading   ARGV[2] the same, catching up
 -- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
 -- Returns {'OK', seq, last entry's ms}, {'LOST'} or {'GAP'}. May be repeated.
 local head = redis.call('GETRANGE', KEYS[1], 0, 63)
