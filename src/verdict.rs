@@ -79,7 +79,23 @@ pub enum Doubt {
     Disproved,
     /// The filter was replaced more than once while the question was asked.
     Changing,
-    /// Redis refused the question, for instance as a replica or while loading its data.
+    /// The Redis that answers is, or became, a replica.
+    Replica,
+    /// Redis has lost too many of its replicas to be sure that it is still the primary.
+    Isolated,
+    /// Redis is loading its data.
+    Loading,
+    /// Redis is held up by a script of somebody's.
+    Busy,
+    /// Redis is out of memory.
+    OutOfMemory,
+    /// Redis cannot write to its disk.
+    Disk,
+    /// Redis does not let this user ask.
+    Denied,
+    /// Redis is a node of a cluster that does not serve these keys, or not now.
+    Cluster,
+    /// Redis refused the question for another reason.
     Refused,
     /// Redis answered something that makes no sense as an answer.
     Odd,
@@ -103,6 +119,14 @@ impl Doubt {
             Self::Suspect => "suspect",
             Self::Disproved => "disproved",
             Self::Changing => "changing",
+            Self::Replica => "replica",
+            Self::Isolated => "isolated",
+            Self::Loading => "loading",
+            Self::Busy => "busy",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Disk => "disk",
+            Self::Denied => "denied",
+            Self::Cluster => "cluster",
             Self::Refused => "refused",
             Self::Odd => "odd",
         }
@@ -125,6 +149,14 @@ impl fmt::Display for Doubt {
             Self::Suspect => "the live filter was verified on another redis process",
             Self::Disproved => "an id that exists was found missing from the live filter",
             Self::Changing => "the live filter keeps changing",
+            Self::Replica => "redis is a replica",
+            Self::Isolated => "redis has too few replicas to be sure that it is the primary",
+            Self::Loading => "redis is loading its data",
+            Self::Busy => "redis is held up by a script",
+            Self::OutOfMemory => "redis is out of memory",
+            Self::Disk => "redis cannot write to its disk",
+            Self::Denied => "redis does not let this user ask",
+            Self::Cluster => "redis is a node of a cluster that does not serve these keys",
             Self::Refused => "redis refuses to answer",
             Self::Odd => "redis gave an answer that makes no sense",
         })

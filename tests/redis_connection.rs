@@ -196,3 +196,44 @@ fn a_malformed_url_is_refused_by_the_step_that_takes_it() {
         assert!(builder().redis("rediss://localhost").is_ok());
     }
 }
+
+/// What Redis is asked to do, what a check then says, and how it is put right.
+#[tokio::test]
+async fn a_refusal_is_named_refuses_nobody_and_passes() {
+    type Steps = &'static [&'static [&'static str]];
+    let cases: [(Steps, Steps, Doubt); 3] = [
+        (
+            &[&["CONFIG", "SET", "min-replicas-to-write", "1"]],
+            &[&["CONFIG", "SET", "min-replicas-to-write", "0"]],
+            Doubt::Isolated,
+        ),
+        (
+            &[&["CONFIG", "SET", "maxmemory", "1"]],
+            &[&["CONFIG", "SET", "maxmemory", "0"]],
+            Doubt::OutOfMemory,
+        ),
+        (
+            &[&["ACL", "SETUSER", "guard", "-bitfield"]],
+            &[&["ACL", "SETUSER", "guard", "+bitfield"]],
+            Doubt::Denied,
+        ),
+    ];
+    let redis = RedisServer::start();
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "on", ">s3cret", "~bg:*", "+@all"]);
+    let table = Table::with(0..1_000);
+    let url = format!("redis://guard:s3cret@127.0.0.1:{}/", redis.port());
+    let guard = guard_over(&url, &table).build();
+    live(&guard).await;
+    for (damage, repair, doubt) in cases {
+        for step in damage {
+            redis.run::<()>(step);
+        }
+        for id in [7, 5_000] {
+            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Unknown(doubt));
+        }
+        for step in repair {
+            redis.run::<()>(step);
+        }
+        live(&guard).await;
+    }
+}

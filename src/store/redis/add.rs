@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::Shared;
 use super::connection::Live;
+use super::refusal::{Again, REFUSED_WAIT, Refusal};
 use super::reply::Reply;
 use super::script::{ADD, VIEW};
 use super::view::{Seen, View};
@@ -45,8 +48,9 @@ impl Shared {
                 // An unknown outcome is simply repeated: an add is idempotent.
                 Err(error) => {
                     failures += 1;
-                    if failures >= ATTEMPTS || !may_pass(&error) {
-                        return Err(error);
+                    match next_try(&error) {
+                        Some(wait) if failures < ATTEMPTS => sleep(wait).await,
+                        _ => return Err(error),
                     }
                 }
             }
@@ -256,15 +260,13 @@ pub(super) fn offsets(header: &Header, digests: &[Digest]) -> Vec<u8> {
         .collect()
 }
 
-/// Whether an attempt that failed so is worth another.
-fn may_pass(error: &StoreError) -> bool {
+/// Whether an attempt that failed so is worth another, and after which wait.
+fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
-        StoreError::Disconnected { .. } | StoreError::Timeout { .. } => true,
+        StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
         StoreError::Refused { reason } => {
-            ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN"]
-                .iter()
-                .any(|code| reason.starts_with(code))
+            (Refusal::read(reason).again() == Again::Soon).then_some(REFUSED_WAIT)
         }
-        _ => false,
+        _ => None,
     }
 }

@@ -10,6 +10,7 @@ use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::connection::Live;
+use super::refusal::doubt;
 use super::reply::Reply;
 use super::script::VIEW;
 use super::view::View;
@@ -174,17 +175,5 @@ impl Answer {
             return Ok((Verdict::Absent(Proof::Null), scope));
         }
         Ok((Verdict::Present, Scope::ALL))
-    }
-}
-
-/// Returns what an error leaves in doubt. None of them is ever an absence.
-fn doubt(error: &StoreError) -> Doubt {
-    match error {
-        StoreError::Disconnected { .. } => Doubt::Disconnected,
-        StoreError::Timeout { .. } => Doubt::Timeout,
-        StoreError::Refused { reason } if reason.starts_with("WRONGTYPE") => Doubt::WrongType,
-        StoreError::Refused { .. } => Doubt::Refused,
-        StoreError::Foreign { .. } => Doubt::Foreign,
-        _ => Doubt::Odd,
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, Wire};
 use super::enrolment::{Enrolment, Identity};
+use super::refusal::Refusal;
 use super::reply::Reply;
 use super::script::{Script, Sending};
 use super::server::Server;
@@ -176,7 +177,7 @@ impl Link {
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
         match self.send_script(live, script, Sending::ByHash, keys, args, deadline).await {
-            Err(StoreError::Refused { reason }) if reason.starts_with("NOSCRIPT") => {
+            Err(StoreError::Refused { reason }) if Refusal::read(&reason) == Refusal::NoScript => {
                 self.send_script(live, script, Sending::Whole, keys, args, deadline).await
             }
             other => other,

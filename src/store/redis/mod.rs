@@ -12,6 +12,7 @@ mod keys;
 mod lease;
 mod null;
 mod own;
+mod refusal;
 mod reply;
 mod script;
 mod server;

@@ -6,6 +6,7 @@ use ::redis::{Pipeline, RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::dial::Wire;
+use super::refusal::{Connection, Refusal};
 use super::reply::Reply;
 use super::server::Server;
 use crate::error::StoreError;
@@ -36,22 +37,25 @@ pub(super) struct Trouble {
     pub(super) lost: bool,
 }
 
+impl Trouble {
+    fn refused(reason: String) -> Self {
+        let lost = Refusal::read(&reason).connection() == Connection::Withdraw;
+        Self { error: StoreError::Refused { reason }, lost }
+    }
+}
+
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
         let broken = error.is_connection_dropped() || error.is_io_error();
-        // A primary that was demoted is no longer who answered the handshake.
-        let lost = broken || error.code() == Some("READONLY");
         let reason = match (error.code(), error.detail()) {
             (Some(code), Some(detail)) => format!("{code} {detail}"),
             (Some(code), None) => code.to_owned(),
             _ => error.to_string(),
         };
-        let error = if broken {
-            StoreError::Disconnected { reason }
-        } else {
-            StoreError::Refused { reason }
-        };
-        Self { error, lost }
+        if broken {
+            return Self { error: StoreError::Disconnected { reason }, lost: true };
+        }
+        Self::refused(reason)
     }
 }
 
@@ -68,8 +72,7 @@ pub(super) async fn exchange(
     for reply in &replies {
         if let Value::ServerError(error) = reply {
             let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            let lost = error.code() == "READONLY";
-            return Err(Trouble { error: StoreError::Refused { reason }, lost });
+            return Err(Trouble::refused(reason));
         }
     }
     if replies.len() != commands.len() {
