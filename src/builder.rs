@@ -171,7 +171,7 @@ impl<R> Builder<R> {
     }
 
     /// How many inserts the journal keeps at most, about 32 bytes each in this process and
-    /// 50 in Redis, and how many ids created lately it marks, 120 bytes each. When more than that fall into
+    /// 50 in Redis, how many inserts this process can repeat to a Redis that lost them, and how many ids created lately it marks, 120 bytes each. When more than that fall into
     /// the time it covers, rebuilds are given up.
     ///
     /// Defaults to 1,000,000; from 1,000 to 1,000,000,000.
@@ -183,6 +183,16 @@ impl<R> Builder<R> {
         let bounds = &bounds::JOURNAL_ENTRIES;
         self.settings.journal_entries = number("journal_entries", entries, bounds)?;
         Ok(self)
+    }
+
+    /// Whether to refuse also while Redis may evict any key (`maxmemory` with an `allkeys-*` policy).
+    /// It then takes parts of the books one by one, and what is gone is only noticed afterwards.
+    ///
+    /// Defaults to false: nothing is refused then, and every verdict that would be is
+    /// [`Doubt::Eviction`](crate::Doubt::Eviction).
+    pub fn accept_eviction(mut self, accept: bool) -> Self {
+        self.settings.accept_eviction = accept;
+        self
     }
 
     /// How many bytes the nulls in this process may take, about 350 each. With Redis they are kept there,

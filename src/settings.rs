@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) journal_entries: u64,
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
+    pub(crate) accept_eviction: bool,
     pub(crate) shrink_limit: f64,
     /// The key the application gave.
     pub(crate) secret_key: Option<SecretKey>,
@@ -55,6 +56,7 @@ impl Settings {
             journal_entries: 1_000_000,
             null_cache_bytes: 8 << 20,
             check_deadline: Duration::from_millis(25),
+            accept_eviction: false,
             shrink_limit: 0.1,
             secret_key: None,
             drawn_key,

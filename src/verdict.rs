@@ -95,6 +95,8 @@ pub enum Doubt {
     Denied,
     /// Redis is a node of a cluster that does not serve these keys, or not now.
     Cluster,
+    /// Redis may evict any key (`allkeys-*`), and that was not accepted.
+    Eviction,
     /// Redis refused the question for another reason.
     Refused,
     /// Redis answered something that makes no sense as an answer.
@@ -127,6 +129,7 @@ impl Doubt {
             Self::Disk => "disk",
             Self::Denied => "denied",
             Self::Cluster => "cluster",
+            Self::Eviction => "eviction",
             Self::Refused => "refused",
             Self::Odd => "odd",
         }
@@ -157,6 +160,7 @@ impl fmt::Display for Doubt {
             Self::Disk => "redis cannot write to its disk",
             Self::Denied => "redis does not let this user ask",
             Self::Cluster => "redis is a node of a cluster that does not serve these keys",
+            Self::Eviction => "redis may evict any key (allkeys-*), and that was not accepted",
             Self::Refused => "redis refuses to answer",
             Self::Odd => "redis gave an answer that makes no sense",
         })

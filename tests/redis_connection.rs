@@ -237,3 +237,48 @@ async fn a_refusal_is_named_refuses_nobody_and_passes() {
         live(&guard).await;
     }
 }
+
+#[tokio::test]
+async fn nothing_is_refused_while_redis_may_evict_any_key() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let careful = guard_over(&redis.url(), &table).build();
+    let accepting = guard_over(&redis.url(), &table).accept_eviction(true).build();
+    live(&careful).await;
+    live(&accepting).await;
+    let doubts = |doubt: Option<Doubt>| {
+        let careful = &careful;
+        eventually("the poll notices", Duration::from_secs(3), move || async move {
+            let verdict = careful.check(&5_000).await.unwrap();
+            let found = if let Verdict::Unknown(doubt) = verdict { Some(doubt) } else { None };
+            if found == doubt { Ok(()) } else { Err(format!("{verdict:?}")) }
+        })
+    };
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1gb"]);
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    doubts(Some(Doubt::Eviction)).await;
+    assert_eq!(get(&careful, &table, 5_000).await, StatusCode::NOT_FOUND, "the handler's");
+    assert_eq!(careful.check(&7).await.unwrap(), Verdict::Present);
+    let trouble = careful.state().trouble.expect("it is said");
+    assert!(trouble.contains("allkeys"), "{trouble}");
+    assert!(matches!(accepting.check(&5_000).await.unwrap(), Verdict::Absent(_)));
+
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    doubts(None).await;
+    assert_eq!(careful.state().trouble, None);
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1gb"]);
+    doubts(Some(Doubt::Eviction)).await;
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
+    doubts(None).await;
+
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    let newcomer = guard(&redis.url()).build();
+    eventually("a newcomer says so at once", Duration::from_secs(3), || async {
+        match newcomer.check(&5_000).await.unwrap() {
+            Verdict::Unknown(Doubt::Eviction) => Ok(()),
+            Verdict::Absent(_) => panic!("it refuses"),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}

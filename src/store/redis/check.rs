@@ -72,7 +72,7 @@ impl Shared {
                 }
                 let (verdict, scope) = verdict?;
                 if matches!(verdict, Verdict::Absent(_)) {
-                    self.complete(&live)?;
+                    self.believes(&live)?;
                 }
                 let generation = Some(header.generation);
                 return Ok(Lookup { verdict, scope, asked: Asked { at, generation } });

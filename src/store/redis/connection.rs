@@ -21,7 +21,7 @@ use super::enrolment::{Enrolment, Identity};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::script::{Script, Sending};
-use super::server::Server;
+use super::server::{Eviction, Server};
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
 
@@ -43,6 +43,7 @@ pub(super) struct Live {
     pub(super) identity: Arc<Identity>,
     since: Instant,
     clock: ArcSwap<Clock>,
+    eviction: ArcSwap<Eviction>,
 }
 
 impl Live {
@@ -50,6 +51,11 @@ impl Live {
     /// more than the two clocks drift in a second.
     pub(super) fn redis_us(&self, at: Instant) -> i64 {
         self.clock.load().at(at)
+    }
+
+    /// Returns what the server evicts, as of the last poll.
+    pub(super) fn eviction(&self) -> Eviction {
+        **self.eviction.load()
     }
 
     /// Returns for how long the connection has been in use.
@@ -259,10 +265,16 @@ impl Link {
             .await
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
             .map_err(|error| Trouble::from(error).error)?;
-        let (server, clock) = who_answers(&*wire).await?;
+        let (server, clock, eviction) = who_answers(&*wire).await?;
         let identity = self.enrolment.enrol(&*wire, &server).await?;
-        let clock = ArcSwap::from_pointee(clock);
-        Ok(Arc::new(Live { wire, server, identity, since: Instant::now(), clock }))
+        Ok(Arc::new(Live {
+            wire,
+            server,
+            identity,
+            since: Instant::now(),
+            clock: ArcSwap::from_pointee(clock),
+            eviction: ArcSwap::from_pointee(eviction),
+        }))
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
@@ -276,10 +288,11 @@ impl Link {
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
             match who_answers(&*live.wire).await {
-                Ok((server, _)) if server != live.server => {
+                Ok((server, ..)) if server != live.server => {
                     return "another redis process answers on the same connection".to_owned();
                 }
-                Ok((_, clock)) => {
+                Ok((_, clock, eviction)) => {
+                    live.eviction.store(Arc::new(eviction));
                     live.clock.store(Arc::new(clock));
                     self.timeouts.store(0, Ordering::Relaxed);
                 }

@@ -22,6 +22,7 @@ mod vouch;
 mod wire;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use self::enrolment::Enrolment;
 use self::keys::Keys;
 use self::own::OwnAdds;
 use self::script::VIEW;
+use self::server::Eviction;
 use self::view::View;
 use super::{
     Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
@@ -99,6 +101,8 @@ struct Shared {
     adds: Arc<Link>,
     bulk: Arc<Link>,
     own: Arc<OwnAdds>,
+    accept_eviction: bool,
+    eviction_said: AtomicBool,
     in_flight: Semaphore,
     /// The live header that checks compute with. Absent until one was seen.
     filter: ArcSwapOption<Header>,
@@ -159,13 +163,21 @@ impl Shared {
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live =
             self.filter.load_full().ok_or(doubt).and_then(|header| trusted(*header, &connection));
-        let live = live.and_then(|header| self.complete(&connection).map(|()| header));
+        let live = live.and_then(|header| self.believes(&connection).map(|()| header));
         let trouble = trouble.or_else(|| live.as_ref().err().map(|doubt| self.describe(*doubt)));
         Condition { live, trouble }
     }
 
-    /// Whether the filters of a connection's incarnation can hold what this process has added.
-    fn complete(&self, live: &Live) -> Result<(), Doubt> {
+    /// Whether an absence may be believed that a connection tells of: the filters of its incarnation
+    /// hold what this process has added, and the server does not throw parts of the books away.
+    fn believes(&self, live: &Live) -> Result<(), Doubt> {
+        if live.eviction() == Eviction::Takes && !self.accept_eviction {
+            if !self.eviction_said.swap(true, Ordering::Relaxed) {
+                tracing::warn!("redis may evict any key (allkeys-*): nothing is refused");
+            }
+            return Err(Doubt::Eviction);
+        }
+        self.eviction_said.store(false, Ordering::Relaxed);
         if self.own.are_in(&live.identity.incarnation) { Ok(()) } else { Err(Doubt::Suspect) }
     }
 
@@ -206,6 +218,8 @@ impl RedisStore {
             adds: link(),
             bulk: link(),
             own,
+            accept_eviction: settings.accept_eviction,
+            eviction_said: AtomicBool::new(false),
             in_flight: Semaphore::new(IN_FLIGHT),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),

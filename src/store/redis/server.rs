@@ -47,6 +47,27 @@ impl Server {
     }
 }
 
+/// Whether Redis may throw keys of ours away when its memory is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Eviction {
+    /// Not those without a TTL, which all are that a refusal rests on.
+    Spares,
+    /// Any key: journal, marks and metadata may go one by one, and silently.
+    Takes,
+}
+
+impl Eviction {
+    /// Reads an INFO reply. Without a limit on its memory Redis evicts nothing, whatever its policy; a
+    /// server that names no policy is taken to have none.
+    pub(super) fn parse(info: &str) -> Self {
+        let field = |name: &str| {
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let any = field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys-"));
+        if any && field("maxmemory") != Some("0") { Self::Takes } else { Self::Spares }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +78,22 @@ mod tests {
     fn info_tells_version_and_run() {
         let server = Server::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}")).unwrap();
         assert_eq!(server, Server { run: 0x00c0_ffee, major: 7 });
+    }
+
+    #[test]
+    fn only_a_limit_and_an_allkeys_policy_take_our_keys() {
+        let eviction = |limit: &str, policy: &str| {
+            Eviction::parse(&format!("maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"))
+        };
+        for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
+            assert_eq!(eviction("1000", policy), Eviction::Takes);
+            assert_eq!(eviction("0", policy), Eviction::Spares);
+        }
+        for policy in ["noeviction", "volatile-lru", "volatile-ttl"] {
+            assert_eq!(eviction("1000", policy), Eviction::Spares);
+        }
+        assert_eq!(Eviction::parse("maxmemory_policy:allkeys-lru\r\n"), Eviction::Takes);
+        assert_eq!(Eviction::parse(""), Eviction::Spares);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::dial::Wire;
 use super::refusal::{Connection, Refusal};
 use super::reply::Reply;
-use super::server::Server;
+use super::server::{Eviction, Server};
 use crate::error::StoreError;
 
 /// How long each of the first commands on a connection, and each poll, may take.
@@ -82,17 +82,21 @@ pub(super) async fn exchange(
     Ok(replies)
 }
 
-/// Asks a connection's other end who it is and what time it has.
-pub(super) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock), StoreError> {
-    let mut commands = Pipeline::with_capacity(3);
-    commands.add_command(cmd("INFO").arg("server").clone());
+/// Asks a connection's other end who it is, what time it has, and what it evicts.
+pub(super) async fn who_answers(
+    wire: &dyn Wire,
+) -> Result<(Server, Clock, Eviction), StoreError> {
+    let mut commands = Pipeline::with_capacity(4);
+    for section in ["server", "memory"] {
+        commands.add_command(cmd("INFO").arg(section).clone());
+    }
     commands.add_command(cmd("INFO").arg("replication").clone()).add_command(cmd("TIME"));
     let replies = exchange(wire, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
     let read = Instant::now();
-    let [info, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
+    let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;
     let server = Server::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
-    Ok((server, Clock { read, us }))
+    Ok((server, Clock { read, us }, Eviction::parse(&memory.text()?)))
 }
