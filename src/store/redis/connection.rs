@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::dial::{CONNECT, Dial, Wire};
+use super::dial::{CONNECT, Dial, QUEUE, Wire};
 use super::enrolment::{Enrolment, Identity};
 use super::refusal::Refusal;
 use super::reply::Reply;
@@ -29,9 +29,13 @@ use crate::error::StoreError;
 const POLL: Duration = Duration::from_secs(1);
 /// How often a stalled one is.
 const STALLED_POLL: Duration = Duration::from_millis(100);
-/// After this many time-outs in a row nothing more is sent until a poll has answered: commands that
-/// nobody waits for any more must not pile up before a server that does not read them.
+/// After this many calls in a row that were given up (timed out, or cancelled by who made them) nothing
+/// more is sent until a poll has answered: commands that nobody waits for any more must not pile up
+/// before a server that does not read them. So no more than [`ROOM`] and this many calls ever do; and a
+/// poll that is not answered within its half second ends the connection.
 const STALL: u32 = 32;
+/// Calls under way on a connection; the others wait, within their deadlines.
+const ROOM: usize = QUEUE / 2;
 /// The first and the longest wait between two attempts to connect.
 /// Well below the grace that a new incarnation gets.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -80,7 +84,9 @@ pub(super) struct Link {
     trouble: ArcSwapOption<String>,
     broken: Notify,
     stalled: Notify,
-    timeouts: AtomicU32,
+    /// Calls given up since the last answer.
+    given_up: AtomicU32,
+    room: Semaphore,
 }
 
 impl Link {
@@ -93,7 +99,8 @@ impl Link {
             trouble: ArcSwapOption::empty(),
             broken: Notify::new(),
             stalled: Notify::new(),
-            timeouts: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
+            room: Semaphore::new(ROOM),
         }
     }
 
@@ -152,21 +159,29 @@ impl Link {
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        if self.timeouts.load(Ordering::Relaxed) >= STALL {
-            return Err(StoreError::Timeout { deadline });
+        let late = StoreError::Timeout { deadline };
+        if self.is_stalled() {
+            return Err(late);
         }
-        match self.send(live, commands, deadline).await {
-            Err(StoreError::Timeout { deadline }) => {
-                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == STALL {
-                    self.stalled.notify_one();
-                }
-                Err(StoreError::Timeout { deadline })
-            }
-            other => {
-                self.timeouts.store(0, Ordering::Relaxed);
-                other
+        let begun = Instant::now();
+        let Ok(Ok(_room)) = timeout(deadline, self.room.acquire()).await else { return Err(late) };
+        // It may have stalled during the wait.
+        if self.is_stalled() {
+            return Err(late);
+        }
+        let waiting = Waiting { link: self, answered: false };
+        let rest = deadline.saturating_sub(begun.elapsed());
+        match self.send(live, commands, rest).await {
+            Err(StoreError::Timeout { .. }) => Err(late),
+            answered => {
+                waiting.answered();
+                answered
             }
         }
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) >= STALL
     }
 
     /// Runs a script.
@@ -236,7 +251,7 @@ impl Link {
             match self.connect().await {
                 Ok(live) => {
                     wait = BACKOFF.0;
-                    self.timeouts.store(0, Ordering::Relaxed);
+                    self.given_up.store(0, Ordering::Relaxed);
                     if self.trouble.swap(None).is_some() {
                         tracing::info!("connected to redis again");
                     }
@@ -280,7 +295,7 @@ impl Link {
     /// Returns, with the reason, when the connection is not to be trusted any more.
     async fn poll(&self, live: &Arc<Live>) -> String {
         loop {
-            let stalled = self.timeouts.load(Ordering::Relaxed) >= STALL;
+            let stalled = self.is_stalled();
             tokio::select! {
                 biased;
                 () = self.broken.notified() => return "the connection was lost".to_owned(),
@@ -294,7 +309,7 @@ impl Link {
                 Ok((_, clock, eviction)) => {
                     live.eviction.store(Arc::new(eviction));
                     live.clock.store(Arc::new(clock));
-                    self.timeouts.store(0, Ordering::Relaxed);
+                    self.given_up.store(0, Ordering::Relaxed);
                 }
                 Err(error) => return error.to_string(),
             }
@@ -303,6 +318,29 @@ impl Link {
                 Ok(false) => return "the filter's metadata was lost or made anew".to_owned(),
                 Err(error) => return error.to_string(),
             }
+        }
+    }
+}
+
+/// A call that has been sent. Dropped before it is answered, it counts as given up.
+struct Waiting<'a> {
+    link: &'a Link,
+    answered: bool,
+}
+
+impl Waiting<'_> {
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Link { given_up, stalled, .. } = self.link;
+        if self.answered {
+            given_up.store(0, Ordering::Relaxed);
+        } else if given_up.fetch_add(1, Ordering::Relaxed) + 1 == STALL {
+            stalled.notify_one();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::store::BoxFuture;
 /// How long a TCP connection may take.
 pub(super) const CONNECT: Duration = Duration::from_millis(250);
 /// Commands queued on a connection before callers wait.
-const QUEUE: usize = 1024;
+pub(super) const QUEUE: usize = 1024;
 
 /// Opens connections to one address.
 pub(crate) trait Dial: fmt::Debug + Send + Sync {

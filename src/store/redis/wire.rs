@@ -83,9 +83,7 @@ pub(super) async fn exchange(
 }
 
 /// Asks a connection's other end who it is, what time it has, and what it evicts.
-pub(super) async fn who_answers(
-    wire: &dyn Wire,
-) -> Result<(Server, Clock, Eviction), StoreError> {
+pub(super) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock, Eviction), StoreError> {
     let mut commands = Pipeline::with_capacity(4);
     for section in ["server", "memory"] {
         commands.add_command(cmd("INFO").arg(section).clone());
