@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, IdSink, PathPattern, RebuildSource, Schedule, SecretKey, Verdict,
+    BloomGuard, BoxError, Doubt, IdSink, PathPattern, RebuildSource, Schedule, SecretKey, Verdict,
 };
 use support::model::{Table, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
@@ -443,4 +443,40 @@ async fn an_add_after_a_filter_was_shortened_and_put_back_is_not_lost() {
     newcomer.insert(&4_711).await.unwrap();
     table.commit(4_711);
     assert_eq!(get(&witness, &table, 4_711).await, 200, "acknowledged, and refused");
+}
+
+/// Somebody restores yesterday's filter over today's, on the very process that verified both.
+#[tokio::test]
+async fn an_older_filter_than_the_one_known_is_not_trusted() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build();
+    live(&builder).await;
+    let old: Vec<u8> = redis.run(&["DUMP", BITS]);
+    builder.insert(&4_711).await.unwrap();
+    table.commit(4_711);
+    builder.rebuild_now().await.unwrap();
+    drop(builder);
+    let witness = guard(&redis.url()).build();
+    live(&witness).await;
+    let mut restore = redis::cmd("RESTORE");
+    restore.arg(BITS).arg(0).arg(old).arg("REPLACE").exec(&mut redis.connection()).unwrap();
+    throughout(Duration::from_millis(1_500), || async {
+        assert_eq!(get(&witness, &table, 4_711).await, 200, "committed, and refused");
+    })
+    .await;
+    assert_eq!(witness.check(&5_000).await.unwrap(), Verdict::Unknown(Doubt::Suspect));
+    let newcomer = guard(&redis.url()).build();
+    eventually("a newcomer does not trust it either", Duration::from_secs(5), || async {
+        match newcomer.check(&5_000).await.unwrap() {
+            Verdict::Unknown(Doubt::Suspect) => Ok(()),
+            Verdict::Absent(_) => panic!("it refuses"),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let healer = guard_over(&redis.url(), &table).build();
+    healer.ready().await;
+    healer.rebuild_now().await.unwrap();
+    live(&witness).await;
 }

@@ -503,3 +503,36 @@ async fn inserts_during_back_to_back_rebuilds_are_never_refused() {
     }
     assert_eq!(unknown, 0);
 }
+
+#[tokio::test]
+async fn a_rebuild_longer_than_its_lease_keeps_it() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let gate = Arc::new(Semaphore::new(0));
+    let source = Late { table: table.clone(), gate: Arc::clone(&gate), late: Vec::new() };
+    let slow = guard(&redis.url()).rebuild(Schedule::manual(), source).build();
+    let rebuild = tokio::spawn({
+        let slow = slow.clone();
+        async move { slow.rebuild_now().await }
+    });
+    let holder = || redis.run::<Option<String>>(&["GET", LOCK]);
+    let ours = eventually("the lease", Duration::from_secs(5), || async {
+        holder().ok_or_else(|| "nobody's".to_owned())
+    })
+    .await;
+    let other = guard_over(&redis.url(), &table).build();
+    // Half as long again as the lease lasts, and past three renewals.
+    let over = milliseconds(&redis) + 15_000;
+    while milliseconds(&redis) < over {
+        assert_eq!(holder().as_ref(), Some(&ours), "the lease lapsed, or went to another");
+        let busy = other.rebuild_now().await;
+        assert!(busy.is_err(), "two rebuilds at once");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    gate.add_permits(100);
+    rebuild.await.unwrap().unwrap();
+    eventually("the lease is given back", Duration::from_secs(5), || async {
+        holder().map_or(Ok(()), Err)
+    })
+    .await;
+}

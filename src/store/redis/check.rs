@@ -90,9 +90,8 @@ impl Shared {
             .script(live, &VIEW, &keys, &[], deadline)
             .await
             .and_then(|reply| View::read(reply.fields()?));
-        let header = Arc::new(reply.map_err(|error| doubt(&error))?.live()?);
-        self.filter.store(Some(Arc::clone(&header)));
-        Ok(header)
+        let header = reply.map_err(|error| doubt(&error))?.live()?;
+        self.adopt(&header, &live.identity.incarnation)
     }
 
     async fn ask(

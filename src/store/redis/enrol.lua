@@ -8,7 +8,7 @@
 -- ARGV[4] life of a create mark, ms   ARGV[5] the Redis process that answers, 8 hex digits
 -- ARGV[6] the incarnation that holds all adds of the caller, '' if there are no adds of the caller
 -- ARGV[7] how long swaps wait for a caller whose adds may be missing here, ms
--- Returns {key id, key or '', incarnation, its age in ms}.
+-- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0'}.
 --
 -- An incarnation ends with the metadata and with the Redis process: what was acknowledged before may
 -- be lost, and everybody adds it again (swap.lua gives them time).
@@ -55,4 +55,5 @@ return {
   redis.call('HGET', KEYS[1], 'key') or '',
   incarnation,
   math.max(0, now - redis.call('HGET', KEYS[1], 'since')),
+  redis.call('HGET', KEYS[1], 'live') or '0',
 }

@@ -28,6 +28,8 @@ pub(super) struct Identity {
     pub(super) incarnation: Vec<u8>,
     /// How old the incarnation was.
     pub(super) age: Duration,
+    /// The last generation that had gone live; 0 if none had.
+    pub(super) newest: i64,
 }
 
 impl fmt::Debug for Identity {
@@ -93,12 +95,12 @@ impl Enrolment {
         command.add_command(ENROL.command(Sending::Whole, server.major, &keys, &args));
         let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
         let [reply] = Reply::new(ENROL.name(), ::redis::Value::Array(replies)).fields()?;
-        let [key_id, key, incarnation, age] = reply.fields()?;
+        let [key_id, key, incarnation, age, newest] = reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-        let age = Duration::from_millis(age.count()?);
-        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age }))
+        let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
+        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age, newest }))
     }
 
     /// Returns whether the metadata is still what a connection enrolled in.

@@ -110,6 +110,8 @@ struct Shared {
     view: ArcSwapOption<View>,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
+    /// The newest generation seen live, and in which incarnation.
+    newest: Mutex<(Vec<u8>, i64)>,
 }
 
 impl Shared {
@@ -138,20 +140,29 @@ impl Shared {
     async fn survey(&self) -> Result<Survey, StoreError> {
         let live = self.bulk.connected(SURVEY).await?;
         let view = self.survey_view(&self.bulk, &live, SURVEY).await?;
-        let found = view.live().and_then(|header| trusted(header, &live));
-        match &found {
-            Ok(header) => {
-                let known = self.filter.load();
-                if known.as_deref().is_none_or(|known| known.generation < header.generation) {
-                    self.filter.store(Some(Arc::new(*header)));
-                }
-            }
-            Err(doubt) => {
-                self.note_doubt(*doubt);
-                self.filter.store(None);
-            }
+        let found = view.live().and_then(|header| trusted(header, &live)).and_then(|header| {
+            self.adopt(&header, &live.identity.incarnation)?;
+            Ok(header)
+        });
+        if let Err(doubt) = &found {
+            self.note_doubt(*doubt);
+            self.filter.store(None);
         }
         Ok(Survey { live: found, now_us: view.now_us })
+    }
+
+    /// Has checks compute with a header, unless a newer one was seen live in the same incarnation: within
+    /// one, generations only grow, and an older filter was put back by somebody else's hand.
+    fn adopt(&self, header: &Header, incarnation: &[u8]) -> Result<Arc<Header>, Doubt> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = header.generation.get();
+        if newest.0 == incarnation && newest.1 > generation {
+            return Err(Doubt::Suspect);
+        }
+        *newest = (incarnation.to_vec(), generation);
+        let header = Arc::new(*header);
+        self.filter.store(Some(Arc::clone(&header)));
+        Ok(header)
     }
 
     fn condition(&self) -> Condition {
@@ -191,7 +202,8 @@ fn trusted(header: Header, live: &Live) -> Result<Header, Doubt> {
     if header.key_id != live.identity.digester.key_id() {
         return Err(Doubt::OtherKey);
     }
-    if header.run != live.server.run {
+    // An older one than was live when the connection enrolled has been put back by hand.
+    if header.run != live.server.run || header.generation.get() < live.identity.newest {
         return Err(Doubt::Suspect);
     }
     Ok(header)
@@ -224,6 +236,7 @@ impl RedisStore {
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),
+            newest: Mutex::default(),
             server,
             check_deadline: settings.check_deadline,
             retention: settings.retention(),

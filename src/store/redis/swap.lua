@@ -6,6 +6,7 @@
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
 -- ARGV[7] age that an incarnation must have reached, ms   ARGV[8] when the rebuild began (B0), ms
+-- ARGV[9] the generation in decimal
 -- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that nobody can replay may have become
 -- visible since the rebuild began; or 'HELD' while others may have adds to replay: come again.
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
@@ -42,6 +43,8 @@ redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 -- RENAME carries the source's TTL over.
 redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
+-- Whoever joins from now on takes no older filter for the live one.
+redis.call('HSET', KEYS[3], 'live', ARGV[9])
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
 local id = redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[6], '*',

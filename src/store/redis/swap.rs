@@ -1,6 +1,5 @@
 //! B8 to B10: prove the building filter, put it live, and know that it is.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value, cmd};
@@ -140,7 +139,7 @@ impl RedisBuild {
             }
         }
         let live = self.header(State::Live, "the swap")?;
-        self.shared.filter.store(Some(Arc::new(live)));
+        self.shared.adopt(&live, &self.incarnation).ok();
         Ok(())
     }
 
@@ -165,7 +164,8 @@ impl RedisBuild {
         let entries = self.shared.retention.journal_entries.to_string();
         let grace = GRACE.as_millis().to_string();
         let began = self.began_ms.to_string();
-        let args: [&[u8]; 8] = [
+        let generation = header.generation.get().to_string();
+        let args: [&[u8]; 9] = [
             &ours,
             &swapped,
             len.as_bytes(),
@@ -174,6 +174,7 @@ impl RedisBuild {
             entries.as_bytes(),
             grace.as_bytes(),
             began.as_bytes(),
+            generation.as_bytes(),
         ];
         let reply = self.shared.bulk.script(&live, &SWAP, &names, &args, CALL).await?;
         reply.text()
