@@ -110,9 +110,11 @@ impl Refusal {
     /// Whether an add is worth repeating within its deadline.
     pub(super) const fn again(self) -> Again {
         match self {
-            // The connection is made anew, and may lead to the new primary.
-            Self::ReadOnly | Self::MasterDown | Self::NotAuthenticated => Again::Soon,
-            Self::NoReplicas
+            // The first three: the connection is made anew, and may lead to the new primary.
+            Self::ReadOnly
+            | Self::MasterDown
+            | Self::NotAuthenticated
+            | Self::NoReplicas
             | Self::Loading
             | Self::Busy
             | Self::ClusterDown
