@@ -16,7 +16,8 @@ mod traffic;
 
 use run::{Kind, Outcome};
 
-const KINDS: [Kind; 4] = [Kind::Paused, Kind::SeveredAndKept, Kind::Severed, Kind::PausedAndKept];
+const KINDS: [Kind; 5] =
+    [Kind::Paused, Kind::SeveredAndKept, Kind::Split, Kind::Severed, Kind::PausedAndKept];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_that_loses_acknowledged_adds_never_refuses_a_record() {

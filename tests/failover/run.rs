@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use bloom_guard::BloomGuard;
+use bloom_guard::{BloomGuard, Verdict};
 
 use crate::front::{Existing, Front};
 use crate::ledger::False;
@@ -30,13 +31,30 @@ pub enum Kind {
     Severed,
     /// It is severed, and goes on serving until it is demoted: connections stay open.
     SeveredAndKept,
+    /// It is severed, and one instance keeps its connections while the other goes with the Sentinels:
+    /// two primaries at once, unless the old one stops when it has no replica any more.
+    Split,
 }
 
 impl Kind {
-    const fn existing(self) -> Existing {
+    /// What becomes of each instance's connections.
+    const fn existing(self) -> [Existing; 2] {
         match self {
-            Self::Paused | Self::Severed => Existing::Cut,
-            Self::PausedAndKept | Self::SeveredAndKept => Existing::Kept,
+            Self::Paused | Self::Severed => [Existing::Cut; 2],
+            Self::PausedAndKept | Self::SeveredAndKept => [Existing::Kept; 2],
+            Self::Split => [Existing::Kept, Existing::Cut],
+        }
+    }
+
+    /// How Redis is configured, and the Sentinels' patience. A primary notices within 2 s and a little
+    /// that its replica is silent, so that is how long Sentinels must wait.
+    const fn configuration(self) -> (&'static [&'static str], Duration) {
+        match self {
+            Self::Split => (
+                &["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"],
+                Duration::from_secs(4),
+            ),
+            _ => (&[], Duration::from_millis(500)),
         }
     }
 
@@ -97,10 +115,12 @@ impl fmt::Display for Outcome {
 
 /// Carries one failover through.
 pub async fn run(kind: Kind) -> Outcome {
-    let topology = Topology::start(&[]).await;
-    let front = Front::start(&topology, kind.existing()).await;
+    let (arguments, patience) = kind.configuration();
+    let topology = Topology::start(arguments, patience).await;
+    let [one, other] = kind.existing();
+    let fronts = [Front::start(&topology, one).await, Front::start(&topology, other).await];
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
-    let guards = [instance(&front, &table), instance(&front, &table)];
+    let guards = fronts.each_ref().map(|front| instance(front, &table));
     for guard in &guards {
         live(guard).await;
     }
@@ -116,7 +136,7 @@ pub async fn run(kind: Kind) -> Outcome {
     let acknowledged = Cell::new(ledger.adds());
     kind.fail(&topology);
     eventually("the replica is promoted", PATIENCE, || async {
-        let promoted = front.primary() == topology.new.server.port();
+        let promoted = fronts.iter().all(|front| front.primary() == topology.new.server.port());
         if !kind.pauses() && !promoted {
             acknowledged.set(ledger.adds());
         }
@@ -124,8 +144,11 @@ pub async fn run(kind: Kind) -> Outcome {
     })
     .await;
     let promoted = ledger.elapsed() - failed;
+    if kind == Kind::Split {
+        refused_by_the_new(&application).await;
+    }
     kind.heal(&topology);
-    let recovery = recovered(&application, &topology, &front).await - failed;
+    let recovery = recovered(&application, &topology, &fronts).await - failed;
     topology.old.reports("role:slave").await;
     adds(&application, TAIL).await;
     ended(&application).await;
@@ -183,10 +206,26 @@ fn journalled(topology: &Topology) -> usize {
     digests.len()
 }
 
+/// Waits until the instance that went with the Sentinels refuses, and more has been created since.
+async fn refused_by_the_new(application: &Application) {
+    eventually("the new primary's word refuses", PATIENCE, || async {
+        let verdict = application.guards[1].check(&u64::MAX).await.unwrap();
+        let refuses = matches!(verdict, Verdict::Absent(_));
+        if refuses { Ok(()) } else { Err(format!("{verdict:?}")) }
+    })
+    .await;
+    adds(application, TAIL).await;
+}
+
 /// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.
-async fn recovered(application: &Arc<Application>, topology: &Topology, front: &Front) -> f64 {
+async fn recovered(
+    application: &Arc<Application>,
+    topology: &Topology,
+    fronts: &[Front; 2],
+) -> f64 {
     eventually("both instances refuse by the new primary", PATIENCE, || async {
-        let behind = front.open_to(topology.old.server.port());
+        let old = topology.old.server.port();
+        let behind: usize = fronts.iter().map(|front| front.open_to(old)).sum();
         if behind == 0 && application.refuses().await {
             return Ok(application.ledger.elapsed());
         }

@@ -12,8 +12,6 @@ use crate::support::redis_server::RedisServer;
 
 /// The name that the Sentinels know the primary by.
 pub const NAME: &str = "users";
-/// The Sentinels' patience with a silent primary, ms.
-const DOWN_AFTER: u32 = 500;
 
 /// The longest that any step may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,16 +53,17 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Starts the servers and waits until a failover could begin.
-    pub async fn start(arguments: &[&str]) -> Self {
+    /// Starts the servers, the primary with arguments of its own, with the Sentinels' patience with a silent primary, and waits until a
+    /// failover could begin.
+    pub async fn start(arguments: &[&str], down_after: Duration) -> Self {
         let old = Node::start(arguments).await;
-        let new = Node::start(arguments).await;
+        let new = Node::start(&[]).await;
         let port = old.network.port();
         new.server.run::<()>(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
         new.reports("master_link_status:up").await;
         // Until then the primary keeps its changes to itself.
         old.reports("state=online").await;
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(port)).collect();
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(port, down_after)).collect();
         for sentinel in &sentinels {
             sentinel.ready().await;
         }
@@ -80,7 +79,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    fn start(primary: u16) -> Self {
+    fn start(primary: u16, down_after: Duration) -> Self {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         for _ in 0..5 {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -91,9 +90,10 @@ impl Sentinel {
             let text = format!(
                 "port {port}\nbind 127.0.0.1\ndir {}\n\
                  sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
-                 sentinel down-after-milliseconds {NAME} {DOWN_AFTER}\n\
+                 sentinel down-after-milliseconds {NAME} {}\n\
                  sentinel failover-timeout {NAME} 3000\n",
-                directory.path().display()
+                directory.path().display(),
+                down_after.as_millis()
             );
             std::fs::write(&configuration, text).expect("a temporary directory");
             let mut process = Command::new(&program)

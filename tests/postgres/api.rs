@@ -41,7 +41,9 @@ impl Api {
         let redis = (home == Home::Redis).then(RedisServer::start);
         let instance = || {
             let pattern = PathPattern::<i64>::new("/users/{id}").unwrap();
-            let mut builder = BloomGuard::builder("users", pattern).unwrap();
+            // Every refusal counts: none is let through for a look.
+            let builder = BloomGuard::builder("users", pattern).unwrap().audits_per_second(0);
+            let mut builder = builder.unwrap();
             if let Some(redis) = &redis {
                 let patient = Duration::from_secs(1);
                 builder = builder.redis(&redis.url()).unwrap().check_deadline(patient).unwrap();

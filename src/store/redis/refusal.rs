@@ -134,13 +134,15 @@ impl Refusal {
     /// Whether the connection may stay in use.
     pub(super) const fn connection(self) -> Connection {
         match self {
+            // A primary that is cut off from its replicas among them: its address may lead to another one
+            // by now, and that one must hear of this process's adds.
             Self::ReadOnly
             | Self::MasterDown
+            | Self::NoReplicas
             | Self::NotAuthenticated
             | Self::Aborted
             | Self::TooManyClients => Connection::Withdraw,
-            Self::NoReplicas
-            | Self::Loading
+            Self::Loading
             | Self::Busy
             | Self::OutOfMemory
             | Self::Misconfigured
@@ -220,7 +222,7 @@ mod tests {
                 R::NoReplicas,
                 Doubt::Isolated,
                 Soon,
-                Keep,
+                Withdraw,
             ),
             (
                 "LOADING Redis is loading the dataset in memory",
