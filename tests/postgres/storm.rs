@@ -38,7 +38,7 @@ struct Storm {
 }
 
 impl Storm {
-    /// SplitMix64.
+    /// `SplitMix64`.
     fn random(&self) -> u64 {
         let step = 0x9E37_79B9_7F4A_7C15_u64;
         let mut z = self.random.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
