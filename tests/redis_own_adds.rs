@@ -48,6 +48,20 @@ async fn never_refused(guards: [&BloomGuard; 2], table: &Table) {
     .await;
 }
 
+/// Somebody was rebuilding when the dump was written, or when the replica was promoted.
+#[tokio::test]
+async fn a_lease_that_came_with_a_dump_keeps_nobody_from_rebuilding() {
+    let mut redis = RedisServer::with(&["--save", "3600 1000000"]);
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    let old = generation(&guard);
+    redis.run::<()>(&["SET", "bg:{users}:lock", "somebody", "PX", "3600000"]);
+    redis.run::<()>(&["SAVE"]);
+    redis.restart();
+    rebuilt(&guard, old).await;
+}
+
 #[tokio::test]
 async fn an_insert_lost_by_a_restart_from_an_old_dump_is_not_refused() {
     let mut redis = RedisServer::with(&["--save", "3600 1000000"]);

@@ -1,7 +1,7 @@
 -- Joins this filter's metadata, or creates it. The first command of the guard on a new connection
 -- after INFO.
 --
--- KEYS[1] meta   KEYS[2] log   KEYS[3] bits
+-- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] lock
 -- ARGV[1] id of the caller's secret key, 8 hex digits
 -- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
 -- ARGV[3] 16 random bytes: the incarnation, should this be a new one
@@ -46,6 +46,8 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
   redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5], 'since', string.format('%.0f', now))
 end
 local incarnation = redis.call('HGET', KEYS[1], 'inc')
+-- A rebuild of an earlier incarnation cannot go live any more (swap.lua): nobody has to wait for it.
+if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(
     now + ARGV[7], tonumber(redis.call('HGET', KEYS[1], 'hold') or '0'))))

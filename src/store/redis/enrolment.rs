@@ -89,7 +89,8 @@ impl Enrolment {
             &vouched,
             hold.as_bytes(),
         ];
-        let keys = [&self.keys.meta, &self.keys.log, &self.keys.bits].map(String::as_str);
+        let Keys { meta, log, bits, lock, .. } = &self.keys;
+        let keys = [meta, log, bits, lock].map(String::as_str);
         let mut command = Pipeline::with_capacity(1);
         // Sent whole: enrolment is rare, and a new server would not know the hash.
         command.add_command(ENROL.command(Sending::Whole, server.major, &keys, &args));
