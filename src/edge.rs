@@ -125,8 +125,8 @@ impl Edge {
     pub(crate) fn screen(&self, parts: &Parts) -> Screened {
         let metrics = self.core.metrics();
         metrics.request();
-        let on = self.core.gate().mode() != Mode::Off;
-        let extraction = if on && self.options.methods.contains(&parts.method) {
+        let mode = self.core.gate().mode();
+        let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             self.extractor.extract(parts)
         } else {
             Extraction::Unguarded
@@ -139,15 +139,13 @@ impl Edge {
             }
             Extraction::Invalid(reason) => {
                 metrics.invalid();
-                self.on_invalid(reason, &parts.method)
+                match self.options.on_invalid.status() {
+                    Some(status) if mode == Mode::Enforce => {
+                        Screened::Reject(Rejected::invalid(reason, status, parts.method.clone()))
+                    }
+                    _ => Screened::Pass,
+                }
             }
-        }
-    }
-
-    fn on_invalid(&self, reason: InvalidId, method: &Method) -> Screened {
-        match self.options.on_invalid.status() {
-            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
-            None => Screened::Pass,
         }
     }
 }

@@ -213,6 +213,24 @@ async fn the_mode_is_switched_while_requests_run() {
     assert_eq!(answered(98).await, (StatusCode::NOT_FOUND, 0));
 }
 
+#[tokio::test]
+async fn only_an_enforcing_guard_refuses_what_is_no_id() {
+    let guard = in_process(&Table::with(0..10)).build();
+    guard.ready().await;
+    let service = guard.layer(tower::service_fn(|_: Request<String>| async {
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    let status = async |mode| {
+        guard.set_mode(mode);
+        let request = Request::get("/users/nobody").body(String::new()).unwrap();
+        service.clone().oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(status(Mode::Enforce).await, StatusCode::NOT_FOUND);
+    assert_eq!(status(Mode::Shadow).await, StatusCode::OK);
+    assert_eq!(status(Mode::Off).await, StatusCode::OK);
+    assert_eq!(guard.stats().invalid, 2, "which shadow counts");
+}
+
 /// One false positive, replayed with a cookie that no null may be learnt from.
 #[tokio::test]
 async fn a_missing_id_that_cannot_be_remembered_keeps_to_a_lane() {

@@ -73,7 +73,8 @@ impl<R> Builder<R> {
     /// [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added, and if it
     /// was missing from the filter, no process trusts that any more until it has been rebuilt.
     ///
-    /// A handler that answers 2xx for records that do not exist must not be audited. Defaults to 1; from
+    /// A handler that answers 2xx for records that do not exist, from a cache that outlives deletions and
+    /// rebuilds, say, must not be audited. Defaults to 1; from
     /// 0, which audits nothing, to 10,000.
     ///
     /// # Errors
