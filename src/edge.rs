@@ -11,7 +11,7 @@ use crate::absence::AbsenceRules;
 use crate::background::{Background, persist};
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
-use crate::id::{Id, InvalidId};
+use crate::id::Id;
 use crate::policy::Mode;
 use crate::rebuild::Rebuilder;
 use crate::rejection::Rejected;
