@@ -1,6 +1,6 @@
 //! A model of the application: a table of ids, a handler over it, guards in front.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,19 +16,27 @@ use super::eventually;
 /// A table of committed ids. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Table {
-    ids: Arc<Mutex<BTreeSet<u64>>>,
+    /// Each id with the number of the commit that made it.
+    ids: Arc<Mutex<BTreeMap<u64, u64>>>,
+    commits: Arc<AtomicU64>,
     lookups: Arc<AtomicU64>,
 }
 
 impl Table {
     pub fn with(ids: impl IntoIterator<Item = u64>) -> Self {
         let table = Self::default();
-        table.ids.lock().unwrap().extend(ids);
+        ids.into_iter().for_each(|id| table.commit(id));
         table
     }
 
     pub fn commit(&self, id: u64) {
-        self.ids.lock().unwrap().insert(id);
+        let commit = self.commits.fetch_add(1, Ordering::SeqCst);
+        self.ids.lock().unwrap().insert(id, commit);
+    }
+
+    /// Which commit made the row there is: the same at two times when it was there in between.
+    pub fn born(&self, id: u64) -> Option<u64> {
+        self.ids.lock().unwrap().get(&id).copied()
     }
 
     pub fn delete(&self, id: u64) {
@@ -43,17 +51,17 @@ impl Table {
     /// Looks an id up, as a handler does.
     pub fn look_up(&self, id: u64) -> bool {
         self.lookups.fetch_add(1, Ordering::SeqCst);
-        self.ids.lock().unwrap().contains(&id)
+        self.ids.lock().unwrap().contains_key(&id)
     }
 
     /// The largest ids committed now, so many at most.
     pub fn newest(&self, count: usize) -> Vec<u64> {
-        self.ids.lock().unwrap().iter().rev().take(count).copied().collect()
+        self.ids.lock().unwrap().keys().rev().take(count).copied().collect()
     }
 
     /// The ids committed now.
     pub fn snapshot(&self) -> Vec<u64> {
-        self.ids.lock().unwrap().iter().copied().collect()
+        self.ids.lock().unwrap().keys().copied().collect()
     }
 }
 
@@ -63,7 +71,7 @@ impl RebuildSource for Table {
         let mut from = 0;
         loop {
             let page: Vec<u64> =
-                self.ids.lock().unwrap().range(from..).take(1_000).copied().collect();
+                self.ids.lock().unwrap().range(from..).take(1_000).map(|(id, _)| *id).collect();
             let Some(last) = page.last() else { return Ok(()) };
             from = last + 1;
             for id in &page {

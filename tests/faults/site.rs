@@ -1,0 +1,110 @@
+//! What a row takes place in: a server, a network before it, two instances of a service, one table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Rejected};
+use http::{Request, StatusCode};
+use tokio::time::Instant;
+use tower::{Layer, ServiceExt};
+
+use crate::account::{About, Account, Visit};
+use crate::support::model::{Table, guard_over, handler, live};
+use crate::support::redis_server::RedisServer;
+use crate::wire::Wire;
+
+/// How long a check may take: the default.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(25);
+/// Ids with a row, from 0.
+pub(crate) const ROWS: u64 = 5_000;
+/// Ids that follow them: in the filter, but deleted.
+pub(crate) const GONE: u64 = 100;
+/// Ids from here on are created while the traffic runs.
+pub(crate) const NEW: u64 = 100_000;
+/// Ids from here on are never created.
+pub(crate) const ABSENT: u64 = 1 << 40;
+
+/// One row's world.
+pub(crate) struct Site {
+    pub(crate) redis: RedisServer,
+    pub(crate) wire: Wire,
+    pub(crate) people: Arc<People>,
+}
+
+/// The part of it that the traffic sees.
+pub(crate) struct People {
+    pub(crate) guards: Vec<BloomGuard>,
+    pub(crate) table: Table,
+    pub(crate) account: Account,
+}
+
+impl Site {
+    /// Starts everything and waits until both instances refuse.
+    pub(crate) async fn open(arguments: &[&str], credentials: &str) -> Self {
+        let redis = RedisServer::with(arguments);
+        let wire = Wire::to(redis.port()).await;
+        let table = Table::with(0..ROWS + GONE);
+        let url = format!("redis://{credentials}127.0.0.1:{}/", wire.port());
+        let guards: Vec<_> = (0..2)
+            .map(|_| {
+                guard_over(&url, &table)
+                    .capacity(50_000, 0.001)
+                    .and_then(|builder| builder.check_deadline(DEADLINE))
+                    .expect("within bounds")
+                    .build()
+            })
+            .collect();
+        for guard in &guards {
+            live(guard).await;
+        }
+        (ROWS..ROWS + GONE).for_each(|id| table.delete(id));
+        let people = Arc::new(People { guards, table, account: Account::new(DEADLINE) });
+        Self { redis, wire, people }
+    }
+}
+
+impl People {
+    /// Sends a request through one instance, with a plain timer beside it, and accounts for both.
+    pub(crate) async fn visit(&self, instance: usize, about: About, id: u64) -> (StatusCode, bool) {
+        let sent = self.account.phase();
+        let born = self.table.born(id);
+        let beside = tokio::spawn(plain_timer());
+        let begun = Instant::now();
+        let (status, passed) = self.get(instance, id).await;
+        let took = begun.elapsed();
+        if status == StatusCode::NOT_FOUND && born.is_some() && born == self.table.born(id) {
+            self.account.false_404(format!("{id} by instance {instance}, {sent:?}"));
+        }
+        let beside = beside.await.expect("a timer");
+        let busy = status == StatusCode::SERVICE_UNAVAILABLE;
+        self.account.visit(sent, Visit { about, passed, busy, took, beside });
+        (status, passed)
+    }
+
+    /// Sends a request; returns the answer and whether it came from the handler.
+    pub(crate) async fn get(&self, instance: usize, id: u64) -> (StatusCode, bool) {
+        let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
+        let service = self.guards[instance].layer(handler(&self.table));
+        let response = service.oneshot(request).await.unwrap();
+        let status = response.status();
+        let refused = response.extensions().get::<Rejected>().is_some();
+        (status, !refused && status != StatusCode::SERVICE_UNAVAILABLE)
+    }
+
+    /// Creates a record as an application should; returns whether it did.
+    pub(crate) async fn create(&self, instance: usize, id: u64) -> bool {
+        let acknowledged = self.guards[instance].insert(&id).await.is_ok();
+        if acknowledged {
+            self.table.commit(id);
+        }
+        self.account.inserted(acknowledged);
+        acknowledged
+    }
+}
+
+/// Waits as long as a check may take; returns how much longer it took.
+async fn plain_timer() -> Duration {
+    let begun = Instant::now();
+    tokio::time::sleep_until(begun + DEADLINE).await;
+    begun.elapsed().saturating_sub(DEADLINE)
+}

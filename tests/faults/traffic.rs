@@ -1,0 +1,123 @@
+//! Readers and creators, two instances' worth.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::account::About;
+use crate::site::{ABSENT, GONE, NEW, People, ROWS};
+
+/// Readers of one instance, and how often each reads.
+const READERS: u64 = 24;
+const READ_EVERY: Duration = Duration::from_millis(30);
+const CREATE_EVERY: Duration = Duration::from_millis(15);
+/// How long the last answers may take: more than any deadline there is.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+
+/// Traffic that runs until it is stopped.
+pub(crate) struct Traffic {
+    tasks: JoinSet<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Traffic {
+    pub(crate) fn start(people: &Arc<People>) -> Self {
+        let stop = watch::Sender::new(false);
+        let mut tasks = JoinSet::new();
+        for instance in 0..people.guards.len() {
+            for reader in 0..READERS {
+                let dice = Dice::new(instance as u64 * READERS + reader);
+                tasks.spawn(read(Arc::clone(people), instance, dice, stop.subscribe()));
+            }
+            tasks.spawn(create(Arc::clone(people), instance, stop.subscribe()));
+        }
+        Self { tasks, stop }
+    }
+
+    /// Stops the traffic and waits for the last answers.
+    ///
+    /// # Errors
+    ///
+    /// How many tasks panicked, or still had no answer.
+    pub(crate) async fn end(mut self) -> Result<(), String> {
+        self.stop.send_replace(true);
+        let mut panicked = 0;
+        let all = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                panicked += usize::from(ended.is_err());
+            }
+        };
+        let ended = timeout(LAST_ANSWERS, all).await.is_ok();
+        match (ended, panicked) {
+            (true, 0) => Ok(()),
+            (true, panicked) => Err(format!("{panicked} tasks panicked")),
+            (false, _) => Err(format!("{} tasks never had an answer", self.tasks.len())),
+        }
+    }
+}
+
+type Stop = watch::Receiver<bool>;
+
+async fn read(people: Arc<People>, instance: usize, mut dice: Dice, stop: Stop) {
+    let mut tick = interval(READ_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Out of step with the others.
+    tick.reset_after(READ_EVERY.mul_f64(dice.below(1_000) as f64 / 1_000.0));
+    while !*stop.borrow() {
+        tick.tick().await;
+        let (about, id) = match dice.below(100) {
+            0..40 => (About::Existing, dice.below(ROWS)),
+            40..50 => match people.table.newest(64).as_slice() {
+                [] => continue,
+                newest => (About::Existing, newest[dice.below(newest.len() as u64) as usize]),
+            },
+            50..55 => (About::Gone, ROWS + dice.below(GONE)),
+            _ => (About::Absent, ABSENT + dice.below(1 << 20)),
+        };
+        people.visit(instance, about, id).await;
+    }
+}
+
+/// Creates records, and asks every instance for each at once: ids that nobody had before, and every
+/// fourth time one that was there before, has been deleted, and may be remembered as missing.
+async fn create(people: Arc<People>, instance: usize, stop: Stop) {
+    let instances = people.guards.len() as u64;
+    let mut tick = interval(CREATE_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut count = instance as u64;
+    while !*stop.borrow() {
+        tick.tick().await;
+        count += instances;
+        let again = (count / instances).is_multiple_of(4);
+        let id = if again { ROWS + count % GONE } else { NEW + count };
+        if !people.create(instance, id).await {
+            continue;
+        }
+        for instance in 0..people.guards.len() {
+            people.visit(instance, About::Existing, id).await;
+        }
+        if again {
+            people.table.delete(id);
+        }
+    }
+}
+
+/// Numbers that look random and are the same in every run (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0xD134_2543_DE82_EF95))
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
