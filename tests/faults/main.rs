@@ -6,9 +6,11 @@
 
 mod account;
 mod data;
+mod memory;
 mod network;
 mod process;
 mod recovery;
+mod refusal;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;
@@ -133,7 +135,7 @@ fn no_fault_refuses_what_exists_or_outlasts_its_end() {
     let panics = count_panics();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let faults = [process::FAULTS, data::FAULTS, network::FAULTS];
+    let faults = [process::FAULTS, data::FAULTS, memory::FAULTS, refusal::FAULTS, network::FAULTS];
     let chosen: Vec<&Fault> = faults.into_iter().flatten().filter(|fault| chosen(fault)).collect();
     assert!(!chosen.is_empty(), "FAULTS names none of the rows");
     print_head();

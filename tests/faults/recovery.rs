@@ -36,8 +36,8 @@ async fn works(people: &People) -> Result<(), String> {
     let fresh = || FRESH.fetch_add(1, Ordering::Relaxed);
     let instances = 0..people.guards.len();
     for instance in instances.clone() {
-        let (status, passed) = people.get(instance, ABSENT + fresh()).await;
-        if passed || status != StatusCode::NOT_FOUND {
+        let answer = people.get(instance, ABSENT + fresh()).await;
+        if !answer.is_404() || answer.passed() {
             return Err(format!("{instance} lets pass: {:?}", people.guards[instance].state()));
         }
         serves(people, instance, 7).await?;
@@ -45,7 +45,10 @@ async fn works(people: &People) -> Result<(), String> {
     for instance in instances.clone() {
         let id = NEW + fresh();
         if !people.create(instance, id).await {
-            return Err(format!("{instance} creates nothing: {:?}", people.guards[instance].state()));
+            return Err(format!(
+                "{instance} creates nothing: {:?}",
+                people.guards[instance].state()
+            ));
         }
         for instance in instances.clone() {
             serves(people, instance, id).await?;
@@ -55,12 +58,10 @@ async fn works(people: &People) -> Result<(), String> {
 }
 
 async fn serves(people: &People, instance: usize, id: u64) -> Result<(), String> {
-    match people.get(instance, id).await {
-        (StatusCode::OK, _) => Ok(()),
-        (StatusCode::NOT_FOUND, _) => {
-            people.account.false_404(format!("{id} by instance {instance}, asked whether it works"));
-            Err(format!("{instance} refuses {id}"))
-        }
-        (status, _) => Err(format!("{instance} answers {status} for {id}")),
+    let answer = people.get(instance, id).await;
+    if answer.is_404() {
+        let what = format!("{id} by instance {instance}, asked whether it works: {answer:?}");
+        people.account.false_404(what);
     }
+    if answer.status == StatusCode::OK { Ok(()) } else { Err(format!("{instance}: {answer:?}")) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Rejected};
+use bloom_guard::{BloomGuard, RejectReason, Rejected};
 use http::{Request, StatusCode};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt};
@@ -65,30 +65,29 @@ impl Site {
 
 impl People {
     /// Sends a request through one instance, with a plain timer beside it, and accounts for both.
-    pub(crate) async fn visit(&self, instance: usize, about: About, id: u64) -> (StatusCode, bool) {
+    pub(crate) async fn visit(&self, instance: usize, about: About, id: u64) {
         let sent = self.account.phase();
         let born = self.table.born(id);
         let beside = tokio::spawn(plain_timer());
         let begun = Instant::now();
-        let (status, passed) = self.get(instance, id).await;
+        let answer = self.get(instance, id).await;
         let took = begun.elapsed();
-        if status == StatusCode::NOT_FOUND && born.is_some() && born == self.table.born(id) {
-            self.account.false_404(format!("{id} by instance {instance}, {sent:?}"));
+        // The row was there before the request was sent, and the same is there now.
+        if answer.is_404() && born.is_some() && born == self.table.born(id) {
+            self.account.false_404(format!("{id} by instance {instance}, {sent:?}: {answer:?}"));
         }
         let beside = beside.await.expect("a timer");
-        let busy = status == StatusCode::SERVICE_UNAVAILABLE;
+        let (passed, busy) = (answer.passed(), answer.is_busy());
         self.account.visit(sent, Visit { about, passed, busy, took, beside });
-        (status, passed)
     }
 
-    /// Sends a request; returns the answer and whether it came from the handler.
-    pub(crate) async fn get(&self, instance: usize, id: u64) -> (StatusCode, bool) {
+    /// Sends a request, and accounts for nothing.
+    pub(crate) async fn get(&self, instance: usize, id: u64) -> Answer {
         let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
         let service = self.guards[instance].layer(handler(&self.table));
         let response = service.oneshot(request).await.unwrap();
-        let status = response.status();
-        let refused = response.extensions().get::<Rejected>().is_some();
-        (status, !refused && status != StatusCode::SERVICE_UNAVAILABLE)
+        let refused = response.extensions().get::<Rejected>().map(Rejected::reason);
+        Answer { status: response.status(), refused }
     }
 
     /// Creates a record as an application should; returns whether it did.
@@ -99,6 +98,28 @@ impl People {
         }
         self.account.inserted(acknowledged);
         acknowledged
+    }
+}
+
+/// What a client and its test see of a response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) refused: Option<RejectReason>,
+}
+
+impl Answer {
+    pub(crate) fn is_404(self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    pub(crate) fn is_busy(self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    /// Whether the handler gave it.
+    pub(crate) fn passed(self) -> bool {
+        self.refused.is_none() && !self.is_busy()
     }
 }
 

@@ -51,7 +51,9 @@ impl Row {
         check(sums.absent_during > 0, "no absent id was asked for".to_owned());
         let open = sums.absent_passed + sums.absent_busy;
         match self.filter {
-            Filter::Fails => check(2 * open > self.least_open(), "the fault was not felt".to_owned()),
+            Filter::Fails => {
+                check(2 * open > self.least_open(), "the fault was not felt".to_owned())
+            }
             Filter::Holds => check(
                 10 * open <= sums.absent_during,
                 format!("{open} of {} absent ids were not refused", sums.absent_during),
@@ -91,18 +93,7 @@ pub(crate) fn print_head() {
     ));
     line(&format!(
         "{:<42} {:>8} {:>6} {:>6} {:>8} {:>8} {:>8} {:>5} {:>7} {:>7} {:>11} {:>8}",
-        "",
-        "",
-        "404s",
-        "",
-        "ms",
-        "dead-",
-        "timer",
-        "",
-        "during",
-        "ids",
-        "made/failed",
-        "s",
+        "", "", "404s", "", "ms", "dead-", "timer", "", "during", "ids", "made/failed", "s",
     ));
 }
 

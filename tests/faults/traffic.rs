@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -13,7 +14,9 @@ use crate::site::{ABSENT, GONE, NEW, People, ROWS};
 /// Readers of one instance, and how often each reads.
 const READERS: u64 = 24;
 const READ_EVERY: Duration = Duration::from_millis(30);
-const CREATE_EVERY: Duration = Duration::from_millis(15);
+/// Creators of one instance; each waits for the answers about its last record.
+const CREATORS: u64 = 4;
+const CREATE_EVERY: Duration = Duration::from_millis(20);
 /// How long the last answers may take: more than any deadline there is.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
@@ -32,7 +35,10 @@ impl Traffic {
                 let dice = Dice::new(instance as u64 * READERS + reader);
                 tasks.spawn(read(Arc::clone(people), instance, dice, stop.subscribe()));
             }
-            tasks.spawn(create(Arc::clone(people), instance, stop.subscribe()));
+            for creator in 0..CREATORS {
+                let first = instance as u64 * CREATORS + creator;
+                tasks.spawn(create(Arc::clone(people), instance, first, stop.subscribe()));
+            }
         }
         Self { tasks, stop }
     }
@@ -83,22 +89,26 @@ async fn read(people: Arc<People>, instance: usize, mut dice: Dice, stop: Stop) 
 
 /// Creates records, and asks every instance for each at once: ids that nobody had before, and every
 /// fourth time one that was there before, has been deleted, and may be remembered as missing.
-async fn create(people: Arc<People>, instance: usize, stop: Stop) {
-    let instances = people.guards.len() as u64;
+async fn create(people: Arc<People>, instance: usize, first: u64, stop: Stop) {
+    // No two creators ever have the same id.
+    let creators = people.guards.len() as u64 * CREATORS;
     let mut tick = interval(CREATE_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut count = instance as u64;
-    while !*stop.borrow() {
+    for turn in 0_u64.. {
+        if *stop.borrow() {
+            return;
+        }
         tick.tick().await;
-        count += instances;
-        let again = (count / instances).is_multiple_of(4);
-        let id = if again { ROWS + count % GONE } else { NEW + count };
+        let again = turn % 4 == 3;
+        let id = if again {
+            ROWS + (first + turn / 4 * creators) % (GONE / creators * creators)
+        } else {
+            NEW + first + turn * creators
+        };
         if !people.create(instance, id).await {
             continue;
         }
-        for instance in 0..people.guards.len() {
-            people.visit(instance, About::Existing, id).await;
-        }
+        join_all((0..people.guards.len()).map(|i| people.visit(i, About::Existing, id))).await;
         if again {
             people.table.delete(id);
         }
