@@ -80,7 +80,7 @@ if catching_up and next_head == ARGV[9] and next_len == tonumber(ARGV[10]) then
 end
 
 -- A filter that cannot take this add must not answer for it: 0 is no state, every check reads it, and
--- so does the swap. Cut short it answers nothing anyhow, and is left as it is.
+-- so does the swap.
 local function spoil(key, head, len, foreign)
   -- Format version 1, layout 1; what is of another is left to others.
   if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) == 0 then
@@ -97,6 +97,10 @@ spoil(KEYS[3], head, len, ARGV[8] ~= '' and head == ARGV[6]
 if catching_up then
   spoil(KEYS[4], next_head, next_len, ARGV[11] ~= '' and next_head == ARGV[9]
     and next_len ~= tonumber(ARGV[10]))
+end
+-- Where the caller finds no filter, others may: those who read the header before it was damaged.
+if head == ARGV[6] and ARGV[8] == '' and #head == 64 and string.byte(head, 12) == 0x55 then
+  redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
 if stale then
   return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
