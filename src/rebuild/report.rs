@@ -108,6 +108,8 @@ pub struct RebuildStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     step: AtomicU8,
+    /// Rebuilds so far that came to read the source.
+    readings: AtomicU64,
     scanned: AtomicU64,
     uploaded: AtomicU64,
     total: AtomicU64,
@@ -117,6 +119,13 @@ pub(crate) struct Progress {
 impl Progress {
     pub(super) fn enter(&self, step: RebuildStep) {
         self.step.store(step as u8, Ordering::Relaxed);
+        if step == RebuildStep::Scan {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn readings(&self) -> u64 {
+        self.readings.load(Ordering::Relaxed)
     }
 
     pub(super) fn scanned(&self, ids: u64) {

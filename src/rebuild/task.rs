@@ -21,7 +21,9 @@ use crate::verdict::Doubt;
 
 /// How often the live generation's age is looked at.
 const POLL: Duration = Duration::from_secs(1);
-/// The longest wait after failures in a row, which double it from [`POLL`] on.
+/// The longest wait after failures in a row, which double it from [`POLL`] on: the source must not be
+/// read over and over. A rebuild that fails before it reads costs next to nothing, and is tried again
+/// soon: a Redis without room for a filter may have some at any moment.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// How long a filter has to last before earlier ones that were disproved are forgiven.
@@ -94,7 +96,11 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
-                tracing::warn!(error = %chain(error), "the rebuild failed; a filter that is live stays");
+                let error = chain(error);
+                // Said once, and not at every attempt.
+                if self.last_failure().as_ref() != Some(&error) {
+                    tracing::warn!(error, "the rebuild failed; a filter that is live stays");
+                }
             }
         }
         self.progress.ended(ended.clone());
@@ -127,11 +133,14 @@ impl Rebuilder {
                 match self.due(&survey, &mut known) {
                     // Whoever built the filter there is now: earlier failures are over.
                     Due::Later => failures = relapses.so_far(Instant::now()),
-                    Due::Now => match self.rebuild(Shrinking::Refused).await {
-                        Ok(_) => failures = relapses.after(&survey, Instant::now()),
-                        Err(error) if matches!(*error, RebuildError::Busy) => {}
-                        Err(_) => failures += 1,
-                    },
+                    Due::Now => {
+                        let readings = self.progress.readings();
+                        match self.rebuild(Shrinking::Refused).await {
+                            Ok(_) => failures = relapses.after(&survey, Instant::now()),
+                            Err(_) if self.progress.readings() == readings => {}
+                            Err(_) => failures += 1,
+                        }
+                    }
                 }
             }
             sleep((POLL * 2_u32.saturating_pow(failures)).min(LONGEST_WAIT)).await;

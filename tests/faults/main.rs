@@ -63,7 +63,7 @@ impl Fault {
         Self { server, ..self }
     }
 
-    const fn as_user(self, credentials: &'static str) -> Self {
+    const fn with(self, credentials: &'static str) -> Self {
         Self { credentials, ..self }
     }
 

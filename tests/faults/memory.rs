@@ -15,6 +15,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("eviction, volatile-lru", Holds, |site| evicts_volatile(site, "volatile-lru")),
     Fault::new("eviction, volatile-ttl", Holds, |site| evicts_volatile(site, "volatile-ttl")),
     Fault::new("out of memory, noeviction", Fails, out_of_memory),
+    Fault::new("out of memory for long, and no filter", Fails, no_room_to_rebuild),
 ];
 
 /// What the server may hold beyond what it holds now, and the size of the values that fill it.
@@ -59,6 +60,16 @@ fn out_of_memory(site: &mut Site) -> Happening<'_> {
         set(site, "maxmemory-policy", "noeviction");
         set(site, "maxmemory", "1");
         sleep(LASTS).await;
+        set(site, "maxmemory", "0");
+    })
+}
+
+/// Rebuilds fail one after another; the one that succeeds must not be long in coming.
+fn no_room_to_rebuild(site: &mut Site) -> Happening<'_> {
+    Box::pin(async move {
+        set(site, "maxmemory", "1");
+        assert_eq!(site.redis.run::<i64>(&["DEL", BITS]), 1);
+        sleep(4 * LASTS).await;
         set(site, "maxmemory", "0");
     })
 }

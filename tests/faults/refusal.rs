@@ -25,16 +25,16 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("SCRIPT FLUSH, over and over", Holds, scripts_flushed),
     Fault::new("ACL: no right to check", Fails, |site| denied(site, &["-bitfield"]))
         .on(WITH_USER)
-        .as_user(USER),
+        .with(USER),
     Fault::new("ACL: no right to run scripts", Holds, |site| denied(site, &["-@scripting"]))
         .on(WITH_USER)
-        .as_user(USER),
+        .with(USER),
     Fault::new("ACL: no right to any key", Fails, |site| denied(site, &["resetkeys"]))
         .on(WITH_USER)
-        .as_user(USER),
+        .with(USER),
     Fault::new("ACL: no right to anything", Fails, |site| denied(site, &["-@all"]))
         .on(WITH_USER)
-        .as_user(USER),
+        .with(USER),
     Fault::new("maxclients", Fails, crowded_out),
 ];
 

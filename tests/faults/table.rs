@@ -50,21 +50,13 @@ impl Row {
         }
         check(sums.absent_during > 0, "no absent id was asked for".to_owned());
         let open = sums.absent_passed + sums.absent_busy;
+        let seen = format!("{open} of {} absent ids were not refused", sums.absent_during);
         match self.filter {
-            Filter::Fails => {
-                check(2 * open > self.least_open(), "the fault was not felt".to_owned())
-            }
-            Filter::Holds => check(
-                10 * open <= sums.absent_during,
-                format!("{open} of {} absent ids were not refused", sums.absent_during),
-            ),
+            // More than the few false positives and late answers that there always are.
+            Filter::Fails => check(20 * open >= sums.absent_during, seen + ": was there a fault?"),
+            Filter::Holds => check(10 * open <= sums.absent_during, seen),
         }
         broken
-    }
-
-    /// False positives and late answers open the door by themselves; a fault opens it wider.
-    fn least_open(&self) -> u64 {
-        self.sums.absent_during / 100 + 1
     }
 }
 
