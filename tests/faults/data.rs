@@ -9,7 +9,10 @@ use crate::table::Filter::Fails;
 use crate::{Fault, Happening, LASTS};
 
 pub(crate) const BITS: &str = "bg:{users}:bits";
+/// The header's length in bytes, and bits of two of its fields.
 const HEADER: usize = 64;
+const GENERATION: usize = 16 * 8 + 20;
+const SEED: usize = 36 * 8 + 3;
 
 pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("FLUSHALL", Fails, flushed),
@@ -61,21 +64,29 @@ fn zeroed(site: &mut Site) -> Happening<'_> {
     })
 }
 
-/// Bits flip one after another, and stay flipped until a rebuild.
+/// Bits flip one after another, and stay flipped until a rebuild. After each the generation changes for
+/// a moment, so that those who knew the header read it again.
 fn flipped(site: &mut Site) -> Happening<'_> {
     Box::pin(async move {
         let mut connection = site.redis.connection();
-        let flips = 40;
-        for flip in 0..flips {
-            // A stride that meets all fields. Not those that name a newer format: such a filter is
-            // never replaced.
-            let bit = (flip * 197 + 133) % (HEADER * 8);
+        let (flips, pause) = (24, LASTS / 48);
+        for n in 0..flips {
+            // A stride that meets all fields, the seed of the positions first.
+            let bit = (SEED + n * 197) % (HEADER * 8);
+            // A filter that says to be of a newer format is never replaced.
             if (64..88).contains(&bit) {
                 continue;
             }
-            let is = redis::cmd("GETBIT").arg(BITS).arg(bit).query::<u8>(&mut connection).unwrap();
-            redis::cmd("SETBIT").arg(BITS).arg(bit).arg(1 - is).exec(&mut connection).unwrap();
-            sleep(LASTS / flips as u32).await;
+            flip(&mut connection, bit);
+            flip(&mut connection, GENERATION);
+            sleep(pause).await;
+            flip(&mut connection, GENERATION);
+            sleep(pause).await;
         }
     })
+}
+
+fn flip(connection: &mut redis::Connection, bit: usize) {
+    let is: u8 = redis::cmd("GETBIT").arg(BITS).arg(bit).query(connection).unwrap();
+    redis::cmd("SETBIT").arg(BITS).arg(bit).arg(1 - is).exec(connection).unwrap();
 }
