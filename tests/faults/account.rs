@@ -53,7 +53,8 @@ pub(crate) struct Sums {
     pub(crate) over: Duration,
     /// The latest plain timer.
     pub(crate) beside: Duration,
-    /// The most by which an answer was later over its deadline than the plain timer beside it.
+    /// The most by which an answer was later over its deadline than the plain timer beside it: what is
+    /// left when a busy machine is not to blame.
     pub(crate) net: Duration,
 }
 

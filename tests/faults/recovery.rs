@@ -36,9 +36,14 @@ async fn works(people: &People) -> Result<(), String> {
     let fresh = || FRESH.fetch_add(1, Ordering::Relaxed);
     let instances = 0..people.guards.len();
     for instance in instances.clone() {
-        let answer = people.get(instance, ABSENT + fresh()).await;
-        if !answer.is_404() || answer.passed() {
-            return Err(format!("{instance} lets pass: {:?}", people.guards[instance].state()));
+        // One refusal a second is let through for a look, and one in a thousand ids is a false positive.
+        let mut refused = false;
+        for _ in 0..3 {
+            let answer = people.get(instance, ABSENT + fresh()).await;
+            refused |= answer.is_404() && !answer.passed();
+        }
+        if !refused {
+            return Err(format!("{instance} refuses none: {:?}", people.guards[instance].state()));
         }
         serves(people, instance, 7).await?;
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, RejectReason, Rejected};
+use bloom_guard::{BloomGuard, RejectReason, Rejected, Schedule};
 use http::{Request, StatusCode};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt};
 
 use crate::account::{About, Account, Visit};
-use crate::support::model::{Table, guard_over, handler, live};
+use crate::support::model::{Table, by_default, handler, live};
 use crate::support::redis_server::RedisServer;
 use crate::wire::Wire;
 
@@ -47,10 +47,10 @@ impl Site {
         let url = format!("redis://{credentials}127.0.0.1:{}/", wire.port());
         let guards: Vec<_> = (0..2)
             .map(|_| {
-                guard_over(&url, &table)
+                by_default(&url)
                     .capacity(50_000, 0.001)
-                    .and_then(|builder| builder.check_deadline(DEADLINE))
                     .expect("within bounds")
+                    .rebuild(Schedule::manual(), table.clone())
                     .build()
             })
             .collect();
