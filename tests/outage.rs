@@ -269,5 +269,5 @@ async fn a_dead_redis_costs_no_record_and_no_more_than_the_lane() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_redis_costs_no_record_and_no_more_than_the_lane() {
-    outage("frozen", |redis| redis.signal("STOP"), |redis| redis.signal("CONT")).await;
+    outage("frozen", |redis| redis.pause(), |redis| redis.resume()).await;
 }

@@ -7,15 +7,16 @@ use tokio::time::sleep;
 
 use crate::site::Site;
 use crate::support::redis_server::RedisServer;
-use crate::table::Filter::{Fails, Holds};
+use crate::table::Filter::{Fails, Holds, Wavers};
+use crate::wire::Weather;
 use crate::{Fault, Happening, LASTS};
 
 const USER: &str = "guard:s3cret@";
 const WITH_USER: &[&str] = &["--user", "guard", "on", ">s3cret", "~bg:*", "+@all"];
-/// Scripts are busy soon, and loading takes a moment for each key and is interrupted often.
+/// Scripts are busy soon.
 const IMPATIENT: &[&str] = &["--lua-time-limit", "100"];
-const SLOW_LOADING: &[&str] =
-    &["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+/// Loading takes a moment for each key. While it lasts the server answers after every 2 MiB.
+const SLOW_LOADING: &[&str] = &["--key-load-delay", "400", "--rdbcompression", "no"];
 
 pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("REPLICAOF: demoted, then promoted", Fails, demoted),
@@ -23,6 +24,13 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("LOADING", Fails, loading).on(SLOW_LOADING),
     Fault::new("BUSY: a script that never ends", Fails, busy).on(IMPATIENT),
     Fault::new("SCRIPT FLUSH, over and over", Holds, scripts_flushed),
+    Fault::new("SCRIPT FLUSH, over and over, and +16 ms", Wavers, |site| {
+        site.wire.set(Weather::Late(Duration::from_millis(16)));
+        Box::pin(async {
+            scripts_flushed(site).await;
+            site.wire.set(Weather::Fair);
+        })
+    }),
     Fault::new("ACL: no right to check", Fails, |site| denied(site, &["-bitfield"]))
         .on(WITH_USER)
         .with(USER),
@@ -59,7 +67,8 @@ fn no_replicas(site: &mut Site) -> Happening<'_> {
 /// A restart from a dump with so many keys that it takes a while; it answers LOADING meanwhile.
 fn loading(site: &mut Site) -> Happening<'_> {
     Box::pin(async move {
-        let fill = "for i = 1, 2000 do redis.call('SET', 'ballast:' .. i, string.rep('x', 64)) end";
+        let fill =
+            "for i = 1, 4000 do redis.call('SET', 'ballast' .. i, string.rep('x', 8192)) end";
         site.redis.run::<()>(&["EVAL", fill, "0"]);
         site.redis.run::<()>(&["SAVE"]);
         site.redis.restart();

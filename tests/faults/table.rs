@@ -16,6 +16,8 @@ pub(crate) enum Filter {
     Fails,
     /// It goes on refusing.
     Holds,
+    /// It does now the one and now the other.
+    Wavers,
 }
 
 /// One fault and what became of it.
@@ -55,6 +57,7 @@ impl Row {
             // More than the few false positives and late answers that there always are.
             Filter::Fails => check(20 * open >= sums.absent_during, seen + ": was there a fault?"),
             Filter::Holds => check(10 * open <= sums.absent_during, seen),
+            Filter::Wavers => {}
         }
         broken
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Shared;
 use super::connection::{Link, Live};
@@ -33,9 +33,13 @@ impl Shared {
             return Remembered::Late;
         }
         let deadline = self.check_deadline;
-        self.write_null(&self.checks, &live, &header, &id, asked.at, scope, ttl, deadline)
-            .await
-            .unwrap_or(Remembered::Failed)
+        let writing =
+            self.write_null(&self.checks, &live, &header, &id, asked.at, scope, ttl, deadline);
+        // In all: a response waits for this, also where the script has to be sent again.
+        match timeout(deadline, writing).await {
+            Ok(Ok(remembered)) => remembered,
+            Ok(Err(_)) | Err(_) => Remembered::Failed,
+        }
     }
 
     /// Remembers that the application deleted an id.
