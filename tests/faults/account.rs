@@ -22,8 +22,9 @@ pub(crate) struct Visit {
     pub(crate) passed: bool,
     pub(crate) busy: bool,
     pub(crate) took: Duration,
-    /// How late a plain timer was that began beside the request, for as long as a check may take.
-    pub(crate) beside: Duration,
+    /// How late plain timers were that ran beside the request, and how late before it ended.
+    pub(crate) plain: Duration,
+    pub(crate) noise: Duration,
 }
 
 /// When a request was sent.
@@ -52,9 +53,9 @@ pub(crate) struct Sums {
     pub(crate) slowest: Duration,
     pub(crate) over: Duration,
     /// The latest plain timer.
-    pub(crate) beside: Duration,
-    /// The most by which an answer was later over its deadline than the plain timer beside it: what is
-    /// left when a busy machine is not to blame.
+    pub(crate) plain: Duration,
+    /// The most by which an answer was later over its deadline than the plain timers beside it were late
+    /// until then: what is left when a busy machine is not to blame.
     pub(crate) net: Duration,
 }
 
@@ -105,8 +106,8 @@ impl Account {
         let over = visit.took.saturating_sub(self.deadline);
         sums.slowest = sums.slowest.max(visit.took);
         sums.over = sums.over.max(over);
-        sums.beside = sums.beside.max(visit.beside);
-        sums.net = sums.net.max(over.saturating_sub(visit.beside));
+        sums.plain = sums.plain.max(visit.plain);
+        sums.net = sums.net.max(over.saturating_sub(visit.noise));
     }
 
     pub(crate) fn false_404(&self, what: String) {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, RejectReason, Rejected, Schedule};
 use http::{Request, StatusCode};
-use tokio::time::Instant;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::time::{Instant, sleep_until};
 use tower::{Layer, ServiceExt};
 
 use crate::account::{About, Account, Visit};
@@ -64,21 +65,36 @@ impl Site {
 }
 
 impl People {
-    /// Sends a request through one instance, with a plain timer beside it, and accounts for both.
+    /// Sends a request through one instance, with plain timers beside it, and accounts for both.
     pub(crate) async fn visit(&self, instance: usize, about: About, id: u64) {
         let sent = self.account.phase();
         let born = self.table.born(id);
-        let beside = tokio::spawn(plain_timer());
+        let (over, wait) = oneshot::channel();
+        let beside = tokio::spawn(plain_timers(wait));
         let begun = Instant::now();
         let answer = self.get(instance, id).await;
-        let took = begun.elapsed();
+        let ended = Instant::now();
+        over.send(()).ok();
         // The row was there before the request was sent, and the same is there now.
         if answer.is_404() && born.is_some() && born == self.table.born(id) {
             self.account.false_404(format!("{id} by instance {instance}, {sent:?}: {answer:?}"));
         }
-        let beside = beside.await.expect("a timer");
-        let (passed, busy) = (answer.passed(), answer.is_busy());
-        self.account.visit(sent, Visit { about, passed, busy, took, beside });
+        let timers = beside.await.expect("timers");
+        let late = |until: Instant| {
+            timers
+                .iter()
+                .map(|(due, fired)| until.min(*fired).saturating_duration_since(*due))
+                .sum()
+        };
+        let visit = Visit {
+            about,
+            passed: answer.passed(),
+            busy: answer.is_busy(),
+            took: ended - begun,
+            plain: late(Instant::now()),
+            noise: late(ended),
+        };
+        self.account.visit(sent, visit);
     }
 
     /// Sends a request, and accounts for nothing.
@@ -123,9 +139,14 @@ impl Answer {
     }
 }
 
-/// Waits as long as a check may take; returns how much longer it took.
-async fn plain_timer() -> Duration {
-    let begun = Instant::now();
-    tokio::time::sleep_until(begun + DEADLINE).await;
-    begun.elapsed().saturating_sub(DEADLINE)
+/// Sets timers one after another, each for as long as a check may take, until the request beside them
+/// is over. Returns when they were due and when they fired.
+async fn plain_timers(mut over: oneshot::Receiver<()>) -> Vec<(Instant, Instant)> {
+    let mut timers = Vec::new();
+    while timers.is_empty() || over.try_recv() == Err(TryRecvError::Empty) {
+        let due = Instant::now() + DEADLINE;
+        sleep_until(due).await;
+        timers.push((due, Instant::now()));
+    }
+    timers
 }

@@ -103,7 +103,7 @@ pub(crate) fn print_row(row: &Row) {
         row.panics,
         ms(sums.slowest),
         ms(sums.over),
-        ms(sums.beside),
+        ms(sums.plain),
         sums.busy,
         share(sums.during_passed, sums.during),
         share(sums.absent_passed, sums.absent_during),
@@ -129,7 +129,7 @@ pub(crate) fn print_summary(rows: &[Row]) {
     line("");
     line(&format!(
         "faults: {} rows, {requests} requests, {false_404s} false 404s, slowest {} ms over its \
-         deadline ({} ms more than the plain timer beside it), slowest recovery {slowest}",
+         deadline ({} ms more than plain timers beside it), slowest recovery {slowest}",
         rows.len(),
         ms(over),
         ms(net),
