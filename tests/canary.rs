@@ -125,12 +125,48 @@ async fn in_process_a_disproved_filter_is_rebuilt_too() {
     let table = Table::with(0..100);
     let guard = in_process(&table).mode(Mode::Shadow).build();
     guard.ready().await;
+    let generation = guard.state().live.unwrap().generation;
     table.commit(1_000);
     assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
     noticed(&guard).await;
+    eventually("another filter is live", Duration::from_secs(10), || async {
+        match guard.state().live {
+            Ok(live) if live.generation > generation => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     guard.set_mode(Mode::Enforce);
-    guard.ready().await;
     assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
+}
+
+/// Between a finding and its consequence the filter may have been rebuilt.
+#[tokio::test]
+async fn the_disproof_of_a_filter_is_none_of_its_successor() {
+    const DISTRUST: &str = include_str!("../src/store/redis/distrust.lua");
+    const BITS: &str = "bg:{users}:bits";
+    let redis = RedisServer::start();
+    let table = Table::with(0..100);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    let before: Vec<u8> = redis.run(&["GET", BITS]);
+    let (generation, state) = (&before[16..24], &before[11..12]);
+    let distrust = |generation: &[u8]| {
+        redis::Script::new(DISTRUST)
+            .key(BITS)
+            .arg(generation)
+            .arg(16)
+            .arg(b"?")
+            .arg(11)
+            .invoke::<u8>(&mut redis.connection())
+            .unwrap()
+    };
+    let mut other = generation.to_vec();
+    other[7] ^= 1;
+    assert_eq!(distrust(&other), 0);
+    assert_eq!(redis.run::<Vec<u8>>(&["GET", BITS]), before);
+    assert_eq!(distrust(generation), 1);
+    assert_ne!(redis.run::<Vec<u8>>(&["GET", BITS])[11..12], *state);
 }
 
 /// The row is created while the request is between check and handler: that is no fault of the filter.

@@ -373,3 +373,14 @@ async fn generations_only_grow_and_tell_the_time() {
     let age = survey.now_us - survey.live.unwrap().generation.get();
     assert!((59_000_000..=61_000_000).contains(&age), "{age}");
 }
+
+#[tokio::test]
+async fn the_disproof_of_a_filter_is_none_of_its_successor() {
+    let world = World::new(settings());
+    let first = rebuild(&*world.store, &ids(0..10)).await;
+    let second = rebuild(&*world.store, &ids(0..10)).await;
+    world.core.distrust(first).await.unwrap();
+    assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
+    world.core.distrust(second).await.unwrap();
+    assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::Disproved));
+}
