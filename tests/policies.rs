@@ -154,6 +154,19 @@ async fn the_lane_is_as_wide_as_it_is_said_to_be() {
 }
 
 #[tokio::test]
+async fn an_answer_gives_the_place_in_the_lane_back() {
+    let mut redis = RedisServer::start();
+    let table = Table::with(0..100);
+    let guard = default_policy(&redis.url(), &table).lane(1, 1_000_000).unwrap().build();
+    live(&guard).await;
+    redis.kill();
+    unknown(&guard).await;
+    for id in 0..100 {
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id}");
+    }
+}
+
+#[tokio::test]
 async fn before_the_first_filter_all_requests_pass() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
@@ -198,6 +211,7 @@ async fn the_mode_is_switched_while_requests_run() {
     guard.set_mode(Mode::Shadow);
     assert_eq!(answered(99).await, (StatusCode::NOT_FOUND, 1), "by the handler");
     assert_eq!(guard.stats().shadowed, 1);
+    assert_eq!(guard.stats().nulls_stored, 0, "only what passed the filter is worth a null");
     assert_eq!(guard.state().mode, Mode::Shadow);
 
     guard.set_mode(Mode::Off);
