@@ -53,7 +53,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<R = NotFound> {
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) redis: Option<Server>,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,

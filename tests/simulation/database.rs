@@ -1,0 +1,193 @@
+//! The application's database, with transactions, and the table's scan.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::net;
+use crate::trace;
+use crate::{BoxError, IdSink, RebuildSource};
+
+thread_local! {
+    static DATABASE: RefCell<Database> = RefCell::default();
+}
+
+/// All rows of one table, and what is known of their past.
+#[derive(Debug, Default)]
+pub(crate) struct Database {
+    rows: BTreeMap<u64, Row>,
+    /// Counts the moments at which open transactions were rolled back.
+    pub(crate) losses: u64,
+    /// Rows a scan reads at once, and how long it rests after that, ms.
+    pub(crate) page: (usize, u64),
+    /// The next scan ends after half the rows, without an error.
+    pub(crate) next_is_short: bool,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    exists: bool,
+    /// Shown to callers with credentials only.
+    private: bool,
+    /// Counts the rows with this id.
+    life: u64,
+    /// A transaction on it is open.
+    locked: bool,
+    deleting: bool,
+    /// When it came and went.
+    past: Vec<(u64, bool)>,
+}
+
+/// A row as a request begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen(Option<u64>);
+
+/// The right to change a row, until it is dropped.
+pub(crate) struct Transaction {
+    id: u64,
+    losses: u64,
+}
+
+fn with<T>(see: impl FnOnce(&mut Database) -> T) -> T {
+    DATABASE.with_borrow_mut(see)
+}
+
+/// Begins a run's database.
+pub(crate) fn begin(page: (usize, u64)) {
+    with(|database| *database = Database { page, ..Database::default() });
+}
+
+/// Rolls all open transactions back.
+pub(crate) fn roll_back_all() {
+    with(|database| database.losses += 1);
+}
+
+/// The next scan will end early.
+pub(crate) fn cut_next_scan() {
+    with(|database| database.next_is_short = true);
+}
+
+/// A row as it is now: an existing one whose deletion has not begun, or none.
+pub(crate) fn see(id: u64) -> Seen {
+    Seen(with(|database| {
+        database.rows.get(&id).filter(|row| row.exists && !row.deleting).map(|row| row.life)
+    }))
+}
+
+impl Seen {
+    /// Whether there was a row that is still there, untouched.
+    pub(crate) fn lasted(self, id: u64) -> bool {
+        self.0.is_some() && see(id) == self
+    }
+}
+
+/// Whether a reader finds the row, at a replica that lags so many ms behind.
+pub(crate) fn read(id: u64, lag: u64, credentials: bool) -> bool {
+    let moment = net::now_ms().saturating_sub(lag);
+    with(|database| {
+        database.rows.get(&id).is_some_and(|row| {
+            let there = if lag == 0 {
+                row.exists
+            } else {
+                row.past.iter().rev().find(|(at, _)| *at <= moment).is_some_and(|(_, is)| *is)
+            };
+            there && (credentials || !row.private)
+        })
+    })
+}
+
+/// Whether a row is for callers with credentials only.
+pub(crate) fn is_private(id: u64) -> bool {
+    with(|database| database.rows.get(&id).is_some_and(|row| row.private))
+}
+
+/// The ids there are.
+pub(crate) fn ids() -> Vec<u64> {
+    with(|database| {
+        database.rows.iter().filter(|(_, row)| row.exists).map(|(id, _)| *id).collect()
+    })
+}
+
+/// Locks a row, if it is in this state and nobody else has it.
+pub(crate) fn lock(id: u64, exists: bool) -> Option<Transaction> {
+    with(|database| {
+        let losses = database.losses;
+        let row = database.rows.entry(id).or_default();
+        if row.locked || row.exists != exists {
+            return None;
+        }
+        row.locked = true;
+        Some(Transaction { id, losses })
+    })
+}
+
+impl Transaction {
+    /// The deletion begins, for all to know.
+    pub(crate) fn begin_deletion(&self) {
+        with(|database| {
+            if let Some(row) = database.rows.get_mut(&self.id) {
+                row.deleting = true;
+            }
+        });
+    }
+
+    /// Makes the change visible, unless the database rolled it back meanwhile.
+    pub(crate) fn commit(self, exists: bool, private: bool) -> bool {
+        let now = net::now_ms();
+        let id = self.id;
+        with(|database| {
+            if database.losses != self.losses {
+                return false;
+            }
+            let row = database.rows.entry(id).or_default();
+            row.exists = exists;
+            row.private = private;
+            row.life += 1;
+            row.past.push((now, exists));
+            trace::line(|| format!("{now:>6} id {id} {}", if exists { "is there" } else { "is gone" }));
+            true
+        })
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        with(|database| {
+            if let Some(row) = database.rows.get_mut(&self.id) {
+                row.locked = false;
+                row.deleting = false;
+            }
+        });
+    }
+}
+
+/// The table, as a rebuild reads it: page by page, each as it is at that moment.
+pub(crate) struct Scan;
+
+impl RebuildSource for Scan {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        let ((page, rest), short) =
+            with(|database| (database.page, std::mem::take(&mut database.next_is_short)));
+        let most = if short { self::ids().len() as u64 / 2 } else { u64::MAX };
+        let mut from = 0;
+        loop {
+            let rows: Vec<u64> = with(|database| {
+                let rows = database.rows.range(from..).filter(|(_, row)| row.exists);
+                rows.map(|(id, _)| *id).take(page).collect()
+            });
+            let Some(last) = rows.last() else { return Ok(()) };
+            from = last + 1;
+            for id in &rows {
+                if ids.count() >= most {
+                    return Ok(());
+                }
+                ids.push(id).await?;
+            }
+            if rest > 0 {
+                sleep(Duration::from_millis(rest)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What must hold of Redis at every moment, beside the promise to the clients.
+
+use crate::filter::Header;
+use crate::model::keyspace::Value;
+use crate::model::node::Node;
+use crate::model::reply::Reply;
+use crate::oracle;
+
+const BITS: &[u8] = b"bg:{sim}:bits";
+
+/// The live filter before a swap.
+pub(crate) struct Before(Option<Header>);
+
+/// Looks at a process before it executes a command; at a swap only.
+pub(crate) fn before(node: &mut Node, name: &str) -> Option<Before> {
+    (name == "swap.lua").then(|| Before(live(node)))
+}
+
+/// Looks again after it.
+pub(crate) fn after(node: &mut Node, before: Option<Before>, reply: &Reply) {
+    let Some(Before(before)) = before else { return };
+    if *reply != Reply::bulk("OK") {
+        return;
+    }
+    oracle::swapped();
+    if node.keys.ends(BITS).is_some() {
+        oracle::violated("a filter went live with a time to live".to_owned());
+    }
+    let after = live(node);
+    if let (Some(before), Some(after)) = (before, after)
+        && before.generation >= after.generation
+    {
+        let (old, new) = (before.generation, after.generation);
+        oracle::violated(format!("generation {new} went live over {old}"));
+    }
+}
+
+/// The live filter, if the key holds a whole one.
+fn live(node: &mut Node) -> Option<Header> {
+    let Some(Value::Text(text)) = node.keys.get(BITS) else { return None };
+    Header::decode(text).ok().filter(|header| header.string_len() == text.len() as u64)
+}

@@ -1,0 +1,100 @@
+//! What befalls Redis.
+
+use std::cell::RefCell;
+
+use crate::database;
+use crate::model::keyspace::Keyspace;
+use crate::model::node::Node;
+use crate::net::{self, Net};
+use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
+
+thread_local! {
+    /// The last dump, which is also how far a stalled replica has come.
+    static DUMP: RefCell<Option<Keyspace>> = const { RefCell::new(None) };
+}
+
+/// Begins a run.
+pub(crate) fn begin() {
+    DUMP.set(None);
+}
+
+/// Lets it happen.
+pub(crate) fn befall(mishap: &Mishap) {
+    if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
+        database::roll_back_all();
+    }
+    net::with(|net| match *mishap {
+        Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
+        Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
+        Mishap::Dump => DUMP.set(Some(primary(net).keys.clone())),
+        Mishap::FlushAll => operate(net, &[b"FLUSHALL"]),
+        Mishap::Delete(parts) => {
+            for part in parts {
+                operate(net, &[b"DEL", &key(part)]);
+            }
+        }
+        Mishap::Trim(len) => {
+            operate(net, &[b"XTRIM", &key("log"), b"MAXLEN", len.to_string().as_bytes()]);
+        }
+        Mishap::Expire(part, life) => {
+            operate(net, &[b"PEXPIRE", &key(part), life.to_string().as_bytes()]);
+        }
+        Mishap::FlushScripts => primary(net).flush_scripts(),
+        Mishap::Full(is) => primary(net).full = is,
+        Mishap::Misconfigured(is) => primary(net).misconfigured = is,
+        Mishap::Lonely(is) => primary(net).lonely = is,
+        Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
+    });
+}
+
+fn key(part: &str) -> Vec<u8> {
+    format!("bg:{{sim}}:{part}").into_bytes()
+}
+
+fn primary(net: &mut Net) -> &mut Node {
+    let primary = net.primary;
+    &mut net.nodes[primary]
+}
+
+/// Runs an operator's command.
+fn operate(net: &mut Net, words: &[&[u8]]) {
+    let clock = net.clock_us();
+    let node = primary(net);
+    node.keys.now_us = clock.max(node.keys.now_us + 1);
+    node.keys.run(words);
+}
+
+/// What a process finds that starts from the last dump, or from none.
+fn found(net: &Net, from_dump: bool) -> Keyspace {
+    let node_entries = net.nodes[net.primary].keys.node_entries;
+    let dump = DUMP.with_borrow(|dump| dump.clone().filter(|_| from_dump));
+    dump.unwrap_or_else(|| Keyspace::new(node_entries))
+}
+
+fn restart(net: &mut Net, from_dump: bool, loading: u64) {
+    let keys = found(net, from_dump);
+    let (run_id, history) = (net.rng.next(), net.rng.next());
+    let primary = net.primary;
+    let mut node = Node::start(net.nodes[primary].version, run_id, history, keys);
+    node.loading_until = net.now_ms() + loading;
+    net.nodes[primary] = node;
+    net.break_node(primary);
+}
+
+/// A replica takes over, with all there is or as far as it had come when its link stalled.
+fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
+    let old = net.primary;
+    let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
+    let (run_id, history) = (net.rng.next(), net.rng.next());
+    let node = Node::start(net.nodes[old].version, run_id, history, keys);
+    net.nodes.push(node);
+    net.primary = net.nodes.len() - 1;
+    if old_stays {
+        // Demoted: its connections stay open, and what it holds grows old.
+        net.nodes[old].replica = true;
+        net.nodes[old].history = history;
+    } else {
+        net.break_node(old);
+        net.nodes[old].run_id = 0;
+    }
+}

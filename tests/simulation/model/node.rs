@@ -1,0 +1,153 @@
+//! One Redis process: its role, its moods, its scripts and its keys.
+
+use std::collections::BTreeMap;
+
+use super::keyspace::{Keyspace, number};
+use super::lua::{self, Rules};
+use super::reply::Reply;
+
+/// A Redis process.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) keys: Keyspace,
+    /// Random and new with every start.
+    pub(crate) run_id: u64,
+    /// The replication history it is on.
+    pub(crate) history: u64,
+    pub(crate) replica: bool,
+    /// It has too few replicas to accept writes.
+    pub(crate) lonely: bool,
+    /// Its memory is full.
+    pub(crate) full: bool,
+    /// It cannot save, and so accepts no writes.
+    pub(crate) misconfigured: bool,
+    /// It reads its dump until this moment, ms since the run began.
+    pub(crate) loading_until: u64,
+    pub(crate) version: &'static str,
+    /// The scripts it knows, by their hashes.
+    scripts: BTreeMap<String, String>,
+    /// How many commands it has executed.
+    pub(crate) executed: u64,
+}
+
+/// An error before a command touches anything.
+pub(crate) struct Refusal(pub(crate) String);
+
+impl Node {
+    /// A process of this version that starts with these keys.
+    pub(crate) fn start(version: &'static str, run_id: u64, history: u64, keys: Keyspace) -> Self {
+        Self { version, run_id, history, keys, ..Self::default() }
+    }
+
+    /// Forgets all scripts.
+    pub(crate) fn flush_scripts(&mut self) {
+        self.scripts.clear();
+    }
+
+    /// Executes a command that a client sent, at a moment of the run and of Redis's clock.
+    pub(crate) fn execute(&mut self, words: &[&[u8]], run_ms: u64, clock_us: u64) -> Reply {
+        // No two commands at one microsecond.
+        self.keys.now_us = clock_us.max(self.keys.now_us + 1);
+        self.executed += 1;
+        let name = words[0].to_ascii_uppercase();
+        if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME") {
+            return Reply::error("LOADING Redis is loading the dataset in memory");
+        }
+        match (name.as_slice(), &words[1..]) {
+            (b"INFO", _) => Reply::bulk(self.info()),
+            (b"EVAL", [code, rest @ ..]) => {
+                let code = String::from_utf8_lossy(code).into_owned();
+                let hash = redis::Script::new(&code).get_hash().to_owned();
+                self.scripts.entry(hash.clone()).or_insert(code);
+                self.evaluate(&hash, rest)
+            }
+            (b"EVALSHA", [hash, rest @ ..]) => {
+                let hash = String::from_utf8_lossy(hash).into_owned();
+                if !self.scripts.contains_key(&hash) {
+                    return Reply::error("NOSCRIPT No matching script. Please use EVAL.");
+                }
+                self.evaluate(&hash, rest)
+            }
+            (b"SCRIPT", _) => {
+                self.flush_scripts();
+                Reply::ok()
+            }
+            _ => match self.refusal(words, None) {
+                Some(Refusal(error)) => Reply::Error(error),
+                None => self.keys.run(words),
+            },
+        }
+    }
+
+    fn evaluate(&mut self, hash: &str, rest: &[&[u8]]) -> Reply {
+        let code = self.scripts[hash].clone();
+        // A script that declares flags, and not that it writes nothing, is taken for a write.
+        if code.starts_with("#!") {
+            if self.replica {
+                return Reply::error(
+                    "READONLY Can not run script with write flag on readonly replica.",
+                );
+            }
+            if let Some(Refusal(error)) = self.refuses_writes() {
+                return Reply::Error(error);
+            }
+        }
+        let (keys, args) = rest[1..].split_at(number(rest[0]) as usize);
+        lua::run(self, hash, &code, keys, args)
+    }
+
+    fn refuses_writes(&self) -> Option<Refusal> {
+        let refusal = |text: &str| Some(Refusal(text.to_owned()));
+        if self.misconfigured {
+            return refusal("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.");
+        }
+        if self.replica {
+            return refusal("READONLY You can't write against a read only replica.");
+        }
+        if self.lonely {
+            return refusal("NOREPLICAS Not enough good replicas to write.");
+        }
+        None
+    }
+
+    /// Why the command is refused in the process's present state, within a script or outside.
+    pub(crate) fn refusal(&self, words: &[&[u8]], script: Option<&mut Rules>) -> Option<Refusal> {
+        let (writes, needs_memory) = kind(words[0]);
+        if !writes {
+            return None;
+        }
+        if let Some(refusal) = self.refuses_writes() {
+            return Some(refusal);
+        }
+        let spared = script.as_ref().is_some_and(|rules| rules.allows_oom || rules.wrote);
+        if needs_memory && self.full && !spared {
+            let text = "OOM command not allowed when used memory > 'maxmemory'.";
+            return Some(Refusal(text.to_owned()));
+        }
+        if let Some(rules) = script {
+            rules.wrote = true;
+        }
+        None
+    }
+
+    fn info(&self) -> String {
+        let role = if self.replica { "slave" } else { "master" };
+        let (run_id, history) = (self.run_id, self.history);
+        format!(
+            "# Server\r\nredis_version:{}\r\nrun_id:{run_id:016x}{:024x}\r\n\
+             # Replication\r\nrole:{role}\r\nmaster_replid:{history:016x}{:024x}\r\n",
+            self.version, 0, 0
+        )
+    }
+}
+
+/// Whether a command is flagged as a write, and whether as one that needs memory.
+fn kind(name: &[u8]) -> (bool, bool) {
+    match name.to_ascii_uppercase().as_slice() {
+        b"SET" | b"SETRANGE" | b"SETBIT" | b"BITFIELD" | b"HSET" | b"HSETNX" | b"HINCRBY"
+        | b"ZADD" | b"XADD" => (true, true),
+        b"DEL" | b"FLUSHALL" | b"HDEL" | b"ZREM" | b"ZREMRANGEBYRANK" | b"XTRIM" | b"RENAME"
+        | b"PERSIST" | b"PEXPIRE" => (true, false),
+        _ => (false, false),
+    }
+}

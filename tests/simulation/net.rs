@@ -1,0 +1,403 @@
+//! The network between the instances and Redis: delays, losses, cuts, and the processes at its end.
+//!
+//! Everything a run knows of Redis is in one place per thread, as a run is one thread's. Commands
+//! travel as events in order of time; those of one connection never overtake one another.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Arg, Pipeline, RedisError, RedisResult, Value};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::invariants;
+use crate::model::keyspace::Keyspace;
+use crate::model::node::Node;
+use crate::model::reply::Reply;
+use crate::rng::Rng;
+use crate::scripts;
+use crate::store::BoxFuture;
+use crate::store::redis::dial::{Dial, Wire};
+use crate::trace;
+
+/// Redis's clock as a run begins: noon of the first day of 2026.
+const EPOCH_US: u64 = 1_767_268_800_000_000;
+
+thread_local! {
+    static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
+}
+
+/// The network of a run.
+pub(crate) struct Net {
+    began: Instant,
+    pub(crate) rng: Rng,
+    pub(crate) nodes: Vec<Node>,
+    /// The process that the address leads to.
+    pub(crate) primary: usize,
+    /// Replies that take long, in a thousand.
+    pub(crate) slow: u64,
+    pub(crate) clock_skew_us: i64,
+    connections: BTreeMap<u64, Connection>,
+    next_connection: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    next_event: u64,
+    news: Arc<Notify>,
+    traps: Vec<Trap>,
+    /// Until when an instance reaches nobody.
+    cut_off: BTreeMap<usize, u64>,
+}
+
+struct Connection {
+    instance: usize,
+    node: usize,
+    /// Which start of the process it leads to.
+    run_id: u64,
+    /// Nothing on it arrives before these moments: there, and back.
+    free: (u64, u64),
+    waiting: BTreeMap<u64, oneshot::Sender<Vec<Value>>>,
+}
+
+enum Event {
+    Request(Request),
+    Reply { connection: u64, request: u64, replies: Vec<Value> },
+}
+
+struct Request {
+    number: u64,
+    connection: u64,
+    run_id: u64,
+    commands: Vec<Vec<Vec<u8>>>,
+    lose_reply: bool,
+    reply_delay: u64,
+}
+
+/// What befalls the next requests of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Trap {
+    /// A script's or a command's name; any request if empty.
+    pub(crate) on: &'static str,
+    /// One instance's, or anybody's.
+    pub(crate) instance: Option<usize>,
+    pub(crate) effect: Effect,
+    pub(crate) times: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The connection breaks before the request arrives.
+    LoseRequest,
+    /// The connection breaks after it is executed.
+    LoseReply,
+    /// It takes so long to arrive, ms, and what follows on the connection too.
+    DelayRequest(u64),
+    /// Its reply does.
+    DelayReply(u64),
+}
+
+/// Looks at the network.
+pub(crate) fn with<T>(see: impl FnOnce(&mut Net) -> T) -> T {
+    NET.with_borrow_mut(|net| see(net.as_mut().expect("a run is under way")))
+}
+
+/// Milliseconds since the run began.
+pub(crate) fn now_ms() -> u64 {
+    with(|net| net.now_ms())
+}
+
+/// Begins a run's network, with one Redis; needs a runtime with a paused clock.
+pub(crate) fn begin(seed: u64, version: &'static str, node_entries: usize, slow: u64) {
+    let mut rng = Rng::new(seed ^ 0xA11C_E5ED);
+    let (run_id, history) = (rng.next(), rng.next());
+    let node = Node::start(version, run_id, history, Keyspace::new(node_entries));
+    let net = Net {
+        began: Instant::now(),
+        rng,
+        nodes: vec![node],
+        primary: 0,
+        slow,
+        clock_skew_us: 0,
+        connections: BTreeMap::new(),
+        next_connection: 0,
+        events: BTreeMap::new(),
+        next_event: 0,
+        news: Arc::new(Notify::new()),
+        traps: Vec::new(),
+        cut_off: BTreeMap::new(),
+    };
+    NET.with_borrow_mut(|place| *place = Some(net));
+}
+
+/// Ends the run's network.
+pub(crate) fn end() {
+    NET.with_borrow_mut(|place| *place = None);
+}
+
+/// Carries events out when their time comes, for as long as it is polled.
+pub(crate) async fn carry() {
+    let (began, news) = with(|net| (net.began, Arc::clone(&net.news)));
+    loop {
+        let next = with(|net| net.events.first_key_value().map(|((at, _), _)| *at));
+        match next {
+            None => news.notified().await,
+            Some(at) if at <= now_ms() => step(),
+            Some(at) => {
+                tokio::select! {
+                    biased;
+                    () = news.notified() => {}
+                    () = sleep_until(began + Duration::from_millis(at)) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Carries the first event out.
+fn step() {
+    let Some(event) = with(|net| net.events.pop_first().map(|(_, event)| event)) else { return };
+    match event {
+        Event::Reply { connection, request, replies } => with(|net| {
+            let waiting =
+                net.connections.get_mut(&connection).and_then(|c| c.waiting.remove(&request));
+            if let Some(waiting) = waiting {
+                waiting.send(replies).ok();
+            }
+        }),
+        // The client may have closed the connection already: what it has sent still arrives.
+        Event::Request(request) => with(|net| net.serve(&request)),
+    }
+}
+
+impl Net {
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    pub(crate) fn clock_us(&self) -> u64 {
+        (EPOCH_US + self.now_ms() * 1000).saturating_add_signed(self.clock_skew_us)
+    }
+
+    /// How long one way takes, ms.
+    fn latency(&mut self) -> u64 {
+        let slow = self.slow;
+        match self.rng.within(0..1000) {
+            n if n < slow / 20 => self.rng.within(20..400),
+            n if n < slow => self.rng.within(2..25),
+            n if n < 700 => 0,
+            _ => 1,
+        }
+    }
+
+    fn push(&mut self, at: u64, event: Event) {
+        self.next_event += 1;
+        self.events.insert((at, self.next_event), event);
+        self.news.notify_one();
+    }
+
+    fn request(&mut self, id: u64, pipeline: &Pipeline) -> io::Result<oneshot::Receiver<Vec<Value>>> {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let connection = self.connections.get(&id).ok_or_else(broken)?;
+        let (instance, run_id) = (connection.instance, connection.run_id);
+        let commands: Vec<Vec<Vec<u8>>> = pipeline.cmd_iter().map(words).collect();
+        let effect = self.spring(instance, &commands);
+        if effect == Some(Effect::LoseRequest) {
+            self.break_connection(id);
+            return Err(broken());
+        }
+        let extra = if let Some(Effect::DelayRequest(ms)) = effect { ms } else { 0 };
+        let reply_delay = if let Some(Effect::DelayReply(ms)) = effect { ms } else { 0 };
+        let at = self.now_ms() + self.latency() + extra;
+        let connection = self.connections.get_mut(&id).ok_or_else(broken)?;
+        let at = at.max(connection.free.0);
+        connection.free.0 = at;
+        let (answer, answered) = oneshot::channel();
+        let number = self.next_event + 1;
+        connection.waiting.insert(number, answer);
+        let lose_reply = effect == Some(Effect::LoseReply);
+        let request = Request { number, connection: id, run_id, commands, lose_reply, reply_delay };
+        self.push(at, Event::Request(request));
+        Ok(answered)
+    }
+
+    /// Whether a trap is set for a request, and what it does.
+    fn spring(&mut self, instance: usize, commands: &[Vec<Vec<u8>>]) -> Option<Effect> {
+        if self.traps.is_empty() {
+            return None;
+        }
+        let name = name_of(commands);
+        let at = self.traps.iter().position(|trap| {
+            trap.instance.is_none_or(|of| of == instance) && (trap.on.is_empty() || trap.on == name)
+        })?;
+        let effect = self.traps[at].effect;
+        self.traps[at].times -= 1;
+        if self.traps[at].times == 0 {
+            self.traps.remove(at);
+        }
+        trace::line(|| format!("{:>6} trap: {effect:?} on {name} of {instance}", self.now_ms()));
+        Some(effect)
+    }
+
+    /// Executes a request on the process it was sent to, if that still runs.
+    fn serve(&mut self, request: &Request) {
+        let Request { connection: id, run_id, ref commands, lose_reply, reply_delay, .. } = *request;
+        let Some(at) = self.nodes.iter().position(|node| node.run_id == run_id) else { return };
+        let (run_ms, clock_us) = (self.now_ms(), self.clock_us());
+        let mut replies = Vec::with_capacity(commands.len());
+        for command in commands {
+            let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+            let node = &mut self.nodes[at];
+            let before = invariants::before(node, scripts::name_of(command));
+            let reply = node.execute(&words, run_ms, clock_us);
+            note(run_ms, id, command, &reply);
+            invariants::after(node, before, &reply);
+            replies.push(reply.into_value());
+        }
+        if lose_reply {
+            self.break_connection(id);
+            return;
+        }
+        let at = run_ms + self.latency() + reply_delay;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        // Replies come in the order of requests.
+        let at = at.max(connection.free.1);
+        connection.free.1 = at;
+        self.push(at, Event::Reply { connection: id, request: request.number, replies });
+    }
+
+    /// Opens a connection for an instance.
+    fn connect(&mut self, instance: usize) -> io::Result<u64> {
+        if self.cut_off.get(&instance).is_some_and(|until| *until > self.now_ms()) {
+            return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+        }
+        self.next_connection += 1;
+        let run_id = self.nodes[self.primary].run_id;
+        let connection = Connection {
+            instance,
+            node: self.primary,
+            run_id,
+            free: (0, 0),
+            waiting: BTreeMap::new(),
+        };
+        self.connections.insert(self.next_connection, connection);
+        Ok(self.next_connection)
+    }
+
+    /// Breaks a connection: whoever waits on it learns so at once.
+    pub(crate) fn break_connection(&mut self, id: u64) {
+        self.connections.remove(&id);
+    }
+
+    /// Breaks the connections of an instance; none stands for all instances.
+    pub(crate) fn break_connections(&mut self, instance: Option<usize>) {
+        self.connections.retain(|_, c| instance.is_some_and(|instance| c.instance != instance));
+    }
+
+    /// Breaks the connections to a process.
+    pub(crate) fn break_node(&mut self, node: usize) {
+        self.connections.retain(|_, c| c.node != node);
+    }
+
+    /// Lets an instance reach nobody for a while.
+    pub(crate) fn cut_off(&mut self, instance: usize, for_ms: u64) {
+        let until = self.now_ms() + for_ms;
+        self.cut_off.insert(instance, until);
+        self.break_connections(Some(instance));
+    }
+
+    pub(crate) fn set(&mut self, trap: Trap) {
+        self.traps.push(trap);
+    }
+
+    /// Ends all that is set to go wrong.
+    pub(crate) fn heal(&mut self) {
+        self.traps.clear();
+        self.cut_off.clear();
+        self.slow = 0;
+        for node in &mut self.nodes {
+            node.full = false;
+            node.misconfigured = false;
+            node.lonely = false;
+            node.loading_until = 0;
+        }
+    }
+}
+
+fn words(command: &redis::Cmd) -> Vec<Vec<u8>> {
+    command
+        .args_iter()
+        .map(|arg| match arg {
+            Arg::Simple(bytes) => bytes.to_vec(),
+            Arg::Cursor => panic!("the guard uses no cursors"),
+            _ => panic!("an argument of a new kind"),
+        })
+        .collect()
+}
+
+/// A request's name: its script's, or its first command's.
+fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
+    commands.first().map_or("", |command| scripts::name_of(command))
+}
+
+fn note(run_ms: u64, connection: u64, command: &[Vec<u8>], reply: &Reply) {
+    trace::mix(&run_ms.to_be_bytes());
+    trace::mix(&connection.to_be_bytes());
+    for word in command {
+        trace::mix(word);
+    }
+    trace::line(|| {
+        let name = scripts::name_of(command);
+        format!("{run_ms:>6}   c{connection} {name} -> {}", scripts::brief(reply))
+    });
+}
+
+/// The address, as one instance knows it.
+pub(crate) struct Address(pub(crate) usize);
+
+impl Dial for Address {
+    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+        Box::pin(async move {
+            let latency = with(Net::latency);
+            if latency > 0 {
+                sleep(Duration::from_millis(latency)).await;
+            }
+            let id = with(|net| net.connect(self.0)).map_err(RedisError::from)?;
+            Ok(Arc::new(Line(id)) as Arc<dyn Wire>)
+        })
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the model of redis, as instance {} reaches it", self.0)
+    }
+}
+
+/// A connection's end.
+struct Line(u64);
+
+impl Wire for Line {
+    fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+        Box::pin(async move {
+            let answered = with(|net| net.request(self.0, commands)).map_err(RedisError::from)?;
+            answered
+                .await
+                .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)))
+        })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // A run that ends drops its connections after its network.
+        NET.with(|net| {
+            if let Ok(mut net) = net.try_borrow_mut()
+                && let Some(net) = net.as_mut()
+            {
+                net.break_connection(self.0);
+            }
+        });
+    }
+}

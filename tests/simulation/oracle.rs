@@ -1,0 +1,90 @@
+//! What a run has shown: the promise kept or broken, and that it was worth something.
+
+use std::cell::RefCell;
+
+use crate::net;
+use crate::trace;
+
+thread_local! {
+    static FINDINGS: RefCell<Findings> = RefCell::default();
+}
+
+/// What a run has shown.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Findings {
+    pub(crate) operations: u64,
+    /// Requests and checks for ids that existed throughout.
+    pub(crate) existing: u64,
+    /// Refusals of such.
+    pub(crate) false_404s: u64,
+    /// Requests and checks for ids that were never created, and how many were refused.
+    pub(crate) absent: u64,
+    pub(crate) refused: u64,
+    /// The same after everything has healed.
+    pub(crate) healed_absent: u64,
+    pub(crate) healed_refused: u64,
+    /// Filters that went live.
+    pub(crate) swaps: u64,
+    /// Nulls that refused.
+    pub(crate) nulls: u64,
+    pub(crate) commits: u64,
+    /// What was broken, in words.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Findings {
+    /// Adds another run's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.existing += other.existing;
+        self.false_404s += other.false_404s;
+        self.absent += other.absent;
+        self.refused += other.refused;
+        self.healed_absent += other.healed_absent;
+        self.healed_refused += other.healed_refused;
+        self.swaps += other.swaps;
+        self.nulls += other.nulls;
+        self.commits += other.commits;
+    }
+}
+
+pub(crate) fn begin() {
+    FINDINGS.with_borrow_mut(|findings| *findings = Findings::default());
+}
+
+pub(crate) fn note(see: impl FnOnce(&mut Findings)) {
+    FINDINGS.with_borrow_mut(see);
+}
+
+pub(crate) fn swapped() {
+    note(|findings| findings.swaps += 1);
+}
+
+/// Something was broken.
+pub(crate) fn violated(what: String) {
+    trace::line(|| format!("       !!! {what}"));
+    note(|findings| findings.violations.push(what));
+}
+
+/// An id that existed throughout was asked for.
+pub(crate) fn existed(id: u64, instance: usize, refused: bool) {
+    note(|findings| findings.existing += 1);
+    if refused {
+        note(|findings| findings.false_404s += 1);
+        violated(format!("{} ms: instance {instance} refused {id}, which exists", net::now_ms()));
+    }
+}
+
+/// An id that was never created was asked for.
+pub(crate) fn never_was(refused: bool, healed: bool) {
+    note(|findings| {
+        findings.absent += 1;
+        findings.refused += u64::from(refused);
+        findings.healed_absent += u64::from(healed);
+        findings.healed_refused += u64::from(healed && refused);
+    });
+}
+
+pub(crate) fn end() -> Findings {
+    FINDINGS.take()
+}

@@ -1,0 +1,321 @@
+//! What happens in a run, drawn from its seed before it begins.
+
+use crate::net::{Effect, Trap};
+use crate::rng::Rng;
+
+/// Ids that are created and deleted.
+pub(crate) const POOL: u64 = 96;
+/// Ids from here on are never created.
+pub(crate) const NEVER: u64 = 1_000_000;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) config: Config,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// How a run's instances are set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) instances: usize,
+    pub(crate) version: &'static str,
+    pub(crate) capacity: u64,
+    pub(crate) rate: f64,
+    pub(crate) initial: u64,
+    pub(crate) longest_transaction: u64,
+    pub(crate) longest_rebuild: u64,
+    pub(crate) handler_time: u64,
+    pub(crate) null_ttl: u64,
+    pub(crate) removed_ttl: u64,
+    /// The rebuild period, ms; none to rebuild only when there is need.
+    pub(crate) period: Option<u64>,
+    pub(crate) journal_entries: u64,
+    pub(crate) node_entries: usize,
+    pub(crate) page: (usize, u64),
+    pub(crate) slow: u64,
+    pub(crate) flavour: Flavour,
+}
+
+/// Which kind of trouble a run has most of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// None but what a network does.
+    Calm,
+    /// Requests and replies get lost or late.
+    Lossy,
+    /// Several rebuilders, held up at every step.
+    Zombies,
+    /// Redis restarts, fails over and forgets.
+    Forgetful,
+    /// Keys go missing one by one.
+    Evicting,
+    /// Everything.
+    Wild,
+}
+
+/// One thing that happens, and when, ms since the run began.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) at: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    Get { instance: usize, id: u64, before: u64, after: u64, lag: u64, credentials: bool, head: bool },
+    Check { instance: usize, id: u64 },
+    /// Asks for every id there is.
+    Sweep { instance: usize },
+    Create { instance: usize, id: u64, before: u64, hold: u64, aborts: bool, private: bool },
+    Delete { instance: usize, id: u64, takes: u64, later: u64 },
+    Rebuild { instance: usize, accepting_loss: bool, short: bool },
+    Crash { instance: usize },
+    Trap(Trap),
+    CutOff { instance: usize, for_ms: u64 },
+    /// Redis or its operator does something.
+    Redis(Mishap),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Mishap {
+    /// Writes a dump; a replica's link stalls here, too.
+    Dump,
+    Restart { from_dump: bool, loading: u64 },
+    /// Another process takes over; the old one stays reachable or not.
+    FailOver { from_dump: bool, old_stays: bool },
+    FlushAll,
+    Delete(&'static [&'static str]),
+    Trim(u64),
+    Expire(&'static str, u64),
+    FlushScripts,
+    Full(bool),
+    Misconfigured(bool),
+    Lonely(bool),
+    Loading(u64),
+}
+
+/// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
+pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = false;
+
+impl Mishap {
+    /// Whether Redis forgets inserts that it acknowledged.
+    pub(crate) fn loses_inserts(&self) -> bool {
+        match self {
+            Self::Restart { .. } | Self::FlushAll => true,
+            Self::FailOver { from_dump, .. } => *from_dump,
+            // The journal and what is known of it go together.
+            Self::Delete(keys) => keys.contains(&"log") && keys.contains(&"meta"),
+            _ => false,
+        }
+    }
+}
+
+impl Plan {
+    /// Draws a run.
+    pub(crate) fn draw(seed: u64, operations: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let config = Config::draw(&mut rng);
+        let mut at = 0;
+        let operations = (0..operations)
+            .map(|_| {
+                at += match rng.within(0..100) {
+                    0..50 => rng.within(0..4),
+                    50..90 => rng.within(4..60),
+                    _ => rng.within(60..300),
+                };
+                Operation { at, what: What::draw(&mut rng, &config) }
+            })
+            .collect();
+        Self { seed, config, operations }
+    }
+}
+
+impl Config {
+    fn draw(rng: &mut Rng) -> Self {
+        use Flavour::{Calm, Evicting, Forgetful, Lossy, Wild, Zombies};
+        let flavour =
+            rng.pick(&[Calm, Lossy, Lossy, Zombies, Zombies, Forgetful, Forgetful, Evicting, Wild]);
+        Self {
+            instances: rng.within(2..5) as usize,
+            version: rng.pick(&["7.0.15", "7.0.15", "6.2.14"]),
+            capacity: rng.pick(&[100, 200, 400]),
+            rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
+            initial: rng.within(1..POOL / 2),
+            longest_transaction: rng.pick(&[1000, 2000, 4000]),
+            longest_rebuild: rng.pick(&[1000, 3000, 60_000]),
+            handler_time: rng.pick(&[100, 100, 400, 2000]),
+            null_ttl: rng.pick(&[1000, 5000, 60_000]),
+            removed_ttl: rng.pick(&[1000, 5000, 60_000]),
+            period: rng.pick(&[None, None, Some(1000), Some(4000)]),
+            journal_entries: rng.pick(&[8, 30, 1000, 1_000_000]),
+            node_entries: rng.pick(&[2, 5, 100]) as usize,
+            page: (rng.pick(&[5, 20, 100]) as usize, rng.pick(&[0, 5, 50, 200])),
+            slow: rng.pick(&[0, 20, 100]),
+            flavour,
+        }
+    }
+}
+
+impl What {
+    fn draw(rng: &mut Rng, config: &Config) -> Self {
+        let instance = rng.within(0..config.instances as u64) as usize;
+        let id = rng.within(0..POOL);
+        match rng.within(0..1000) {
+            0..300 => Self::get(rng, config, instance, id),
+            300..480 => Self::get_absent(rng, config, instance),
+            480..620 => Self::Check { instance, id },
+            620..640 => Self::Sweep { instance },
+            640..800 => Self::create(rng, config, instance, id),
+            800..890 => Self::delete(rng, config, instance, id),
+            890..920 => Self::Rebuild {
+                instance,
+                accepting_loss: rng.happens(50),
+                short: config.flavour == Flavour::Calm && rng.happens(200),
+            },
+            _ => Self::trouble(rng, config, instance),
+        }
+    }
+
+    fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
+        let handler = config.handler_time;
+        let (before, after) = match rng.within(0..10) {
+            0..6 => (0, rng.within(0..3)),
+            6..9 => (rng.within(0..handler), rng.within(0..handler)),
+            _ => (rng.within(0..handler * 4), rng.within(0..handler * 4)),
+        };
+        let lag = if rng.happens(100) { rng.within(0..handler) } else { 0 };
+        Self::Get {
+            instance,
+            id,
+            before,
+            after,
+            lag,
+            credentials: rng.happens(300),
+            head: rng.happens(100),
+        }
+    }
+
+    /// A request for an id that is never created; some of them again and again.
+    fn get_absent(rng: &mut Rng, config: &Config, instance: usize) -> Self {
+        let id = NEVER + if rng.happens(500) { rng.within(0..20) } else { rng.within(0..1 << 40) };
+        Self::get(rng, config, instance, id)
+    }
+
+    fn create(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
+        let longest = config.longest_transaction;
+        let hold = match rng.within(0..10) {
+            0..4 => rng.within(0..3),
+            4..7 => rng.within(0..longest),
+            _ => longest - rng.within(0..longest / 8),
+        };
+        Self::Create {
+            instance,
+            id,
+            before: rng.pick(&[0, 0, 3, 50]),
+            hold,
+            aborts: rng.happens(100),
+            private: rng.happens(150),
+        }
+    }
+
+    fn delete(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
+        let longest = config.longest_transaction;
+        let later = if rng.happens(300) { rng.within(0..longest) } else { rng.within(0..3) };
+        Self::Delete { instance, id, takes: rng.pick(&[0, 2, 100]), later }
+    }
+
+    fn trouble(rng: &mut Rng, config: &Config, instance: usize) -> Self {
+        let flavour = match config.flavour {
+            Flavour::Wild => rng.pick(&[
+                Flavour::Lossy,
+                Flavour::Zombies,
+                Flavour::Forgetful,
+                Flavour::Evicting,
+            ]),
+            other => other,
+        };
+        match flavour {
+            Flavour::Lossy => match rng.within(0..10) {
+                0 => Self::CutOff { instance, for_ms: rng.within(1..1500) },
+                _ => Self::Trap(Self::trap(rng, instance)),
+            },
+            Flavour::Zombies => Self::hold_up(rng, instance),
+            Flavour::Forgetful => Self::Redis(Self::forget(rng)),
+            Flavour::Evicting => match rng.within(0..10) {
+                0 => Self::Crash { instance },
+                _ => Self::Redis(Self::evict(rng)),
+            },
+            _ => Self::Check { instance, id: rng.within(0..POOL) },
+        }
+    }
+
+    fn trap(rng: &mut Rng, instance: usize) -> Trap {
+        let on = rng.pick(&[
+            "", "add.lua", "add.lua", "null.lua", "null.lua", "check", "view.lua", "swap.lua",
+            "catch_up.lua", "replay.lua", "upload.lua", "enrol.lua", "lease.lua", "XRANGE", "INFO",
+        ]);
+        let effect = match rng.within(0..4) {
+            0 => Effect::LoseRequest,
+            1 => Effect::LoseReply,
+            2 => Effect::DelayRequest(rng.pick(&[10, 100, 300, 1000, 2500, 5000])),
+            _ => Effect::DelayReply(rng.pick(&[10, 100, 300, 1000, 2500, 5000])),
+        };
+        let instance = rng.happens(500).then_some(instance);
+        Trap { on, instance, effect, times: rng.pick(&[1, 1, 2, 5]) }
+    }
+
+    /// Holds a rebuild up, takes its lease away, or begins another.
+    fn hold_up(rng: &mut Rng, instance: usize) -> Self {
+        match rng.within(0..10) {
+            0..5 => {
+                let on = rng.pick(&[
+                    "allocate.lua", "upload.lua", "catch_up.lua", "replay.lua", "swap.lua",
+                    "swap.lua", "renew.lua", "XRANGE",
+                ]);
+                let effect = Effect::DelayRequest(rng.pick(&[50, 300, 1000, 3000, 6000]));
+                Self::Trap(Trap { on, instance: Some(instance), effect, times: 1 })
+            }
+            5..7 => Self::Redis(Mishap::Delete(&["lock"])),
+            _ => Self::Rebuild { instance, accepting_loss: false, short: false },
+        }
+    }
+
+    fn forget(rng: &mut Rng) -> Mishap {
+        match rng.within(0..12) {
+            0..5 => Mishap::Dump,
+            5..7 => Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) },
+            7..11 => Mishap::FailOver { from_dump: rng.happens(700), old_stays: rng.happens(700) },
+            _ => Mishap::FlushAll,
+        }
+    }
+
+    fn evict(rng: &mut Rng) -> Mishap {
+        match rng.within(0..12) {
+            0..6 => Mishap::Delete(rng.pick(&[
+                &["bits"] as &[&str],
+                &["next"],
+                &["log"],
+                &["meta"],
+                &["marks"],
+                &["lock"],
+                &["bits", "next"],
+                &["meta", "marks"],
+                &["log", "meta"],
+            ])),
+            6 => Mishap::Trim(rng.within(0..10)),
+            7 => {
+                let key = rng.pick(&["next", "next", "bits", "log", "meta", "marks"]);
+                Mishap::Expire(key, rng.pick(&[5, 100, 1000, 10_000]))
+            }
+            8 => Mishap::FlushScripts,
+            9 => Mishap::Full(rng.happens(500)),
+            10 => Mishap::Misconfigured(rng.happens(300)),
+            _ => match rng.within(0..2) {
+                0 => Mishap::Lonely(rng.happens(300)),
+                _ => Mishap::Loading(rng.within(1..500)),
+            },
+        }
+    }
+}

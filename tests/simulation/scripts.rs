@@ -1,0 +1,77 @@
+//! Which script a command runs.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::model::reply::Reply;
+
+macro_rules! scripts {
+    ($($file:literal),* $(,)?) => {
+        /// The crate's scripts: name and code.
+        pub(crate) const ALL: &[(&str, &str)] =
+            &[$(($file, include_str!(concat!("../../src/store/redis/", $file)))),*];
+    };
+}
+
+scripts![
+    "add.lua",
+    "allocate.lua",
+    "catch_up.lua",
+    "enrol.lua",
+    "lease.lua",
+    "null.lua",
+    "release.lua",
+    "renew.lua",
+    "replay.lua",
+    "swap.lua",
+    "upload.lua",
+    "view.lua",
+];
+
+static BY_HASH: LazyLock<BTreeMap<String, &'static str>> = LazyLock::new(|| {
+    let hash = |code: &str| redis::Script::new(code).get_hash().to_owned();
+    let mut names = BTreeMap::new();
+    for (name, code) in ALL {
+        names.insert(hash(code), *name);
+        names.insert(hash(&format!("#!lua flags=allow-oom\n{code}")), *name);
+    }
+    names
+});
+
+/// The name of a command: its script's file, or its own.
+pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
+    let by_hash = |hash: &str| BY_HASH.get(hash).copied().unwrap_or("a script of no file");
+    match command[0].as_slice() {
+        b"EVALSHA" => by_hash(&String::from_utf8_lossy(&command[1])),
+        b"EVAL" => {
+            let code = String::from_utf8_lossy(&command[1]);
+            let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(&code);
+            ALL.iter().find(|(_, code)| *code == body).map_or("a script of no file", |(name, _)| name)
+        }
+        b"BITFIELD" | b"BITFIELD_RO" => "check",
+        b"INFO" => "INFO",
+        b"XRANGE" => "XRANGE",
+        b"TIME" => "TIME",
+        b"GET" => "GET",
+        b"GETRANGE" => "GETRANGE",
+        b"BITCOUNT" => "BITCOUNT",
+        _ => "another command",
+    }
+}
+
+/// A reply in a few words.
+pub(crate) fn brief(reply: &Reply) -> String {
+    match reply {
+        Reply::Status(text) | Reply::Error(text) => text.clone(),
+        Reply::Int(number) => number.to_string(),
+        Reply::Nil => "nil".to_owned(),
+        Reply::Bulk(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) if text.len() <= 40 && !text.contains(char::is_control) => text.to_owned(),
+            _ => format!("{} bytes", bytes.len()),
+        },
+        Reply::Array(items) => {
+            let items: Vec<_> = items.iter().take(6).map(brief).collect();
+            format!("[{}]", items.join(", "))
+        }
+    }
+}
