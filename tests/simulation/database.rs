@@ -22,7 +22,7 @@ pub(crate) struct Database {
     pub(crate) losses: u64,
     /// Rows a scan reads at once, and how long it rests after that, ms.
     pub(crate) page: (usize, u64),
-    /// The next scan ends after half the rows, without an error.
+    /// The next scan ends after the first row, without an error.
     pub(crate) next_is_short: bool,
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn roll_back_all() {
     with(|database| database.losses += 1);
 }
 
-/// The next scan will end early.
-pub(crate) fn cut_next_scan() {
-    with(|database| database.next_is_short = true);
+/// Whether the next scan will end early.
+pub(crate) fn cut_next_scan(early: bool) {
+    with(|database| database.next_is_short = early);
 }
 
 /// A row as it is now: an existing one whose deletion has not begun, or none.
@@ -170,7 +170,7 @@ impl RebuildSource for Scan {
     async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
         let ((page, rest), short) =
             with(|database| (database.page, std::mem::take(&mut database.next_is_short)));
-        let most = if short { self::ids().len() as u64 / 2 } else { u64::MAX };
+        let most = if short { 1 } else { u64::MAX };
         let mut from = 0;
         loop {
             let rows: Vec<u64> = with(|database| {

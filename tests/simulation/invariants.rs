@@ -17,21 +17,21 @@ pub(crate) fn before(node: &mut Node, name: &str) -> Option<Before> {
 }
 
 /// Looks again after it.
-pub(crate) fn after(node: &mut Node, before: Option<Before>, reply: &Reply) {
+pub(crate) fn after(node: &mut Node, before: Option<Before>, reply: &Reply, now_ms: u64) {
     let Some(Before(before)) = before else { return };
     if *reply != Reply::bulk("OK") {
         return;
     }
-    oracle::swapped();
+    oracle::swapped(now_ms);
     if node.keys.ends(BITS).is_some() {
-        oracle::violated("a filter went live with a time to live".to_owned());
+        oracle::violated(format!("{now_ms} ms: a filter went live with a time to live"));
     }
     let after = live(node);
     if let (Some(before), Some(after)) = (before, after)
         && before.generation >= after.generation
     {
         let (old, new) = (before.generation, after.generation);
-        oracle::violated(format!("generation {new} went live over {old}"));
+        oracle::violated(format!("{now_ms} ms: generation {new} went live over {old}"));
     }
 }
 

@@ -48,7 +48,7 @@ mod verdict;
 #[path = "../../src/visit.rs"]
 mod visit;
 
-mod bugs;
+mod campaign;
 mod database;
 mod invariants;
 mod mishaps;
@@ -59,6 +59,8 @@ mod plan;
 mod random;
 mod rng;
 mod scripts;
+mod seeded;
+mod shrink;
 mod trace;
 mod world;
 
@@ -83,29 +85,8 @@ pub use service::BloomGuardService;
 pub use state::{GuardState, LiveFilter};
 pub use verdict::{Doubt, Proof, Verdict};
 
-use std::time::Instant;
+use std::process::ExitCode;
 
-fn main() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let operations = 500;
-    if let Some(seed) = number("SIM_SEED") {
-        let outcome = world::run(&plan::Plan::draw(seed, operations), true);
-        for line in &outcome.lines {
-            println!("{line}");
-        }
-        println!("{:?}\n{:016x}", outcome.findings, outcome.hash);
-        return;
-    }
-    let seeds = number("SIM_SEEDS").unwrap_or(2000);
-    let began = Instant::now();
-    let mut all = oracle::Findings::default();
-    for seed in 0..seeds {
-        let plan = plan::Plan::draw(seed, operations);
-        let outcome = world::run(&plan, false);
-        if !outcome.findings.violations.is_empty() {
-            println!("seed {seed} {:?}: {:?}", plan.config.flavour, &outcome.findings.violations[..1]);
-        }
-        all.add(&outcome.findings);
-    }
-    println!("{all:?} in {:?}", began.elapsed());
+fn main() -> ExitCode {
+    campaign::main()
 }

@@ -47,6 +47,17 @@ pub(crate) fn befall(mishap: &Mishap) {
     });
 }
 
+/// Metadata made anew where no journal is left: what the lost one held is forgotten.
+pub(crate) fn watch(node: &mut Node, name: &str) {
+    if name == "enrol.lua"
+        && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES
+        && node.keys.get(&key("meta")).is_none()
+        && node.keys.stream_len(&key("log")) == 0
+    {
+        database::roll_back_all();
+    }
+}
+
 fn key(part: &str) -> Vec<u8> {
     format!("bg:{{sim}}:{part}").into_bytes()
 }

@@ -15,9 +15,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::invariants;
+use crate::mishaps;
 use crate::model::keyspace::Keyspace;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
+use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
@@ -71,8 +73,7 @@ struct Request {
     connection: u64,
     run_id: u64,
     commands: Vec<Vec<Vec<u8>>>,
-    lose_reply: bool,
-    reply_delay: u64,
+    effect: Option<Effect>,
 }
 
 /// What befalls the next requests of a kind.
@@ -86,7 +87,7 @@ pub(crate) struct Trap {
     pub(crate) times: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Effect {
     /// The connection breaks before the request arrives.
     LoseRequest,
@@ -96,6 +97,8 @@ pub(crate) enum Effect {
     DelayRequest(u64),
     /// Its reply does.
     DelayReply(u64),
+    /// As soon as it is executed, this happens.
+    Then(Mishap),
 }
 
 /// Looks at the network.
@@ -167,7 +170,12 @@ fn step() {
             }
         }),
         // The client may have closed the connection already: what it has sent still arrives.
-        Event::Request(request) => with(|net| net.serve(&request)),
+        Event::Request(request) => {
+            with(|net| net.serve(&request));
+            if let Some(Effect::Then(mishap)) = &request.effect {
+                mishaps::befall(mishap);
+            }
+        }
     }
 }
 
@@ -203,12 +211,11 @@ impl Net {
         let (instance, run_id) = (connection.instance, connection.run_id);
         let commands: Vec<Vec<Vec<u8>>> = pipeline.cmd_iter().map(words).collect();
         let effect = self.spring(instance, &commands);
-        if effect == Some(Effect::LoseRequest) {
+        if matches!(effect, Some(Effect::LoseRequest)) {
             self.break_connection(id);
             return Err(broken());
         }
         let extra = if let Some(Effect::DelayRequest(ms)) = effect { ms } else { 0 };
-        let reply_delay = if let Some(Effect::DelayReply(ms)) = effect { ms } else { 0 };
         let at = self.now_ms() + self.latency() + extra;
         let connection = self.connections.get_mut(&id).ok_or_else(broken)?;
         let at = at.max(connection.free.0);
@@ -216,8 +223,7 @@ impl Net {
         let (answer, answered) = oneshot::channel();
         let number = self.next_event + 1;
         connection.waiting.insert(number, answer);
-        let lose_reply = effect == Some(Effect::LoseReply);
-        let request = Request { number, connection: id, run_id, commands, lose_reply, reply_delay };
+        let request = Request { number, connection: id, run_id, commands, effect };
         self.push(at, Event::Request(request));
         Ok(answered)
     }
@@ -231,7 +237,7 @@ impl Net {
         let at = self.traps.iter().position(|trap| {
             trap.instance.is_none_or(|of| of == instance) && (trap.on.is_empty() || trap.on == name)
         })?;
-        let effect = self.traps[at].effect;
+        let effect = self.traps[at].effect.clone();
         self.traps[at].times -= 1;
         if self.traps[at].times == 0 {
             self.traps.remove(at);
@@ -242,24 +248,27 @@ impl Net {
 
     /// Executes a request on the process it was sent to, if that still runs.
     fn serve(&mut self, request: &Request) {
-        let Request { connection: id, run_id, ref commands, lose_reply, reply_delay, .. } = *request;
+        let Request { connection: id, run_id, ref commands, ref effect, .. } = *request;
         let Some(at) = self.nodes.iter().position(|node| node.run_id == run_id) else { return };
         let (run_ms, clock_us) = (self.now_ms(), self.clock_us());
         let mut replies = Vec::with_capacity(commands.len());
         for command in commands {
             let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
             let node = &mut self.nodes[at];
-            let before = invariants::before(node, scripts::name_of(command));
+            let name = scripts::name_of(command);
+            mishaps::watch(node, name);
+            let before = invariants::before(node, name);
             let reply = node.execute(&words, run_ms, clock_us);
             note(run_ms, id, command, &reply);
-            invariants::after(node, before, &reply);
+            invariants::after(node, before, &reply, run_ms);
             replies.push(reply.into_value());
         }
-        if lose_reply {
+        if matches!(effect, Some(Effect::LoseReply)) {
             self.break_connection(id);
             return;
         }
-        let at = run_ms + self.latency() + reply_delay;
+        let held_up = if let Some(Effect::DelayReply(ms)) = effect { *ms } else { 0 };
+        let at = run_ms + self.latency() + held_up;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         // Replies come in the order of requests.
         let at = at.max(connection.free.1);

@@ -25,6 +25,8 @@ pub(crate) struct Findings {
     pub(crate) healed_refused: u64,
     /// Filters that went live.
     pub(crate) swaps: u64,
+    /// When the first did, ms since the run began.
+    pub(crate) first_swap: Option<u64>,
     /// Nulls that refused.
     pub(crate) nulls: u64,
     pub(crate) commits: u64,
@@ -56,8 +58,17 @@ pub(crate) fn note(see: impl FnOnce(&mut Findings)) {
     FINDINGS.with_borrow_mut(see);
 }
 
-pub(crate) fn swapped() {
-    note(|findings| findings.swaps += 1);
+pub(crate) fn swapped(now_ms: u64) {
+    note(|findings| {
+        findings.swaps += 1;
+        findings.first_swap.get_or_insert(now_ms);
+    });
+}
+
+/// Whether there has been a filter for so many ms.
+pub(crate) fn live_for(ms: u64) -> bool {
+    let now = net::now_ms();
+    FINDINGS.with_borrow(|findings| findings.first_swap.is_some_and(|at| at + ms <= now))
 }
 
 /// Something was broken.

@@ -24,7 +24,8 @@ pub(crate) struct Config {
     pub(crate) capacity: u64,
     pub(crate) rate: f64,
     pub(crate) initial: u64,
-    pub(crate) longest_transaction: u64,
+    /// Each instance's.
+    pub(crate) longest_transaction: [u64; 4],
     pub(crate) longest_rebuild: u64,
     pub(crate) handler_time: u64,
     pub(crate) null_ttl: u64,
@@ -100,13 +101,11 @@ pub(crate) enum Mishap {
 pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = false;
 
 impl Mishap {
-    /// Whether Redis forgets inserts that it acknowledged.
+    /// Whether Redis forgets inserts that it acknowledged, and nothing in it tells.
     pub(crate) fn loses_inserts(&self) -> bool {
         match self {
-            Self::Restart { .. } | Self::FlushAll => true,
+            Self::Restart { .. } => true,
             Self::FailOver { from_dump, .. } => *from_dump,
-            // The journal and what is known of it go together.
-            Self::Delete(keys) => keys.contains(&"log") && keys.contains(&"meta"),
             _ => false,
         }
     }
@@ -142,8 +141,8 @@ impl Config {
             version: rng.pick(&["7.0.15", "7.0.15", "6.2.14"]),
             capacity: rng.pick(&[100, 200, 400]),
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
-            initial: rng.within(1..POOL / 2),
-            longest_transaction: rng.pick(&[1000, 2000, 4000]),
+            initial: rng.within(8..POOL / 2),
+            longest_transaction: Self::longest_transactions(rng),
             longest_rebuild: rng.pick(&[1000, 3000, 60_000]),
             handler_time: rng.pick(&[100, 100, 400, 2000]),
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
@@ -155,6 +154,13 @@ impl Config {
             slow: rng.pick(&[0, 20, 100]),
             flavour,
         }
+    }
+
+    /// Mostly the same for all, and sometimes not.
+    fn longest_transactions(rng: &mut Rng) -> [u64; 4] {
+        let mut draw = || rng.pick(&[1000, 2000, 4000]);
+        let all = [draw(), draw(), draw(), draw()];
+        if rng.happens(300) { all } else { [all[0]; 4] }
     }
 }
 
@@ -171,7 +177,7 @@ impl What {
             800..890 => Self::delete(rng, config, instance, id),
             890..920 => Self::Rebuild {
                 instance,
-                accepting_loss: rng.happens(50),
+                accepting_loss: config.flavour != Flavour::Calm && rng.happens(50),
                 short: config.flavour == Flavour::Calm && rng.happens(200),
             },
             _ => Self::trouble(rng, config, instance),
@@ -204,7 +210,7 @@ impl What {
     }
 
     fn create(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let longest = config.longest_transaction;
+        let longest = config.longest_transaction[instance];
         let hold = match rng.within(0..10) {
             0..4 => rng.within(0..3),
             4..7 => rng.within(0..longest),
@@ -221,7 +227,7 @@ impl What {
     }
 
     fn delete(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let longest = config.longest_transaction;
+        let longest = config.longest_transaction[instance];
         let later = if rng.happens(300) { rng.within(0..longest) } else { rng.within(0..3) };
         Self::Delete { instance, id, takes: rng.pick(&[0, 2, 100]), later }
     }
@@ -242,6 +248,13 @@ impl What {
                 _ => Self::Trap(Self::trap(rng, instance)),
             },
             Flavour::Zombies => Self::hold_up(rng, instance),
+            Flavour::Forgetful | Flavour::Evicting if rng.happens(250) => {
+                let mishap = match flavour {
+                    Flavour::Forgetful => Self::forget(rng),
+                    _ => Self::evict(rng),
+                };
+                Self::Trap(Self::meanwhile(rng, mishap))
+            }
             Flavour::Forgetful => Self::Redis(Self::forget(rng)),
             Flavour::Evicting => match rng.within(0..10) {
                 0 => Self::Crash { instance },
@@ -280,6 +293,15 @@ impl What {
             5..7 => Self::Redis(Mishap::Delete(&["lock"])),
             _ => Self::Rebuild { instance, accepting_loss: false, short: false },
         }
+    }
+
+    /// Lets something happen in the middle of a rebuild.
+    fn meanwhile(rng: &mut Rng, mishap: Mishap) -> Trap {
+        let on = rng.pick(&[
+            "lease.lua", "XRANGE", "allocate.lua", "upload.lua", "catch_up.lua", "replay.lua",
+            "BITCOUNT", "GETRANGE", "swap.lua", "add.lua", "null.lua", "enrol.lua",
+        ]);
+        Trap { on, instance: None, effect: Effect::Then(mishap), times: 1 }
     }
 
     fn forget(rng: &mut Rng) -> Mishap {

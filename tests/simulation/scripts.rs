@@ -59,6 +59,12 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
     }
 }
 
+/// Whether a code is that of a script of this name.
+pub(crate) fn is(code: &str, name: &str) -> bool {
+    let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(code);
+    ALL.iter().any(|(other, text)| *other == name && *text == body)
+}
+
 /// A reply in a few words.
 pub(crate) fn brief(reply: &Reply) -> String {
     match reply {

@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::bugs::seeded;
 use crate::mishaps;
 use crate::net;
 use crate::oracle::{self, Findings};
@@ -19,10 +18,12 @@ use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::redis::Server;
 use crate::{BloomGuard, PathPattern, Schedule, Verdict};
-use crate::{database, random, trace};
+use crate::{database, random, seeded, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
+/// For how long there must have been a filter before a rebuild can be trusted to have begun with it, ms.
+const SETTLED: u64 = 5_000;
 /// How long the end of a run waits for the guards to recover, ms.
 const RECOVERY: u64 = 30_000;
 
@@ -81,7 +82,7 @@ impl Instance {
         builder.settings = Settings {
             null_ttl: ms(config.null_ttl),
             removed_ttl: Some(ms(config.removed_ttl)),
-            longest_transaction: ms(config.longest_transaction),
+            longest_transaction: ms(config.longest_transaction[number]),
             longest_rebuild: ms(config.longest_rebuild),
             handler_time: ms(config.handler_time),
             journal_entries: config.journal_entries,
@@ -119,7 +120,6 @@ impl World {
     }
 
     fn carry_out_one(&mut self, what: &What) {
-        let handler_time = self.config.handler_time;
         match *what {
             What::Get { instance, id, before, after, lag, credentials, head } => {
                 let get = Get { instance, id, before, after, lag, credentials, head };
@@ -132,7 +132,7 @@ impl World {
             }
             What::Sweep { instance } => self.sweep(instance),
             What::Create { instance, id, before, hold, aborts, private } => {
-                let longest = ms(self.config.longest_transaction);
+                let longest = ms(self.config.longest_transaction[instance]);
                 let create = Create { id, before, hold, aborts, private, longest };
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, create.carry_out(guard));
@@ -152,7 +152,6 @@ impl World {
             What::CutOff { instance, for_ms } => net::with(|net| net.cut_off(instance, for_ms)),
             What::Redis(ref mishap) => mishaps::befall(mishap),
         }
-        let _ = handler_time;
         for instance in &mut self.instances {
             while instance.tasks.try_join_next().is_some() {}
         }
@@ -172,6 +171,7 @@ impl World {
     /// Everything heals; what exists is still there, and what does not is refused again.
     async fn end(&mut self, seed: u64) {
         net::with(net::Net::heal);
+        database::cut_next_scan(false);
         for instance in &mut self.instances {
             while instance.tasks.join_next().await.is_some() {}
         }
@@ -191,7 +191,9 @@ impl World {
         let mut rng = Rng::new(seed);
         for number in 0..self.instances.len() {
             let guard = self.instances[number].guard.clone();
-            guard.ready().await;
+            if timeout(ms(RECOVERY), guard.ready()).await.is_err() {
+                oracle::violated(format!("instance {number} does not recover"));
+            }
             self.sweep(number);
             for _ in 0..4 {
                 let id = NEVER + rng.within(0..1 << 40);
@@ -293,7 +295,7 @@ impl Create {
     async fn carry_out(self, guard: BloomGuard) {
         let Some(transaction) = database::lock(self.id, false) else { return };
         sleep(ms(self.before)).await;
-        if seeded("add after commit") {
+        if seeded::is_in("the insert after the commit") {
             transaction.commit(true, self.private);
             let _ = guard.insert(&self.id).await;
             return;
@@ -332,8 +334,9 @@ async fn delete(guard: BloomGuard, id: u64, takes: u64, later: u64) {
 }
 
 async fn rebuild(guard: BloomGuard, instance: usize, accepting_loss: bool, short: bool) {
-    if short {
-        database::cut_next_scan();
+    // A scan that ends early is found out where there is a filter to compare it with.
+    if short && oracle::live_for(SETTLED) {
+        database::cut_next_scan(true);
     }
     let ended = if accepting_loss && !short {
         guard.rebuild_accepting_loss().await

@@ -144,6 +144,13 @@ impl Shared {
             self.adopt(&header, &live.identity.incarnation)?;
             Ok(header)
         });
+        // The metadata may have been made anew since the checks' connection joined it.
+        if let Ok(header) = &found
+            && let Some(checks) = self.checks.live()
+            && trusted(*header, &checks) == Err(Doubt::OtherKey)
+        {
+            self.checks.withdraw(&checks);
+        }
         if let Err(doubt) = &found {
             self.note_doubt(*doubt);
             self.filter.store(None);

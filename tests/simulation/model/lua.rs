@@ -8,7 +8,7 @@ use mlua::{Function, Lua, MultiValue, Value};
 
 use super::node::{Node, Refusal};
 use super::reply::Reply;
-use crate::bugs;
+use crate::seeded;
 
 thread_local! {
     static ENGINE: Engine = Engine::new();
@@ -49,12 +49,12 @@ impl Engine {
     }
 
     fn function(&self, hash: &str, code: &str) -> Function {
-        let name = (bugs::current_index(), hash.to_owned());
+        let name = (seeded::current_index(), hash.to_owned());
         let mut compiled = self.compiled.borrow_mut();
         compiled
             .entry(name)
             .or_insert_with(|| {
-                let code = bugs::in_script(code);
+                let code = seeded::in_script(code);
                 let body = code.strip_prefix("#!").map_or(code.as_str(), |rest| {
                     rest.split_once('\n').map_or("", |(_, body)| body)
                 });

@@ -76,6 +76,14 @@ impl Stream {
 }
 
 impl Keyspace {
+    /// How many entries a stream has; none where there is no stream.
+    pub(crate) fn stream_len(&mut self, key: &[u8]) -> usize {
+        match self.get(key) {
+            Some(Value::Stream(stream)) => stream.len(),
+            _ => 0,
+        }
+    }
+
     fn stream(&mut self, key: &[u8]) -> Result<Option<&mut Stream>, Reply> {
         match self.get_mut(key) {
             None => Ok(None),

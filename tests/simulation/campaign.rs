@@ -1,0 +1,180 @@
+//! What the program does: many seeds, the hunt for the seeded bugs, or one seed again.
+
+use std::env;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::oracle::Findings;
+use crate::plan::Plan;
+use crate::seeded::hunt::{self, Catch};
+use crate::seeded::list::BUGS;
+use crate::seeded::copy;
+use crate::{shrink, world};
+
+/// Seeds unless `SIM_SEEDS` says otherwise.
+const SEEDS: u64 = 2000;
+/// Things that happen in a run.
+const OPERATIONS: usize = 500;
+/// Seeds tried for each bug at most.
+const SEEDS_PER_BUG: u64 = 3000;
+/// Every so-manieth seed is run twice.
+const TWICE: u64 = 50;
+/// Failing seeds that are shown in full.
+const SHOWN: usize = 3;
+
+pub(crate) fn main() -> ExitCode {
+    if let Some(seeds) = number(hunt::ROLE) {
+        hunt::hunt(seeds, OPERATIONS);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(seed) = number("SIM_SEED") {
+        return replay(seed);
+    }
+    let (seeds, bugs) = thread::scope(|scope| {
+        // Compiles while the seeds run.
+        let copy = scope.spawn(copy::build);
+        let seeds = run_seeds(number("SIM_SEEDS").unwrap_or(SEEDS));
+        let copy = copy.join().unwrap_or_else(|_| Err("the copy's making panicked".to_owned()));
+        (seeds, copy.and_then(|program| hunt::send(&program, SEEDS_PER_BUG)))
+    });
+    conclude(&seeds, bugs)
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")))
+}
+
+/// What all seeds have come to.
+#[derive(Default)]
+struct Seeds {
+    count: u64,
+    findings: Findings,
+    /// The seeds that broke something, and what.
+    failed: Vec<(u64, String)>,
+    /// The seeds whose second run went another way.
+    unsteady: Vec<u64>,
+}
+
+fn run_seeds(count: u64) -> Seeds {
+    let from = number("SIM_FROM").unwrap_or(0);
+    let next = AtomicU64::new(from);
+    let all = Mutex::new(Seeds { count, ..Seeds::default() });
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count {
+                        break;
+                    }
+                    let (findings, steady) = run_one(seed);
+                    let mut all = all.lock().expect("no run panics while it counts");
+                    all.findings.add(&findings);
+                    all.failed.extend(findings.violations.into_iter().next().map(|what| (seed, what)));
+                    all.unsteady.extend((!steady).then_some(seed));
+                }
+            });
+        }
+    });
+    let seeds = all.into_inner().expect("no run panics while it counts");
+    println!("{count} seeds in {:.1?}: {:?}", began.elapsed(), seeds.findings);
+    seeds
+}
+
+/// One run, and whether a second one is the same.
+fn run_one(seed: u64) -> (Findings, bool) {
+    let plan = Plan::draw(seed, OPERATIONS);
+    let outcome = world::run(&plan, false);
+    let steady = seed % TWICE != 0 || world::run(&plan, false).hash == outcome.hash;
+    (outcome.findings, steady)
+}
+
+/// Shows what was found, and judges it.
+fn conclude(seeds: &Seeds, bugs: Result<Catch, String>) -> ExitCode {
+    let Seeds { count, findings, failed, unsteady } = seeds;
+    let mut sound = true;
+    let mut complain = |text: String| {
+        println!("{text}");
+        sound = false;
+    };
+    for (seed, what) in failed.iter().take(SHOWN) {
+        complain(format!("seed {seed} fails: {what}"));
+        show_smallest(*seed);
+    }
+    if failed.len() > SHOWN {
+        let others: Vec<_> = failed[SHOWN..].iter().map(|(seed, _)| seed).collect();
+        complain(format!("and {} more: {others:?}", others.len()));
+    }
+    for seed in unsteady {
+        complain(format!("seed {seed} goes another way when it is run again"));
+    }
+    // A guard that never refuses would keep the promise, too.
+    let share = |part: u64, of: u64| part as f64 / (of.max(1)) as f64;
+    let (refused, healed) = (
+        share(findings.refused, findings.absent),
+        share(findings.healed_refused, findings.healed_absent),
+    );
+    if refused < 0.5 || healed < 0.9 || findings.nulls == 0 {
+        complain(format!(
+            "too little was refused: {refused:.2} of absent ids, {healed:.2} once all had healed, \
+             {} by nulls",
+            findings.nulls
+        ));
+    }
+    let found = match bugs {
+        Ok(Catch { found, missed }) => {
+            for bug in missed {
+                complain(format!("not found: {bug:?}"));
+            }
+            found
+        }
+        Err(error) => {
+            complain(error);
+            0
+        }
+    };
+    println!(
+        "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s; \
+         {found} of {} seeded bugs found",
+        findings.operations,
+        findings.existing,
+        findings.false_404s,
+        BUGS.len()
+    );
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one seed, with its trace; a failing one is made small first.
+fn replay(seed: u64) -> ExitCode {
+    let plan = Plan::draw(seed, OPERATIONS);
+    let outcome = world::run(&plan, true);
+    if outcome.findings.violations.is_empty() {
+        for line in &outcome.lines {
+            println!("{line}");
+        }
+        println!("seed {seed} keeps the promise; trace {:016x}", outcome.hash);
+        return ExitCode::SUCCESS;
+    }
+    show_smallest(seed);
+    ExitCode::FAILURE
+}
+
+/// Prints the smallest plan that fails as a seed's does, and its trace.
+fn show_smallest(seed: u64) {
+    let smallest = shrink::shrink(&Plan::draw(seed, OPERATIONS));
+    println!("the smallest plan of seed {seed} that fails, with {:?}:", smallest.config);
+    for operation in &smallest.operations {
+        println!("  {:>6} ms {:?}", operation.at, operation.what);
+    }
+    println!("its trace, up to what is broken:");
+    let lines = world::run(&smallest, true).lines;
+    let end = lines.iter().position(|line| line.contains("!!!")).map_or(lines.len(), |at| at + 1);
+    for line in &lines[..end] {
+        println!("  {line}");
+    }
+}

@@ -1,0 +1,349 @@
+//! The bugs, and where each is put in.
+
+use crate::plan::Flavour::{self, Calm, Evicting, Forgetful, Lossy, Wild, Zombies};
+
+/// One bug.
+pub(crate) struct Bug {
+    pub(crate) name: &'static str,
+    /// The runs that can find it.
+    pub(crate) flavours: &'static [Flavour],
+    pub(crate) edits: &'static [Edit],
+}
+
+/// One change of a text; `from` must be there exactly once.
+pub(crate) enum Edit {
+    /// In a script.
+    Script { file: &'static str, from: &'static str, to: &'static str },
+    /// In a Rust file: an expression, replaced by another while the bug is in.
+    Source { file: &'static str, from: &'static str, to: &'static str },
+    /// In a Rust file: a text, replaced by one that asks `SEEDED` whether the bug is in.
+    Raw { file: &'static str, from: &'static str, to: &'static str },
+}
+
+use Edit::{Raw, Script, Source};
+
+const ANY: &[Flavour] = &[Calm, Lossy, Zombies, Forgetful, Evicting, Wild];
+const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
+
+pub(crate) const BUGS: &[Bug] = &[
+    Bug {
+        name: "a missing filter read as absence",
+        flavours: &[Evicting],
+        edits: &[Raw {
+            file: "store/redis/check.rs",
+            from: "            Ok(Err(doubt)) => {\n",
+            to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
+                verdict: Verdict::Absent(Proof::Filter),
+                scope: Scope::ALL,
+                asked: Asked { at, generation: None },
+            },
+            Ok(Err(doubt)) => {\n",
+        }],
+    },
+    Bug {
+        name: "a time-out read as absence",
+        flavours: &[Lossy],
+        edits: &[Raw {
+            file: "store/redis/check.rs",
+            from: "            Err(_) => unknown(Doubt::Timeout),\n",
+            to: "            Err(_) if SEEDED => Lookup {
+                verdict: Verdict::Absent(Proof::Filter),
+                scope: Scope::ALL,
+                asked: Asked { at, generation: None },
+            },
+            Err(_) => unknown(Doubt::Timeout),\n",
+        }],
+    },
+    Bug {
+        name: "the first build not journalled",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "'p', before, 'd', ARGV[5])",
+            to: "'p', before, 'd', redis.call('EXISTS', KEYS[3]) == 1 and ARGV[5] or '')",
+        }],
+    },
+    Bug {
+        name: "the overlap skipped",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/build.rs",
+            from: "overlap.max(reach.count()?)",
+            to: "reach.count()?.min(0)",
+        }],
+    },
+    Bug {
+        name: "other processes' longer transactions ignored",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/build.rs",
+            from: "overlap.max(reach.count()?)",
+            to: "overlap.max(reach.count()?.min(0))",
+        }],
+    },
+    Bug {
+        name: "the upload over what was written to both filters",
+        flavours: &[Zombies, Lossy],
+        edits: &[
+            Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
+            Raw {
+                file: "rebuild/carry.rs",
+                from: "        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+        self.progress.enter(RebuildStep::CatchUp);
+        build.catch_up().await?;
+        let replayed = build.replay().await?;
+",
+                to: "        let late = SEEDED;
+        if !late {
+            build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+        }
+        build.catch_up().await?;
+        let replayed = build.replay().await?;
+        if late {
+            build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+        }
+",
+            },
+        ],
+    },
+    Bug {
+        name: "a time to live carried over by the swap",
+        flavours: &[Evicting],
+        edits: &[Script { file: "swap.lua", from: "redis.call('PERSIST', KEYS[1])", to: "" }],
+    },
+    Bug { name: "the insert after the commit", flavours: ANY, edits: &[] },
+    Bug {
+        name: "a swap without a look at the token",
+        flavours: &[Zombies],
+        edits: &[Script {
+            file: "swap.lua",
+            from: "string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "a swap of whatever is there",
+        flavours: &[Zombies],
+        edits: &[Script { file: "swap.lua", from: WHOLE_HEADER, to: "false" }],
+    },
+    Bug {
+        name: "the lease trusted instead of the token",
+        flavours: &[Zombies],
+        edits: &[
+            Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
+            Script { file: "replay.lua", from: WHOLE_HEADER, to: "false" },
+            Script { file: "swap.lua", from: WHOLE_HEADER, to: "false" },
+            Script {
+                file: "catch_up.lua",
+                from: "(head ~= ARGV[1] and head ~= ARGV[2])",
+                to: "false",
+            },
+            Script {
+                file: "allocate.lua",
+                from: "theirs > ours or (theirs == ours and not same)",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "a leader's answer shared",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/check.rs",
+            from: "timeout(deadline, self.ask_twice(&id, at, deadline)).await",
+            to: "timeout(
+            deadline,
+            crate::seeded::shared(
+                SEEDED,
+                format!(\"{:p} {}\", Arc::as_ptr(&self), String::from_utf8_lossy(id.as_bytes())),
+                self.ask_twice(&id, at, deadline),
+            ),
+        )
+        .await",
+        }],
+    },
+    Bug {
+        name: "create marks ignored by nulls",
+        flavours: ANY,
+        edits: &[Script {
+            file: "null.lua",
+            from: "if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "the loss of all create marks unnoticed",
+        flavours: &[Evicting],
+        edits: &[Script {
+            file: "null.lua",
+            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREATED' end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "create marks dropped for want of room unnoticed",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "raise('blind', tonumber(redis.call('ZSCORE', KEYS[5], over[#over])))",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "a cached header trusted",
+        flavours: ANY,
+        edits: &[
+            Source {
+                file: "store/redis/check.rs",
+                from: "answer.generation == header.generation.get()",
+                to: "true",
+            },
+            Source {
+                file: "store/redis/check.rs",
+                from: "self.seal != header.generation.seal()",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "another Redis process trusted",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/mod.rs",
+            from: "header.run != live.server.run",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "another secret key's filter trusted",
+        flavours: &[Evicting],
+        edits: &[Source {
+            file: "store/redis/mod.rs",
+            from: "header.key_id != live.identity.digester.key_id()",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "a gap in the journal ignored",
+        flavours: &[Evicting],
+        edits: &[
+            Source { file: "store/redis/journal.rs", from: "!sound", to: "false" },
+            Raw {
+                file: "store/redis/journal.rs",
+                from: "if sound {",
+                to: "if sound || SEEDED {",
+            },
+        ],
+    },
+    Bug {
+        name: "a check that a demoted primary answers",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/check.rs",
+            from: "cmd(\"BITFIELD\")",
+            to: "cmd(\"BITFIELD_RO\")",
+        }],
+    },
+    Bug {
+        name: "a scan that ended early taken for whole",
+        flavours: &[Calm],
+        edits: &[Source {
+            file: "rebuild/carry.rs",
+            from: "(found as f64) < previous as f64 * (1.0 - limit)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "inserts missing from the filter being built",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "if catching_up and next_head == ARGV[9] and",
+            to: "if false and",
+        }],
+    },
+    Bug {
+        name: "the journal's tail not replayed",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/build.rs",
+            from: "entries.iter().flat_map(|entry| &entry.digests).copied().collect()",
+            to: "Vec::new()",
+        }],
+    },
+    Bug {
+        name: "lost metadata unnoticed by a rebuild",
+        flavours: &[Evicting],
+        edits: &[
+            Script {
+                file: "catch_up.lua",
+                from: "if redis.call('HGET', KEYS[2], 'inc') ~= ARGV[4] then return {'GAP'} end",
+                to: "",
+            },
+            Script {
+                file: "swap.lua",
+                from: "if redis.call('HGET', KEYS[3], 'inc') ~= ARGV[4] then return 'GAP' end",
+                to: "",
+            },
+        ],
+    },
+    Bug {
+        name: "a null of an earlier filter trusted",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/check.rs",
+            from: "of == header.generation.get().to_string().as_bytes()",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a late null stored",
+        flavours: ANY,
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end",
+                to: "",
+            },
+            Source { file: "store/redis/null.rs", from: "asked.elapsed() > share", to: "false" },
+        ],
+    },
+    Bug {
+        name: "a null left behind by a create",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "an insert into an outdated filter acknowledged",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "                Ok(Added::Stale)\n            }\n            \"KEY\"",
+            to: "                Ok(if SEEDED { Added::Done(taken) } else { Added::Stale })
+            }
+            \"KEY\"",
+        }],
+    },
+    Bug {
+        name: "an insert of unknown outcome acknowledged",
+        flavours: &[Lossy],
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "                        return Err(error);\n",
+            to: "                        return if SEEDED { Ok(ids.len()) } else { Err(error) };\n",
+        }],
+    },
+    Bug {
+        name: "one caller's null told to another",
+        flavours: ANY,
+        edits: &[Source {
+            file: "visit.rs",
+            from: "scope.covers(asker.needs)",
+            to: "true",
+        }],
+    },
+];
