@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use crate::oracle::Findings;
 use crate::plan::Plan;
+use crate::seeded::copy;
 use crate::seeded::hunt::{self, Catch};
 use crate::seeded::list::BUGS;
-use crate::seeded::copy;
 use crate::{shrink, world};
 
 /// Seeds unless `SIM_SEEDS` says otherwise.
@@ -73,9 +73,14 @@ fn run_seeds(count: u64) -> Seeds {
                         break;
                     }
                     let (findings, steady) = run_one(seed);
+                    // At once, as a long campaign may be cut short.
+                    for what in findings.violations.iter().take(1) {
+                        println!("seed {seed} fails: {what}");
+                    }
                     let mut all = all.lock().expect("no run panics while it counts");
                     all.findings.add(&findings);
-                    all.failed.extend(findings.violations.into_iter().next().map(|what| (seed, what)));
+                    all.failed
+                        .extend(findings.violations.into_iter().next().map(|what| (seed, what)));
                     all.unsteady.extend((!steady).then_some(seed));
                 }
             });

@@ -105,9 +105,7 @@ pub(crate) fn is_private(id: u64) -> bool {
 
 /// The ids there are.
 pub(crate) fn ids() -> Vec<u64> {
-    with(|database| {
-        database.rows.iter().filter(|(_, row)| row.exists).map(|(id, _)| *id).collect()
-    })
+    with(|database| database.rows.iter().filter(|(_, row)| row.exists).map(|(id, _)| *id).collect())
 }
 
 /// Locks a row, if it is in this state and nobody else has it.
@@ -146,7 +144,9 @@ impl Transaction {
             row.private = private;
             row.life += 1;
             row.past.push((now, exists));
-            trace::line(|| format!("{now:>6} id {id} {}", if exists { "is there" } else { "is gone" }));
+            trace::line(|| {
+                format!("{now:>6} id {id} {}", if exists { "is there" } else { "is gone" })
+            });
             true
         })
     }

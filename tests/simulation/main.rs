@@ -1,5 +1,9 @@
 //! The deterministic simulation.
-#![expect(dead_code, unused_imports, reason = "the crate's own sources, of which a run uses its part")]
+#![expect(
+    dead_code,
+    unused_imports,
+    reason = "the crate's own sources, of which a run uses its part"
+)]
 
 #[path = "../../src/absence.rs"]
 mod absence;

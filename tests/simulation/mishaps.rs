@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use crate::database;
 use crate::model::keyspace::Keyspace;
 use crate::model::node::Node;
+use crate::model::reply::Reply;
 use crate::net::{self, Net};
 use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
 
@@ -51,7 +52,7 @@ pub(crate) fn befall(mishap: &Mishap) {
 pub(crate) fn watch(node: &mut Node, name: &str) {
     if name == "enrol.lua"
         && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES
-        && node.keys.get(&key("meta")).is_none()
+        && node.keys.run(&[b"HGET", &key("meta"), b"inc"]) == Reply::Nil
         && node.keys.stream_len(&key("log")) == 0
     {
         database::roll_back_all();

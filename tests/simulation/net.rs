@@ -205,7 +205,11 @@ impl Net {
         self.news.notify_one();
     }
 
-    fn request(&mut self, id: u64, pipeline: &Pipeline) -> io::Result<oneshot::Receiver<Vec<Value>>> {
+    fn request(
+        &mut self,
+        id: u64,
+        pipeline: &Pipeline,
+    ) -> io::Result<oneshot::Receiver<Vec<Value>>> {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         let connection = self.connections.get(&id).ok_or_else(broken)?;
         let (instance, run_id) = (connection.instance, connection.run_id);
@@ -391,9 +395,7 @@ impl Wire for Line {
     fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
         Box::pin(async move {
             let answered = with(|net| net.request(self.0, commands)).map_err(RedisError::from)?;
-            answered
-                .await
-                .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)))
+            answered.await.map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)))
         })
     }
 }

@@ -65,16 +65,50 @@ pub(crate) struct Operation {
 
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    Get { instance: usize, id: u64, before: u64, after: u64, lag: u64, credentials: bool, head: bool },
-    Check { instance: usize, id: u64 },
+    Get {
+        instance: usize,
+        id: u64,
+        before: u64,
+        after: u64,
+        lag: u64,
+        credentials: bool,
+        head: bool,
+    },
+    Check {
+        instance: usize,
+        id: u64,
+    },
     /// Asks for every id there is.
-    Sweep { instance: usize },
-    Create { instance: usize, id: u64, before: u64, hold: u64, aborts: bool, private: bool },
-    Delete { instance: usize, id: u64, takes: u64, later: u64 },
-    Rebuild { instance: usize, accepting_loss: bool, short: bool },
-    Crash { instance: usize },
+    Sweep {
+        instance: usize,
+    },
+    Create {
+        instance: usize,
+        id: u64,
+        before: u64,
+        hold: u64,
+        aborts: bool,
+        private: bool,
+    },
+    Delete {
+        instance: usize,
+        id: u64,
+        takes: u64,
+        later: u64,
+    },
+    Rebuild {
+        instance: usize,
+        accepting_loss: bool,
+        short: bool,
+    },
+    Crash {
+        instance: usize,
+    },
     Trap(Trap),
-    CutOff { instance: usize, for_ms: u64 },
+    CutOff {
+        instance: usize,
+        for_ms: u64,
+    },
     /// Redis or its operator does something.
     Redis(Mishap),
 }
@@ -83,9 +117,15 @@ pub(crate) enum What {
 pub(crate) enum Mishap {
     /// Writes a dump; a replica's link stalls here, too.
     Dump,
-    Restart { from_dump: bool, loading: u64 },
+    Restart {
+        from_dump: bool,
+        loading: u64,
+    },
     /// Another process takes over; the old one stays reachable or not.
-    FailOver { from_dump: bool, old_stays: bool },
+    FailOver {
+        from_dump: bool,
+        old_stays: bool,
+    },
     FlushAll,
     Delete(&'static [&'static str]),
     Trim(u64),
@@ -234,12 +274,9 @@ impl What {
 
     fn trouble(rng: &mut Rng, config: &Config, instance: usize) -> Self {
         let flavour = match config.flavour {
-            Flavour::Wild => rng.pick(&[
-                Flavour::Lossy,
-                Flavour::Zombies,
-                Flavour::Forgetful,
-                Flavour::Evicting,
-            ]),
+            Flavour::Wild => {
+                rng.pick(&[Flavour::Lossy, Flavour::Zombies, Flavour::Forgetful, Flavour::Evicting])
+            }
             other => other,
         };
         match flavour {
@@ -266,8 +303,21 @@ impl What {
 
     fn trap(rng: &mut Rng, instance: usize) -> Trap {
         let on = rng.pick(&[
-            "", "add.lua", "add.lua", "null.lua", "null.lua", "check", "view.lua", "swap.lua",
-            "catch_up.lua", "replay.lua", "upload.lua", "enrol.lua", "lease.lua", "XRANGE", "INFO",
+            "",
+            "add.lua",
+            "add.lua",
+            "null.lua",
+            "null.lua",
+            "check",
+            "view.lua",
+            "swap.lua",
+            "catch_up.lua",
+            "replay.lua",
+            "upload.lua",
+            "enrol.lua",
+            "lease.lua",
+            "XRANGE",
+            "INFO",
         ]);
         let effect = match rng.within(0..4) {
             0 => Effect::LoseRequest,
@@ -284,8 +334,14 @@ impl What {
         match rng.within(0..10) {
             0..5 => {
                 let on = rng.pick(&[
-                    "allocate.lua", "upload.lua", "catch_up.lua", "replay.lua", "swap.lua",
-                    "swap.lua", "renew.lua", "XRANGE",
+                    "allocate.lua",
+                    "upload.lua",
+                    "catch_up.lua",
+                    "replay.lua",
+                    "swap.lua",
+                    "swap.lua",
+                    "renew.lua",
+                    "XRANGE",
                 ]);
                 let effect = Effect::DelayRequest(rng.pick(&[50, 300, 1000, 3000, 6000]));
                 Self::Trap(Trap { on, instance: Some(instance), effect, times: 1 })
@@ -298,8 +354,18 @@ impl What {
     /// Lets something happen in the middle of a rebuild.
     fn meanwhile(rng: &mut Rng, mishap: Mishap) -> Trap {
         let on = rng.pick(&[
-            "lease.lua", "XRANGE", "allocate.lua", "upload.lua", "catch_up.lua", "replay.lua",
-            "BITCOUNT", "GETRANGE", "swap.lua", "add.lua", "null.lua", "enrol.lua",
+            "lease.lua",
+            "XRANGE",
+            "allocate.lua",
+            "upload.lua",
+            "catch_up.lua",
+            "replay.lua",
+            "BITCOUNT",
+            "GETRANGE",
+            "swap.lua",
+            "add.lua",
+            "null.lua",
+            "enrol.lua",
         ]);
         Trap { on, instance: None, effect: Effect::Then(mishap), times: 1 }
     }
@@ -307,7 +373,9 @@ impl What {
     fn forget(rng: &mut Rng) -> Mishap {
         match rng.within(0..12) {
             0..5 => Mishap::Dump,
-            5..7 => Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) },
+            5..7 => {
+                Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
+            }
             7..11 => Mishap::FailOver { from_dump: rng.happens(700), old_stays: rng.happens(700) },
             _ => Mishap::FlushAll,
         }

@@ -46,7 +46,9 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
         b"EVAL" => {
             let code = String::from_utf8_lossy(&command[1]);
             let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(&code);
-            ALL.iter().find(|(_, code)| *code == body).map_or("a script of no file", |(name, _)| name)
+            ALL.iter()
+                .find(|(_, code)| *code == body)
+                .map_or("a script of no file", |(name, _)| name)
         }
         b"BITFIELD" | b"BITFIELD_RO" => "check",
         b"INFO" => "INFO",

@@ -270,8 +270,11 @@ impl Get {
         let request = request.body(()).expect("a request");
         let seen = database::see(id);
         let response = guard.layer(handler).oneshot(request).await.expect("never fails");
-        let refused = !handled.load(Ordering::Relaxed) && response.status() == StatusCode::NOT_FOUND;
-        if refused && matches!(response.extensions().get::<crate::Rejected>(), Some(rejected) if rejected.reason() == crate::RejectReason::Absent(crate::Proof::Null)) {
+        let refused =
+            !handled.load(Ordering::Relaxed) && response.status() == StatusCode::NOT_FOUND;
+        if refused
+            && matches!(response.extensions().get::<crate::Rejected>(), Some(rejected) if rejected.reason() == crate::RejectReason::Absent(crate::Proof::Null))
+        {
             oracle::note(|findings| findings.nulls += 1);
         }
         // Nobody without credentials is shown a private row, by the handler no more than by us.

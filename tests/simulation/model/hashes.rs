@@ -27,13 +27,13 @@ impl Keyspace {
         };
         let reply = match (name, args) {
             ("HGET", [key, name]) => self.hash(key).map(|hash| field(hash, name)),
-            ("HMGET", [key, names @ ..]) => self.hash(key).map(|hash| {
-                Reply::Array(names.iter().map(|name| field(hash, name)).collect())
-            }),
+            ("HMGET", [key, names @ ..]) => self
+                .hash(key)
+                .map(|hash| Reply::Array(names.iter().map(|name| field(hash, name)).collect())),
             ("HSET", [key, pairs @ ..]) => self.hash_mut(key).map(|hash| {
-                let new = pairs.chunks_exact(2).filter(|pair| {
-                    hash.insert(pair[0].to_vec(), pair[1].to_vec()).is_none()
-                });
+                let new = pairs
+                    .chunks_exact(2)
+                    .filter(|pair| hash.insert(pair[0].to_vec(), pair[1].to_vec()).is_none());
                 Reply::Int(new.count() as i64)
             }),
             ("HSETNX", [key, name, value]) => self.hash_mut(key).map(|hash| {

@@ -71,10 +71,8 @@ impl Keyspace {
     /// The value of a key, made if there is none.
     pub(crate) fn entry(&mut self, key: &[u8], new: impl FnOnce() -> Value) -> &mut Value {
         self.expire(key);
-        let slot = self
-            .slots
-            .entry(key.to_vec())
-            .or_insert_with(|| Slot { value: new(), ends: None });
+        let slot =
+            self.slots.entry(key.to_vec()).or_insert_with(|| Slot { value: new(), ends: None });
         &mut slot.value
     }
 

@@ -41,7 +41,8 @@ struct Engine {
 impl Engine {
     fn new() -> Self {
         let lua = Lua::new();
-        let call = lua.create_function(|lua, args: MultiValue| call(lua, &args)).expect("a function");
+        let call =
+            lua.create_function(|lua, args: MultiValue| call(lua, &args)).expect("a function");
         let redis = lua.create_table().expect("a table");
         redis.set("call", call).expect("a field");
         lua.globals().set("redis", redis).expect("a global");
@@ -72,13 +73,15 @@ pub(crate) fn run(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> Reply {
-    let rules = Rules { allows_oom: code.starts_with("#!") && code.contains("allow-oom"), wrote: false };
+    let rules =
+        Rules { allows_oom: code.starts_with("#!") && code.contains("allow-oom"), wrote: false };
     let running = Running { node: mem::take(node), rules, failure: None };
     RUNNING.with_borrow_mut(|place| *place = Some(running));
     let outcome = ENGINE.with(|engine| {
         let function = engine.function(hash, code);
         let list = |items: &[&[u8]]| {
-            let strings = items.iter().map(|item| engine.lua.create_string(item).expect("a string"));
+            let strings =
+                items.iter().map(|item| engine.lua.create_string(item).expect("a string"));
             engine.lua.create_sequence_from(strings).expect("a table")
         };
         engine.lua.globals().set("KEYS", list(keys)).expect("a global");

@@ -99,7 +99,9 @@ impl Node {
     fn refuses_writes(&self) -> Option<Refusal> {
         let refusal = |text: &str| Some(Refusal(text.to_owned()));
         if self.misconfigured {
-            return refusal("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.");
+            return refusal(
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            );
         }
         if self.replica {
             return refusal("READONLY You can't write against a read only replica.");

@@ -22,9 +22,7 @@ impl Keyspace {
 
     pub(crate) fn run_text(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
         let reply = match (name, args) {
-            ("GET", [key]) => {
-                self.text(key).map(|text| text.map_or(Reply::Nil, Reply::bulk))
-            }
+            ("GET", [key]) => self.text(key).map(|text| text.map_or(Reply::Nil, Reply::bulk)),
             ("SET", [key, value, options @ ..]) => self.set(key, value, options),
             ("STRLEN", [key]) => {
                 self.text(key).map(|text| Reply::Int(text.map_or(0, |text| text.len() as i64)))

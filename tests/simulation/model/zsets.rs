@@ -52,19 +52,22 @@ impl Keyspace {
     }
 
     pub(crate) fn run_sorted(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
-        let members = |members: Vec<Bytes>| {
-            Reply::Array(members.into_iter().map(Reply::Bulk).collect())
-        };
+        let members =
+            |members: Vec<Bytes>| Reply::Array(members.into_iter().map(Reply::Bulk).collect());
         let reply = match (name, args) {
             ("ZADD", [key, b"GT", score, member]) => self.add(key, number(score), member),
             ("ZCARD", [key]) => {
                 self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
             }
             ("ZSCORE", [key, member]) => self.with_sorted(key, |sorted| {
-                sorted.scores.get(*member).map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
+                sorted
+                    .scores
+                    .get(*member)
+                    .map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
             }),
-            ("ZCOUNT", [key, b"-inf", max]) => self
-                .with_sorted(key, |sorted| Reply::Int(sorted.up_to(number(max)).count() as i64)),
+            ("ZCOUNT", [key, b"-inf", max]) => {
+                self.with_sorted(key, |sorted| Reply::Int(sorted.up_to(number(max)).count() as i64))
+            }
             ("ZRANGEBYSCORE", [key, b"-inf", max, b"LIMIT", b"0", count]) => {
                 self.with_sorted(key, |sorted| {
                     let found = sorted.up_to(number(max)).take(number(count) as usize);

@@ -27,7 +27,8 @@ fn fill(here: &Path, there: &Path) -> io::Result<()> {
     }
     // The simulation names the sources it needs; the library itself is none of them.
     fs::write(there.join("src/lib.rs"), "")?;
-    let renamed = |text: String| text.replace("name = \"bloom-guard\"", "name = \"bloom-guard-with-bugs\"");
+    let renamed =
+        |text: String| text.replace("name = \"bloom-guard\"", "name = \"bloom-guard-with-bugs\"");
     let manifest = renamed(fs::read_to_string(here.join("Cargo.toml"))?);
     fs::write(there.join("Cargo.toml"), only_the_simulation(&manifest))?;
     fs::write(there.join("Cargo.lock"), renamed(fs::read_to_string(here.join("Cargo.lock"))?))
@@ -53,7 +54,8 @@ fn only_the_simulation(manifest: &str) -> String {
     let mut keep = true;
     for line in manifest.lines() {
         if line.starts_with('[') {
-            keep = !matches!(line, "[[bench]]" | "[[example]]" | "[[bin]]") && !line.starts_with("[lints");
+            keep = !matches!(line, "[[bench]]" | "[[example]]" | "[[bin]]")
+                && !line.starts_with("[lints");
         }
         if keep && !line.starts_with("readme") {
             kept.push_str(line);
@@ -70,9 +72,7 @@ fn put_bugs_in(there: &Path) -> Result<(), String> {
         let asks = format!("crate::seeded::is_in({:?})", bug.name);
         for edit in bug.edits {
             let (file, from, to) = match edit {
-                Edit::Script { file, from, .. } => {
-                    (format!("store/redis/{file}"), *from, None)
-                }
+                Edit::Script { file, from, .. } => (format!("store/redis/{file}"), *from, None),
                 Edit::Source { file, from, to } => {
                     let to = format!("(if {asks} {{ {to} }} else {{ {from} }})");
                     ((*file).to_owned(), *from, Some(to))
@@ -86,7 +86,9 @@ fn put_bugs_in(there: &Path) -> Result<(), String> {
             let found = text.matches(from).count();
             if found != 1 {
                 let name = bug.name;
-                return Err(format!("{name:?}: the text to change is {found} times in {file}: {from}"));
+                return Err(format!(
+                    "{name:?}: the text to change is {found} times in {file}: {from}"
+                ));
             }
             if let Some(to) = to {
                 fs::write(&path, text.replace(from, &to)).map_err(|error| error.to_string())?;
