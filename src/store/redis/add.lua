@@ -4,7 +4,7 @@
 -- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5] marks
 -- KEYS[6..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
--- ARGV[2]  life of a create mark, ms
+-- ARGV[2]  least life of a create mark, ms
 -- ARGV[3]  life of a journal entry, ms
 -- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
@@ -23,18 +23,20 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
 for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
-for i = 1, #ARGV[5], 16 do
-  redis.call('ZADD', KEYS[5], 'GT', now + ARGV[2], string.sub(ARGV[5], i, i + 15))
-end
 local function raise(field, moment)
   if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
-raise('marked', now + ARGV[2])
--- The longest that anybody's transaction may follow its insert: rebuilds reach back as far.
+-- The longest that anybody's transaction may follow its insert, and anybody's removal the deletion:
+-- rebuilds reach back as far, and marks last as long.
 raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
+local ends = now + redis.call('HGET', KEYS[1], 'reach')
+for i = 1, #ARGV[5], 16 do
+  redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
+end
+raise('marked', ends)
 local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 64)
 if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
   -- A mark dropped early could let a null hide its record: no nulls until it would have ended.

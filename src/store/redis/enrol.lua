@@ -52,6 +52,10 @@ if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(
     now + ARGV[7], tonumber(redis.call('HGET', KEYS[1], 'hold') or '0'))))
 end
+-- From the first process on that allows its transactions so much time, all marks last as long.
+if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[1], 'reach') or '0') then
+  redis.call('HSET', KEYS[1], 'reach', ARGV[4])
+end
 return {
   redis.call('HGET', KEYS[1], 'kid'),
   redis.call('HGET', KEYS[1], 'key') or '',
