@@ -1,16 +1,23 @@
 //! The deterministic simulation.
 #![expect(
     dead_code,
+    unreachable_pub,
     unused_imports,
-    reason = "the crate's own sources, of which a run uses its part"
+    reason = "the crate's own sources, compiled for this program, which uses its part of them"
 )]
 
 #[path = "../../src/absence.rs"]
 mod absence;
 #[path = "../../src/background.rs"]
 mod background;
+#[path = "../../src/brake.rs"]
+mod brake;
+#[path = "../../src/bucket.rs"]
+mod bucket;
 #[path = "../../src/builder.rs"]
 mod builder;
+#[path = "../../src/canary.rs"]
+mod canary;
 #[path = "../../src/edge.rs"]
 mod edge;
 #[path = "../../src/error/mod.rs"]
@@ -25,12 +32,16 @@ mod future;
 mod guard;
 #[path = "../../src/id.rs"]
 mod id;
+#[path = "../../src/lane.rs"]
+mod lane;
 #[path = "../../src/layer.rs"]
 mod layer;
 #[path = "../../src/metrics.rs"]
 mod metrics;
 #[path = "../../src/null_cache.rs"]
 mod null_cache;
+#[path = "../../src/policy.rs"]
+mod policy;
 #[path = "../../src/rebuild/mod.rs"]
 mod rebuild;
 #[path = "../../src/rejection.rs"]
@@ -43,6 +54,8 @@ mod scope;
 mod service;
 #[path = "../../src/settings.rs"]
 mod settings;
+#[path = "../../src/sightings.rs"]
+mod sightings;
 #[path = "../../src/state.rs"]
 mod state;
 #[path = "../../src/store/mod.rs"]
@@ -54,6 +67,7 @@ mod visit;
 
 mod campaign;
 mod database;
+mod differential;
 mod invariants;
 mod mishaps;
 mod model;
@@ -61,6 +75,9 @@ mod net;
 mod oracle;
 mod plan;
 mod random;
+mod recording;
+#[path = "../support/redis_server.rs"]
+mod redis_server;
 mod rng;
 mod scripts;
 mod seeded;
@@ -79,6 +96,7 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
+pub use policy::{Mode, OnUnknown};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

@@ -40,7 +40,7 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Expire(part, life) => {
             operate(net, &[b"PEXPIRE", &key(part), life.to_string().as_bytes()]);
         }
-        Mishap::FlushScripts => primary(net).flush_scripts(),
+        Mishap::FlushScripts => operate(net, &[b"SCRIPT", b"FLUSH"]),
         Mishap::Full(is) => primary(net).full = is,
         Mishap::Misconfigured(is) => primary(net).misconfigured = is,
         Mishap::Lonely(is) => primary(net).lonely = is,
@@ -70,10 +70,8 @@ fn primary(net: &mut Net) -> &mut Node {
 
 /// Runs an operator's command.
 fn operate(net: &mut Net, words: &[&[u8]]) {
-    let clock = net.clock_us();
-    let node = primary(net);
-    node.keys.now_us = clock.max(node.keys.now_us + 1);
-    node.keys.run(words);
+    let (run_ms, clock_us) = (net.now_ms(), net.clock_us());
+    primary(net).execute(words, run_ms, clock_us);
 }
 
 /// What a process finds that starts from the last dump, or from none.

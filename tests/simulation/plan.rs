@@ -138,7 +138,7 @@ pub(crate) enum Mishap {
 }
 
 /// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
-pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = false;
+pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
 
 impl Mishap {
     /// Whether Redis forgets inserts that it acknowledged, and nothing in it tells.

@@ -17,6 +17,8 @@ scripts![
     "add.lua",
     "allocate.lua",
     "catch_up.lua",
+    "disown.lua",
+    "distrust.lua",
     "enrol.lua",
     "lease.lua",
     "null.lua",

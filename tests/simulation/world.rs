@@ -171,10 +171,10 @@ impl World {
     /// Everything heals; what exists is still there, and what does not is refused again.
     async fn end(&mut self, seed: u64) {
         net::with(net::Net::heal);
-        database::cut_next_scan(false);
         for instance in &mut self.instances {
             while instance.tasks.join_next().await.is_some() {}
         }
+        database::cut_next_scan(false);
         for number in 0..self.instances.len() {
             self.sweep(number);
         }

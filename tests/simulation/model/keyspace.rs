@@ -36,6 +36,8 @@ pub(crate) struct Keyspace {
     slots: BTreeMap<Bytes, Slot>,
     /// The moment of the command under way.
     pub(crate) now_us: u64,
+    /// The keys that were found to have ended since this was last looked at.
+    pub(crate) ended: Vec<Bytes>,
     /// `stream-node-max-entries`.
     pub(crate) node_entries: usize,
 }
@@ -55,6 +57,7 @@ impl Keyspace {
         let now = self.now_ms();
         if self.slots.get(key).and_then(|slot| slot.ends).is_some_and(|ends| ends <= now) {
             self.slots.remove(key);
+            self.ended.push(key.to_vec());
         }
     }
 

@@ -1,10 +1,12 @@
 //! One Redis process: its role, its moods, its scripts and its keys.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use super::keyspace::{Keyspace, number};
 use super::lua::{self, Rules};
 use super::reply::Reply;
+use crate::recording::{self, Record};
 
 /// A Redis process.
 #[derive(Debug, Default)]
@@ -26,8 +28,6 @@ pub(crate) struct Node {
     pub(crate) version: &'static str,
     /// The scripts it knows, by their hashes.
     scripts: BTreeMap<String, String>,
-    /// How many commands it has executed.
-    pub(crate) executed: u64,
 }
 
 /// An error before a command touches anything.
@@ -48,7 +48,30 @@ impl Node {
     pub(crate) fn execute(&mut self, words: &[&[u8]], run_ms: u64, clock_us: u64) -> Reply {
         // No two commands at one microsecond.
         self.keys.now_us = clock_us.max(self.keys.now_us + 1);
-        self.executed += 1;
+        let reply = self.answer(words, run_ms);
+        let ended = mem::take(&mut self.keys.ended);
+        recording::note(|| Record {
+            ended,
+            words: words.iter().map(|word| word.to_vec()).collect(),
+            code: self.script_of(words, &reply),
+            now_us: self.keys.now_us,
+            reply: reply.clone(),
+        });
+        reply
+    }
+
+    /// The script that a command ran.
+    fn script_of(&self, words: &[&[u8]], reply: &Reply) -> Option<String> {
+        let hash = match words[0] {
+            b"EVAL" => return Some(String::from_utf8_lossy(words[1]).into_owned()),
+            b"EVALSHA" => String::from_utf8_lossy(words[1]).into_owned(),
+            _ => return None,
+        };
+        let unknown = matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"));
+        self.scripts.get(&hash).filter(|_| !unknown).cloned()
+    }
+
+    fn answer(&mut self, words: &[&[u8]], run_ms: u64) -> Reply {
         let name = words[0].to_ascii_uppercase();
         if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME") {
             return Reply::error("LOADING Redis is loading the dataset in memory");

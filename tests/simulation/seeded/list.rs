@@ -284,10 +284,28 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Script {
                 file: "swap.lua",
-                from: "if redis.call('HGET', KEYS[3], 'inc') ~= ARGV[4] then return 'GAP' end",
+                from: "if meta[1] ~= ARGV[4] then return 'GAP' end",
                 to: "",
             },
         ],
+    },
+    Bug {
+        name: "own inserts not said again",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/vouch.rs",
+            from: "self.say_again(live).await?",
+            to: "()",
+        }],
+    },
+    Bug {
+        name: "a swap before others have said their inserts again",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "swap.lua",
+            from: "or ahead('hold', tonumber(meta[3] or '0'), grace) then",
+            to: "and false then",
+        }],
     },
     Bug {
         name: "a null of an earlier filter trusted",

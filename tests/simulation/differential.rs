@@ -1,0 +1,140 @@
+//! The model of Redis against the real one: what a run sent to the model is sent to a redis-server, and
+//! every reply has to be the same.
+//!
+//! The server cannot be given the run's clock, so the scripts are: TIME is replaced by the moment the
+//! model was at, journal entries are appended at that moment, and a key that ended in the model is
+//! deleted. All else is the server's own doing.
+
+use redis::{Connection, Value};
+
+use crate::model::keyspace::Bytes;
+use crate::model::reply::Reply;
+use crate::plan::{Flavour, Mishap, Plan, What};
+use crate::recording::{self, Record};
+use crate::redis_server::RedisServer;
+use crate::{scripts, world};
+
+/// Runs that are compared.
+const RUNS: usize = 16;
+
+/// Compares; returns how many commands, or the first difference in words.
+pub(crate) fn compare(operations: usize) -> Result<usize, String> {
+    let server = RedisServer::with(&["--stream-node-max-bytes", "0"]);
+    let mut connection = server.connection();
+    let mut compared = 0;
+    let plans = (0..).map(|seed| Plan::draw(seed, operations)).filter(comparable).take(RUNS);
+    for mut plan in plans {
+        // Moods of the process are no matter of its keys.
+        plan.operations.retain(|operation| {
+            !matches!(
+                operation.what,
+                What::Redis(
+                    Mishap::Full(_)
+                        | Mishap::Misconfigured(_)
+                        | Mishap::Lonely(_)
+                        | Mishap::Loading(_)
+                ) | What::Trap(_)
+            )
+        });
+        recording::begin();
+        world::run(&plan, false);
+        let records = recording::end();
+        compared += replay(&mut connection, &records, plan.config.node_entries)
+            .map_err(|difference| format!("seed {}: {difference}", plan.seed))?;
+    }
+    Ok(compared)
+}
+
+/// Whether a run stays on one Redis process of the version at hand.
+fn comparable(plan: &Plan) -> bool {
+    plan.config.version == "7.0.15"
+        && !matches!(plan.config.flavour, Flavour::Forgetful | Flavour::Wild)
+}
+
+fn replay(
+    connection: &mut Connection,
+    records: &[Record],
+    node_entries: usize,
+) -> Result<usize, String> {
+    let nodes = node_entries.to_string();
+    let prepare: [&[&[u8]]; 3] = [
+        &[b"FLUSHALL"],
+        &[b"SCRIPT", b"FLUSH"],
+        &[b"CONFIG", b"SET", b"stream-node-max-entries", nodes.as_bytes()],
+    ];
+    for words in prepare {
+        send(connection, words);
+    }
+    let mut compared = 0;
+    for record in records {
+        for key in &record.ended {
+            send(connection, &[b"DEL", key]);
+        }
+        let Some(words) = on_the_server(record) else { continue };
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let theirs = send(connection, &words);
+        compared += 1;
+        if !same(&theirs, &record.reply) {
+            let name = scripts::name_of(&record.words);
+            return Err(format!(
+                "command {compared}, {name}: redis says {theirs:?}, the model {:?}; {:?}",
+                record.reply,
+                record.words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>()
+            ));
+        }
+    }
+    Ok(compared)
+}
+
+/// A command as the server has to be sent it; none if it is no matter of keys.
+fn on_the_server(record: &Record) -> Option<Vec<Bytes>> {
+    let mut words = record.words.clone();
+    match words[0].as_slice() {
+        b"INFO" | b"TIME" => return None,
+        // Time passes more slowly in the run.
+        b"PEXPIRE" => words[2] = b"1000000".to_vec(),
+        b"EVAL" | b"EVALSHA" => {
+            if let Some(code) = &record.code {
+                words[0] = b"EVAL".to_vec();
+                words[1] = at_that_moment(code, record.now_us).into_bytes();
+            }
+        }
+        _ => {}
+    }
+    Some(words)
+}
+
+/// A script with a clock that stands at one moment.
+fn at_that_moment(code: &str, now_us: u64) -> String {
+    let (seconds, micros, ms) = (now_us / 1_000_000, now_us % 1_000_000, now_us / 1000);
+    let code = code.replace("redis.call('TIME')", &format!("{{'{seconds}', '{micros}'}}"));
+    code.replace("'*',", &format!("'{ms}-*',"))
+}
+
+fn send(connection: &mut Connection, words: &[&[u8]]) -> Value {
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    let packed = command.get_packed_command();
+    match redis::ConnectionLike::req_packed_command(connection, &packed) {
+        Ok(value) => value,
+        Err(error) => {
+            let code = error.code().unwrap_or("ERR");
+            Value::SimpleString(format!("-{code}"))
+        }
+    }
+}
+
+/// Whether two replies are the same; of errors, the code.
+fn same(theirs: &Value, ours: &Reply) -> bool {
+    match (theirs, ours) {
+        (Value::SimpleString(text), Reply::Error(error)) if text.starts_with('-') => {
+            error.split(' ').next() == text.get(1..)
+        }
+        (Value::ServerError(theirs), Reply::Error(error)) => {
+            error.split(' ').next() == Some(theirs.code())
+        }
+        _ => *theirs == ours.clone().into_value(),
+    }
+}
