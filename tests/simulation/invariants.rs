@@ -9,6 +9,7 @@ use crate::oracle;
 const BITS: &[u8] = b"bg:{sim}:bits";
 
 /// The live filter before a swap.
+#[derive(Clone, Copy)]
 pub(crate) struct Before(Option<Header>);
 
 /// Looks at a process before it executes a command; at a swap only.
@@ -17,8 +18,8 @@ pub(crate) fn before(node: &mut Node, name: &str) -> Option<Before> {
 }
 
 /// Looks again after it.
-pub(crate) fn after(node: &mut Node, before: Option<Before>, reply: &Reply, now_ms: u64) {
-    let Some(Before(before)) = before else { return };
+pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now_ms: u64) {
+    let Some(Before(before)) = before.copied() else { return };
     if *reply != Reply::bulk("OK") {
         return;
     }

@@ -6,64 +6,44 @@
     reason = "the crate's own sources, compiled for this program, which uses its part of them"
 )]
 
-#[path = "../../src/absence.rs"]
-mod absence;
-#[path = "../../src/background.rs"]
-mod background;
-#[path = "../../src/brake.rs"]
-mod brake;
-#[path = "../../src/bucket.rs"]
-mod bucket;
-#[path = "../../src/builder.rs"]
-mod builder;
-#[path = "../../src/canary.rs"]
-mod canary;
-#[path = "../../src/edge.rs"]
-mod edge;
-#[path = "../../src/error/mod.rs"]
-mod error;
-#[path = "../../src/extract/mod.rs"]
-mod extract;
-#[path = "../../src/filter/mod.rs"]
-pub mod filter;
-#[path = "../../src/future.rs"]
-mod future;
-#[path = "../../src/guard.rs"]
-mod guard;
-#[path = "../../src/id.rs"]
-mod id;
-#[path = "../../src/lane.rs"]
-mod lane;
-#[path = "../../src/layer.rs"]
-mod layer;
-#[path = "../../src/metrics.rs"]
-mod metrics;
-#[path = "../../src/null_cache.rs"]
-mod null_cache;
-#[path = "../../src/policy.rs"]
-mod policy;
-#[path = "../../src/rebuild/mod.rs"]
-mod rebuild;
-#[path = "../../src/rejection.rs"]
-mod rejection;
-#[path = "../../src/removal.rs"]
-mod removal;
-#[path = "../../src/scope.rs"]
-mod scope;
-#[path = "../../src/service.rs"]
-mod service;
-#[path = "../../src/settings.rs"]
-mod settings;
-#[path = "../../src/sightings.rs"]
-mod sightings;
-#[path = "../../src/state.rs"]
-mod state;
-#[path = "../../src/store/mod.rs"]
-mod store;
-#[path = "../../src/verdict.rs"]
-mod verdict;
-#[path = "../../src/visit.rs"]
-mod visit;
+/// The crate's own sources, all but its random source.
+#[path = "../../src"]
+mod sources {
+    pub(crate) mod absence;
+    pub(crate) mod background;
+    pub(crate) mod brake;
+    pub(crate) mod bucket;
+    pub(crate) mod builder;
+    pub(crate) mod canary;
+    pub(crate) mod edge;
+    pub(crate) mod error;
+    pub(crate) mod extract;
+    pub(crate) mod filter;
+    pub(crate) mod future;
+    pub(crate) mod guard;
+    pub(crate) mod id;
+    pub(crate) mod lane;
+    pub(crate) mod layer;
+    pub(crate) mod metrics;
+    pub(crate) mod null_cache;
+    pub(crate) mod policy;
+    pub(crate) mod rebuild;
+    pub(crate) mod rejection;
+    pub(crate) mod removal;
+    pub(crate) mod scope;
+    pub(crate) mod service;
+    pub(crate) mod settings;
+    pub(crate) mod sightings;
+    pub(crate) mod state;
+    pub(crate) mod store;
+    pub(crate) mod verdict;
+    pub(crate) mod visit;
+}
+use sources::{
+    absence, background, brake, bucket, builder, canary, edge, error, extract, filter, future,
+    guard, id, lane, layer, metrics, null_cache, policy, rebuild, rejection, removal, scope,
+    service, settings, sightings, state, store, verdict, visit,
+};
 
 mod campaign;
 mod database;

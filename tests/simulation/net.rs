@@ -264,7 +264,7 @@ impl Net {
             let before = invariants::before(node, name);
             let reply = node.execute(&words, run_ms, clock_us);
             note(run_ms, id, command, &reply);
-            invariants::after(node, before, &reply, run_ms);
+            invariants::after(node, before.as_ref(), &reply, run_ms);
             replies.push(reply.into_value());
         }
         if matches!(effect, Some(Effect::LoseReply)) {

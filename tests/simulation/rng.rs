@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// SplitMix64: small, fast, and the same everywhere.
+/// `SplitMix64`: small, fast, and the same everywhere.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 

@@ -1,7 +1,8 @@
 //! Runs seeds until each bug is found.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -21,24 +22,26 @@ pub(crate) struct Catch {
 
 /// Has the copy hunt, and shows what it says.
 pub(crate) fn send(program: &Path, seeds: u64) -> Result<Catch, String> {
-    let output = Command::new(program)
+    let cannot = |error: std::io::Error| format!("cannot run the copy with the bugs: {error}");
+    let mut hunter = Command::new(program)
         .env(ROLE, seeds.to_string())
-        .output()
-        .map_err(|error| format!("cannot run the copy with the bugs: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let mut catch = Catch { found: 0, missed: Vec::new() };
-    for line in said.lines() {
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(cannot)?;
+    let mut said = Vec::new();
+    for line in hunter.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        let line = line.map_err(cannot)?;
         println!("{line}");
-        catch.found += usize::from(line.starts_with("found "));
+        said.push(line);
     }
-    if !output.status.success() {
-        return Err(format!("the hunt failed: {}", String::from_utf8_lossy(&output.stderr)));
+    if !hunter.wait().map_err(cannot)?.success() {
+        return Err("the hunt failed".to_owned());
     }
+    let found = said.iter().filter(|line| line.starts_with("found ")).count();
+    let mut catch = Catch { found, missed: Vec::new() };
     for Bug { name, .. } in BUGS {
-        if !said
-            .lines()
-            .any(|line| line.starts_with("found ") && line.contains(&format!("{name:?}")))
-        {
+        let found = format!("found {name:?}");
+        if !said.iter().any(|line| line.starts_with(&found)) {
             catch.missed.push((*name).to_owned());
         }
     }
