@@ -1,6 +1,7 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
 use crate::filter::Header;
+use crate::filter::format::TRAILER_LEN;
 use crate::model::keyspace::Value;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
@@ -28,11 +29,22 @@ pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now
         oracle::violated(format!("{now_ms} ms: a filter went live with a time to live"));
     }
     let after = live(node);
+    if after.is_none_or(|header| trailer(node) != header.trailer()) {
+        oracle::violated(format!("{now_ms} ms: something went live that is no whole filter"));
+    }
     if let (Some(before), Some(after)) = (before, after)
         && before.generation >= after.generation
     {
         let (old, new) = (before.generation, after.generation);
         oracle::violated(format!("{now_ms} ms: generation {new} went live over {old}"));
+    }
+}
+
+/// What the live key ends with.
+fn trailer(node: &mut Node) -> Vec<u8> {
+    match node.keys.get(BITS) {
+        Some(Value::Text(text)) => text[text.len().saturating_sub(TRAILER_LEN)..].to_vec(),
+        _ => Vec::new(),
     }
 }
 

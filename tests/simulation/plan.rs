@@ -8,6 +8,10 @@ pub(crate) const POOL: u64 = 96;
 /// Ids from here on are never created.
 pub(crate) const NEVER: u64 = 1_000_000;
 
+/// The operations of an overtaken request, and how long after the first the last comes, ms.
+const OVERTAKEN: usize = 4;
+const OVERTAKEN_TAKES: u64 = 9;
+
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -157,16 +161,31 @@ impl Plan {
         let mut rng = Rng::new(seed);
         let config = Config::draw(&mut rng);
         let mut at = 0;
-        let operations = (0..operations)
-            .map(|_| {
-                at += match rng.within(0..100) {
-                    0..50 => rng.within(0..4),
-                    50..90 => rng.within(4..60),
-                    _ => rng.within(60..300),
-                };
-                Operation { at, what: What::draw(&mut rng, &config) }
-            })
-            .collect();
+        let mut hot = 0;
+        let mut drawn = Vec::with_capacity(operations + OVERTAKEN);
+        while drawn.len() < operations {
+            at += match rng.within(0..100) {
+                0..50 => rng.within(0..4),
+                50..90 => rng.within(4..60),
+                _ => rng.within(60..300),
+            };
+            // Many look at one id at a time, lest what happens to it goes unseen.
+            if rng.happens(60) {
+                hot = rng.within(0..POOL);
+            }
+            let id = if rng.happens(400) { hot } else { rng.within(0..POOL) };
+            if rng.happens(8) {
+                drawn.extend(
+                    What::overtaken(&mut rng, &config, id)
+                        .map(|(later, what)| Operation { at: at + later, what }),
+                );
+                at += OVERTAKEN_TAKES;
+            } else {
+                drawn.push(Operation { at, what: What::draw(&mut rng, &config, id) });
+            }
+        }
+        drawn.truncate(operations);
+        let operations = drawn;
         Self { seed, config, operations }
     }
 }
@@ -207,9 +226,8 @@ impl Config {
 }
 
 impl What {
-    fn draw(rng: &mut Rng, config: &Config) -> Self {
+    fn draw(rng: &mut Rng, config: &Config, id: u64) -> Self {
         let instance = rng.within(0..config.instances as u64) as usize;
-        let id = rng.within(0..POOL);
         match rng.within(0..1000) {
             0..300 => Self::get(rng, config, instance, id),
             300..480 => Self::get_absent(rng, config, instance),
@@ -224,6 +242,24 @@ impl What {
             },
             _ => Self::trouble(rng, config, instance),
         }
+    }
+
+    /// A create that comes and goes while the answer to an earlier request is on its way, and a request
+    /// after it.
+    fn overtaken(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); OVERTAKEN] {
+        let instance = rng.within(0..config.instances as u64) as usize;
+        let other = rng.within(0..config.instances as u64) as usize;
+        let effect = Effect::DelayReply(15);
+        let get =
+            Self::Get { instance, id, before: 0, after: 0, lag: 0, credentials: true, head: false };
+        let create =
+            Self::Create { instance: other, id, before: 0, hold: 0, aborts: false, private: false };
+        [
+            (0, Self::Trap(Trap { on: "check", instance: Some(instance), effect, times: 1 })),
+            (0, get.clone()),
+            (2, create),
+            (OVERTAKEN_TAKES, get),
+        ]
     }
 
     fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
@@ -346,9 +382,11 @@ impl What {
                     "XRANGE",
                 ]);
                 let effect = Effect::DelayRequest(rng.pick(&[50, 300, 1000, 3000, 6000]));
-                Self::Trap(Trap { on, instance: Some(instance), effect, times: 1 })
+                let instance = rng.happens(500).then_some(instance);
+                Self::Trap(Trap { on, instance, effect, times: rng.pick(&[1, 2, 3]) })
             }
-            5..7 => Self::Redis(Mishap::Delete(&["lock"])),
+            5 => Self::Trap(Self::meanwhile(rng, Mishap::Delete(&["lock"]))),
+            6 => Self::Redis(Mishap::Delete(&["lock"])),
             _ => Self::Rebuild { instance, accepting_loss: false, short: false },
         }
     }
