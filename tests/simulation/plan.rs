@@ -12,6 +12,10 @@ pub(crate) const NEVER: u64 = 1_000_000;
 const OVERTAKEN: usize = 4;
 const OVERTAKEN_TAKES: u64 = 9;
 
+/// The same of a request that finds a row deleted which is created anew meanwhile.
+const RELEARNT: usize = 5;
+const RELEARNT_TAKES: u64 = 100;
+
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -162,7 +166,7 @@ impl Plan {
         let config = Config::draw(&mut rng);
         let mut at = 0;
         let mut hot = 0;
-        let mut drawn = Vec::with_capacity(operations + OVERTAKEN);
+        let mut drawn = Vec::with_capacity(operations + RELEARNT);
         while drawn.len() < operations {
             at += match rng.within(0..100) {
                 0..50 => rng.within(0..4),
@@ -180,6 +184,12 @@ impl Plan {
                         .map(|(later, what)| Operation { at: at + later, what }),
                 );
                 at += OVERTAKEN_TAKES;
+            } else if rng.happens(8) {
+                drawn.extend(
+                    What::relearnt(&mut rng, &config, id)
+                        .map(|(later, what)| Operation { at: at + later, what }),
+                );
+                at += RELEARNT_TAKES;
             } else {
                 drawn.push(Operation { at, what: What::draw(&mut rng, &config, id) });
             }
@@ -260,6 +270,36 @@ impl What {
             (2, create),
             (OVERTAKEN_TAKES, get),
         ]
+    }
+
+    /// A row that is deleted, missed by a slow request and created anew before that is answered; the
+    /// marks of creates may be lost meanwhile.
+    fn relearnt(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); RELEARNT] {
+        let mut instance = || rng.within(0..config.instances as u64) as usize;
+        let get = |instance, after| Self::Get {
+            instance,
+            id,
+            before: 0,
+            after,
+            lag: 0,
+            credentials: false,
+            head: false,
+        };
+        let delete = Self::Delete { instance: instance(), id, takes: 0, later: 70 };
+        let create = Self::Create {
+            instance: instance(),
+            id,
+            before: 0,
+            hold: 1,
+            aborts: false,
+            private: false,
+        };
+        let (slow, last) = (get(instance(), 60), get(instance(), 0));
+        let meanwhile = match config.flavour {
+            Flavour::Evicting => Self::Redis(Mishap::Delete(&["marks"])),
+            _ => Self::Check { instance: instance(), id },
+        };
+        [(0, delete), (10, slow), (20, create), (40, meanwhile), (RELEARNT_TAKES, last)]
     }
 
     fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {

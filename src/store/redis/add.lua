@@ -32,6 +32,9 @@ end
 -- rebuilds reach back as far, and marks last as long.
 raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
+-- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
+local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
+if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
 local ends = now + redis.call('HGET', KEYS[1], 'reach')
 for i = 1, #ARGV[5], 16 do
   redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))

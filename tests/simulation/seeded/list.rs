@@ -183,6 +183,15 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
+        name: "lost create marks begun anew unnoticed",
+        flavours: &[Evicting],
+        edits: &[Script {
+            file: "add.lua",
+            from: "if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end",
+            to: "",
+        }],
+    },
+    Bug {
         name: "create marks dropped for want of room unnoticed",
         flavours: ANY,
         edits: &[Script {
