@@ -2,7 +2,7 @@
 
 use tokio::time::sleep;
 
-use crate::site::Site;
+use crate::site::{OTHERS, Site};
 use crate::table::Filter::Fails;
 use crate::{Fault, Happening, LASTS};
 
@@ -28,8 +28,9 @@ fn killed(site: &mut Site) -> Happening<'_> {
 fn stale_dump(site: &mut Site) -> Happening<'_> {
     Box::pin(async move {
         site.redis.run::<()>(&["SAVE"]);
-        // Records are created that the dump knows nothing of.
-        sleep(LASTS / 4).await;
+        // Records are created that the dump knows nothing of, the last of them by an instance that nobody
+        // can ask again.
+        site.create_and_forget(OTHERS..OTHERS + 300).await;
         site.redis.restart();
     })
 }

@@ -1,5 +1,6 @@
 //! What a row takes place in: a server, a network before it, two instances of a service, one table.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) const ROWS: u64 = 5_000;
 pub(crate) const GONE: u64 = 100;
 /// Ids from here on are created while the traffic runs.
 pub(crate) const NEW: u64 = 100_000;
+/// Ids from here on may be created by others.
+pub(crate) const OTHERS: u64 = 1 << 35;
 /// Ids from here on are never created.
 pub(crate) const ABSENT: u64 = 1 << 40;
 
@@ -30,6 +33,7 @@ pub(crate) struct Site {
     pub(crate) redis: RedisServer,
     pub(crate) wire: Wire,
     pub(crate) people: Arc<People>,
+    url: String,
 }
 
 /// The part of it that the traffic sees.
@@ -46,22 +50,32 @@ impl Site {
         let wire = Wire::to(redis.port()).await;
         let table = Table::with(0..ROWS + GONE);
         let url = format!("redis://{credentials}127.0.0.1:{}/", wire.port());
-        let guards: Vec<_> = (0..2)
-            .map(|_| {
-                by_default(&url)
-                    .capacity(50_000, 0.001)
-                    .expect("within bounds")
-                    .rebuild(Schedule::manual(), table.clone())
-                    .build()
-            })
-            .collect();
+        let guards: Vec<_> = (0..2).map(|_| instance(&url, &table)).collect();
         for guard in &guards {
             live(guard).await;
         }
         (ROWS..ROWS + GONE).for_each(|id| table.delete(id));
         let people = Arc::new(People { guards, table, account: Account::new(DEADLINE) });
-        Self { redis, wire, people }
+        Self { redis, wire, people, url }
     }
+
+    /// Creates records through an instance that ends then, and with it all that it remembers.
+    pub(crate) async fn create_and_forget(&self, ids: Range<u64>) {
+        let guard = instance(&self.url, &self.people.table);
+        live(&guard).await;
+        for id in ids {
+            guard.insert(&id).await.expect("nothing is wrong yet");
+            self.people.table.commit(id);
+        }
+    }
+}
+
+fn instance(url: &str, table: &Table) -> BloomGuard {
+    by_default(url)
+        .capacity(50_000, 0.001)
+        .expect("within bounds")
+        .rebuild(Schedule::manual(), table.clone())
+        .build()
 }
 
 impl People {
