@@ -32,22 +32,27 @@ impl Entry {
     pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
         let [id, fields] = reply.fields()?;
         let id = id.text()?;
+        let odd = || StoreError::Odd { step: "XRANGE", answer: format!("a foreign entry {id}") };
         let (mut kind, mut seq, mut before_ms, mut digests) = (None, None, None, None);
         let mut fields = fields.array()?.into_iter();
-        while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
-            match name.bytes()?.as_slice() {
-                b"k" => kind = Some(value.bytes()?),
-                b"s" => seq = Some(value.count()?),
-                b"p" => before_ms = Some(value.count()?),
-                b"d" => digests = Some(value.bytes()?),
-                _ => {}
+        while let Some(name) = fields.next() {
+            let value = fields.next().ok_or_else(odd)?;
+            let again = match name.bytes()?.as_slice() {
+                b"k" => kind.replace(value.bytes()?).is_some(),
+                b"s" => seq.replace(value.count()?).is_some(),
+                b"p" => before_ms.replace(value.count()?).is_some(),
+                b"d" => digests.replace(value.bytes()?).is_some(),
+                _ => false,
+            };
+            if again {
+                return Err(odd());
             }
         }
-        let odd = || StoreError::Odd { step: "XRANGE", answer: format!("a foreign entry {id}") };
         let digests = match kind.as_deref() {
             Some(b"a") => unpack(&digests.ok_or_else(odd)?).ok_or_else(odd)?,
-            Some(_) => Vec::new(),
-            None => return Err(odd()),
+            Some(b"g") => Vec::new(),
+            // A later version's entry may hold ids in a way of its own: they must not be lost.
+            _ => return Err(odd()),
         };
         let (seq, before_ms) = seq.zip(before_ms).ok_or_else(odd)?;
         Ok(Self { id, seq, before_ms, digests })
@@ -171,5 +176,22 @@ mod tests {
         assert_eq!(read, [Entry { id: "60-0".to_owned(), seq: 7, before_ms: 50, digests }]);
         assert!(Entry::read_all(make(&[3; 31])).is_err());
         assert!(Entry::read_all(Value::Array(vec![Value::Int(1)])).is_err());
+    }
+
+    #[test]
+    fn no_digest_is_passed_over_because_its_entry_is_not_understood() {
+        let bulk = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
+        let read = |fields: &[&[u8]]| {
+            let fields = Value::Array(fields.iter().map(|field| bulk(field)).collect());
+            Entry::read_all(Value::Array(vec![Value::Array(vec![bulk(b"60-0"), fields])]))
+        };
+        let numbers: [&[u8]; 4] = [b"s", b"7", b"p", b"50"];
+        let with = |more: &[&[u8]]| read(&[&numbers, more].concat());
+        let generation = with(&[b"k", b"g", b"d", &[3; 16]]).unwrap();
+        assert_eq!(generation[0].digests, [], "a generation went live: it is no digest");
+        assert!(with(&[b"k", b"b", b"d", &[3; 16]]).is_err(), "a kind to come");
+        assert!(with(&[b"k", b"a", b"d", &[3; 16], b"d", &[4; 16]]).is_err(), "two lists");
+        assert!(with(&[b"k", b"a", b"d", &[3; 16], b"s", b"8"]).is_err(), "two numbers");
+        assert!(with(&[b"k", b"a", b"d", &[3; 16], b"d"]).is_err(), "a field without a value");
     }
 }

@@ -1,0 +1,40 @@
+//! What is fuzzed (see `tests/fuzz`), and the kept corpus, replayed without a fuzzer.
+//!
+//! This file is two crates: an integration test, and, not as one, the library of the fuzz targets.
+
+#![expect(unreachable_pub, reason = "the library's face")]
+
+#[path = "../extraction/application.rs"]
+mod application;
+pub mod extractor;
+pub mod header;
+pub mod journal;
+mod patterns;
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+mod replies;
+mod source;
+mod values;
+
+#[cfg(test)]
+#[path = "../extraction/kept.rs"]
+mod kept;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod seeds;
+
+// `replies` finds its neighbours where they are in the crate: the filter, from its sources, too, and the
+// rest from what is public.
+#[expect(dead_code, unused_imports, reason = "a part of what is compiled in is used")]
+#[path = "../../src/filter/mod.rs"]
+mod filter;
+mod error {
+    pub(crate) use bloom_guard::StoreError;
+}
+mod id {
+    pub(crate) use bloom_guard::Digest;
+}
+mod verdict {
+    pub(crate) use bloom_guard::Doubt;
+}
+use bloom_guard::Digest;

@@ -1,0 +1,137 @@
+//! What a fuzzer begins with: the crate's own bytes, and targets known to be nasty.
+
+use std::fs;
+
+use bloom_guard::{Digester, Id, SecretKey};
+
+use crate::filter::{Filter, Generation, Header, Sizing, State};
+use crate::replay::directory;
+use crate::{extractor, header, journal, kept};
+
+const STATES: [State; 4] = [State::Loading, State::CatchingUp, State::Live, State::Disproved];
+
+/// Whole filters in each state, and some that are cut short, grown or damaged.
+fn filters() -> Vec<Vec<u8>> {
+    let digester = Digester::new(&SecretKey::new([7; 16]), "users");
+    let mut seeds = Vec::new();
+    for (capacity, rate) in [(1, 0.5), (30, 0.01), (40, 1e-6)] {
+        let sizing = Sizing::new(capacity.max(10), rate).expect("a size");
+        let filter = Filter::new(sizing.geometry(0x5eed));
+        for id in 0..capacity {
+            filter.insert(&digester.digest(&Id::display(&id).expect("an id")));
+        }
+        let generation = Generation::new(1_700_000_000_000_000).expect("a time");
+        let mut header = Header::new(generation, 0xfeed, &sizing, 0x5eed);
+        header.key_id = digester.key_id();
+        for state in STATES {
+            let mut string = header.with_state(state).encode().to_vec();
+            filter.write_blocks(0..header.geometry.blocks(), &mut string);
+            string.extend(header.trailer());
+            seeds.push(string);
+        }
+    }
+    let whole = seeds[2].clone();
+    for len in [0, 1, 63, 64, 65, 127, 128, whole.len() - 1] {
+        seeds.push(whole[..len].to_vec());
+    }
+    for (at, byte) in [(0, b'b'), (8, 1), (9, 2), (10, 2), (11, 0), (12, 33), (35, 9), (63, 0)] {
+        let mut damaged = whole.clone();
+        damaged[at] = byte;
+        seeds.push(damaged);
+    }
+    seeds
+}
+
+/// Journals, sound and damaged, and replies as they stand on the wire.
+fn journals() -> Vec<Vec<u8>> {
+    let sound = [0, 5, 0x29, 0x42, 0x60, 0x0b, 0x31, 2];
+    let mut seeds = vec![sound.to_vec()];
+    for how in 0..9 {
+        for (at, field) in [(0, 0), (1, 2), (2, 3), (1, 4)] {
+            seeds.push([&sound as &[u8], &[how, at, field, b'x', how]].concat());
+        }
+    }
+    let entry: &[u8] =
+        b"*2\r\n$4\r\n60-0\r\n*10\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\ni\r\n$8\r\n0badf00d\r\n\
+        $1\r\ns\r\n$1\r\n7\r\n$1\r\np\r\n$2\r\n50\r\n$1\r\nd\r\n$16\r\n0123456789abcdef\r\n";
+    let live =
+        b"*2\r\n$4\r\n61-0\r\n*6\r\n$1\r\nk\r\n$1\r\ng\r\n$1\r\ns\r\n:8\r\n$1\r\np\r\n:60\r\n";
+    let wire = |bytes: &[u8]| [b"\x02", bytes].concat();
+    seeds.push(wire(&[b"*1\r\n", entry].concat()));
+    seeds.push(wire(&[b"*2\r\n", entry, live].concat()));
+    for odd in [
+        b"*0\r\n" as &[u8],
+        b"$-1\r\n",
+        b"*-1\r\n",
+        b"+OK\r\n",
+        b":1\r\n",
+        b"-LOADING Redis is loading\r\n",
+        b"*1\r\n*2\r\n$4\r\n60-0\r\n*0\r\n",
+        b"%1\r\n$4\r\n60-0\r\n*2\r\n$1\r\nk\r\n$1\r\na\r\n",
+        b"*1\r\n:1\r\n",
+        b"_\r\n",
+        b"=7\r\ntxt:abc\r\n",
+    ] {
+        seeds.push(wire(odd));
+    }
+    seeds.extend((0..20).map(|kind| vec![1, 10, 3, kind, kind, 15, 6, 0, 1, 1, 1, 7, 2, 1, 9]));
+    seeds
+}
+
+/// Each extractor with what `tests/extraction` keeps.
+fn requests() -> Vec<Vec<u8>> {
+    let mut seeds: Vec<_> = kept::targets()
+        .iter()
+        .enumerate()
+        .map(|(n, target)| {
+            // In an order that gives each kind of target to each type of id.
+            let kind = if target.starts_with(b"/posts") { 2 } else { n as u8 % 2 };
+            [&[n as u8 / 2 % 4 * 4 + kind], target.as_slice()].concat()
+        })
+        .collect();
+    for value in ["7", "007", " 7", "", "a,b", "\u{e4}", "{67e5504410b1426f9247bb680e5fe0c8}"] {
+        seeds.extend([3, 7, 11, 15].map(|kind| [&[kind], value.as_bytes()].concat()));
+    }
+    seeds.push(b"\x0b\xff".to_vec());
+    for patterns in [
+        "/users/{id}\n/users/{id}/posts\n/users/me\n/users/%37",
+        "/users/{id}\n/people/{user}\n\n/people/7",
+        "/files/{*path}\n\n/files/tmp-{x}\n/files/a//b/",
+        "/{{x}}/{id}\n\n\n/{x}/7",
+        "/users/new-{id}\n/users/{id}.json\n/users/{a}/{*b}\n/users/7.json",
+        "/{a}/{b}\n\n\n/1/2",
+        "users\n\n\n/",
+    ] {
+        seeds.push([b"\x10", patterns.as_bytes()].concat());
+    }
+    seeds
+}
+
+/// The corpus holds what the crate writes today. `WRITE_SEEDS=1` puts it there.
+fn kept(target: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
+    for (n, seed) in seeds.iter().enumerate() {
+        let file = directory(target).join(format!("seed-{n:03}"));
+        if std::env::var_os("WRITE_SEEDS").is_some() {
+            fs::create_dir_all(directory(target)).expect("a directory");
+            fs::write(&file, seed).expect("a file");
+        }
+        let stored = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert_eq!(stored, *seed, "{}: write it anew with WRITE_SEEDS=1", file.display());
+        run(seed);
+    }
+}
+
+#[test]
+fn the_corpus_has_the_filters_that_are_written_today() {
+    kept("header", &filters(), header::run);
+}
+
+#[test]
+fn the_corpus_has_journals_and_replies() {
+    kept("journal", &journals(), journal::run);
+}
+
+#[test]
+fn the_corpus_has_every_kept_target() {
+    kept("extractor", &requests(), extractor::run);
+}
