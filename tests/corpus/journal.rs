@@ -84,7 +84,7 @@ fn damaged(source: &mut Source<'_>) {
         harm |= damage(&mut entries, source);
     }
     let size = 1 + source.below(5);
-    let pieces = entries.chunks(size).map(|piece| values::reply(piece)).collect();
+    let pieces = entries.chunks(size).map(values::reply).collect();
     match replies::replay(start_ms, pieces, stand) {
         Ok(read) => assert_eq!(read, expected, "a digest was lost or invented"),
         Err(error) => assert!(harm, "a sound journal was refused: {error}"),

@@ -46,9 +46,11 @@ fn filters() -> Vec<Vec<u8>> {
 fn journals() -> Vec<Vec<u8>> {
     let sound = [0, 5, 0x29, 0x42, 0x60, 0x0b, 0x31, 2];
     let mut seeds = vec![sound.to_vec()];
+    // One damage each: how, to which entry, to which of its fields, and what else that takes.
     for how in 0..9 {
-        for (at, field) in [(0, 0), (1, 2), (2, 3), (1, 4)] {
-            seeds.push([&sound as &[u8], &[how, at, field, b'x', how]].concat());
+        let more: &[u8] = if matches!(how, 2 | 5 | 6 | 8) { b"\x03" } else { b"" };
+        for (at, field) in [(0, 0), (1, 2), (2, 3), (3, 1), (4, 4)] {
+            seeds.push([&sound as &[u8], &[how, at, field], more].concat());
         }
     }
     let entry: &[u8] =
@@ -100,6 +102,7 @@ fn requests() -> Vec<Vec<u8>> {
         "/{{x}}/{id}\n\n\n/{x}/7",
         "/users/new-{id}\n/users/{id}.json\n/users/{a}/{*b}\n/users/7.json",
         "/{a}/{b}\n\n\n/1/2",
+        "/s{|}}\u{5}}\n\n\n/s7",
         "users\n\n\n/",
     ] {
         seeds.push([b"\x10", patterns.as_bytes()].concat());
