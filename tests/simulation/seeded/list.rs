@@ -363,8 +363,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: "store/redis/add.rs",
-            from: "                        return Err(error);\n",
-            to: "                        return if SEEDED { Ok(ids.len()) } else { Err(error) };\n",
+            from: "_ => return Err(error),",
+            to: "_ => return if SEEDED { Ok(ids.len()) } else { Err(error) },",
         }],
     },
     Bug {
