@@ -18,8 +18,7 @@ if cargo +nightly --version >/dev/null 2>&1; then
   toolchain=+nightly
   sanitizer=address
 else
-  toolchain=+$(rustc --version | awk '{ print $2 }')
-  command -v rustup >/dev/null || toolchain=
+  toolchain=
   sanitizer=none
   echo "!! NO NIGHTLY TOOLCHAIN: fuzzing WITHOUT the address sanitizer." >&2
   echo "!! For a whole run: rustup toolchain install nightly --profile minimal" >&2

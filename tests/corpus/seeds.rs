@@ -34,7 +34,9 @@ fn filters() -> Vec<Vec<u8>> {
     for len in [0, 1, 63, 64, 65, 127, 128, whole.len() - 1] {
         seeds.push(whole[..len].to_vec());
     }
-    for (at, byte) in [(0, b'b'), (8, 1), (9, 2), (10, 2), (11, 0), (12, 33), (35, 9), (63, 0)] {
+    for (at, byte) in
+        [(0, b'b'), (8, 1), (9, 2), (10, 2), (11, 0), (11, 3), (12, 33), (35, 9), (63, 0)]
+    {
         let mut damaged = whole.clone();
         damaged[at] = byte;
         seeds.push(damaged);
