@@ -24,8 +24,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("LOADING", Fails, loading).on(SLOW_LOADING),
     Fault::new("BUSY: a script that never ends", Fails, busy).on(IMPATIENT),
     Fault::new("SCRIPT FLUSH, over and over", Holds, scripts_flushed),
-    Fault::new("SCRIPT FLUSH, over and over, and +13 ms", Wavers, |site| {
-        site.wire.set(Weather::Late(Duration::from_millis(13)));
+    Fault::new("SCRIPT FLUSH, over and over, and +11 ms", Wavers, |site| {
+        site.wire.set(Weather::Late(Duration::from_millis(11)));
         Box::pin(async {
             scripts_flushed(site).await;
             site.wire.set(Weather::Fair);
