@@ -44,8 +44,9 @@ pub(crate) fn main() -> ExitCode {
         return replay(seed);
     }
     let compared = differential::compare(OPERATIONS);
-    if let Ok(commands) = &compared {
-        println!("the model answered {commands} commands as redis-server does");
+    match &compared {
+        Ok(commands) => println!("the model answered {commands} commands as redis-server does"),
+        Err(difference) => println!("the model differs from redis-server: {difference}"),
     }
     let (seeds, bugs) = thread::scope(|scope| {
         // Compiles while the seeds run.

@@ -15,6 +15,8 @@ const OVERTAKEN_TAKES: u64 = 9;
 /// The same of a request that finds a row deleted which is created anew meanwhile.
 const RELEARNT: usize = 5;
 const RELEARNT_TAKES: u64 = 100;
+/// How late a null can be, ms.
+const LATE: u64 = 2500;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -195,6 +197,7 @@ impl Plan {
             }
         }
         drawn.truncate(operations);
+        drawn.sort_by_key(|operation| operation.at);
         let operations = drawn;
         Self { seed, config, operations }
     }
@@ -294,12 +297,19 @@ impl What {
             aborts: false,
             private: false,
         };
-        let (slow, last) = (get(instance(), 60), get(instance(), 0));
-        let meanwhile = match config.flavour {
-            Flavour::Evicting => Self::Redis(Mishap::Delete(&["marks"])),
-            _ => Self::Check { instance: instance(), id },
+        let learner = instance();
+        let (slow, last) = (get(learner, 60), get(instance(), 0));
+        let (meanwhile, end) = match config.flavour {
+            Flavour::Evicting => (Self::Redis(Mishap::Delete(&["marks"])), RELEARNT_TAKES),
+            // What was learnt arrives when the marks are over.
+            Flavour::Lossy => {
+                let effect = Effect::DelayRequest(LATE);
+                let trap = Trap { on: "null.lua", instance: Some(learner), effect, times: 2 };
+                (Self::Trap(trap), RELEARNT_TAKES + LATE)
+            }
+            _ => (Self::Check { instance: instance(), id }, RELEARNT_TAKES),
         };
-        [(0, delete), (10, slow), (20, create), (40, meanwhile), (RELEARNT_TAKES, last)]
+        [(0, delete), (10, slow), (20, create), (40, meanwhile), (end, last)]
     }
 
     fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
@@ -370,6 +380,8 @@ impl What {
                 };
                 Self::Trap(Self::meanwhile(rng, mishap))
             }
+            // With a process goes what it could have said again.
+            Flavour::Forgetful if rng.happens(100) => Self::Crash { instance },
             Flavour::Forgetful => Self::Redis(Self::forget(rng)),
             Flavour::Evicting => match rng.within(0..10) {
                 0 => Self::Crash { instance },
