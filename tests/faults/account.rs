@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::noise::{CALM, Noise, Timer};
+
 /// What the request was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
@@ -16,15 +20,15 @@ pub(crate) enum About {
 }
 
 /// One answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) about: About,
     pub(crate) passed: bool,
     pub(crate) busy: bool,
-    pub(crate) took: Duration,
-    /// How late plain timers were that ran beside the request, and how late before it ended.
-    pub(crate) plain: Duration,
-    pub(crate) noise: Duration,
+    pub(crate) begun: Instant,
+    pub(crate) ended: Instant,
+    /// Plain timers that ran beside the request.
+    pub(crate) timers: Vec<Timer>,
 }
 
 /// When a request was sent.
@@ -54,16 +58,22 @@ pub(crate) struct Sums {
     pub(crate) over: Duration,
     /// The latest plain timer.
     pub(crate) plain: Duration,
-    /// The most by which an answer was later over its deadline than the plain timers beside it were late
-    /// until then: what is left when a busy machine is not to blame.
+    /// The most by which an answer was over its deadline, the noise taken off.
     pub(crate) net: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    phase: Option<Phase>,
+    sums: Sums,
+    noise: Noise,
 }
 
 /// Counts while the traffic runs.
 #[derive(Debug)]
 pub(crate) struct Account {
     deadline: Duration,
-    sums: Mutex<(Option<Phase>, Sums)>,
+    books: Mutex<Books>,
     pub(crate) inserts: AtomicU64,
     pub(crate) inserts_failed: AtomicU64,
 }
@@ -72,46 +82,48 @@ impl Account {
     pub(crate) fn new(deadline: Duration) -> Self {
         Self {
             deadline,
-            sums: Mutex::default(),
+            books: Mutex::default(),
             inserts: AtomicU64::new(0),
             inserts_failed: AtomicU64::new(0),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Option<Phase>, Sums)> {
-        self.sums.lock().unwrap()
+    fn lock(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
     }
 
     pub(crate) fn enter(&self, phase: Phase) {
-        self.lock().0 = Some(phase);
+        self.lock().phase = Some(phase);
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.lock().0.unwrap_or(Phase::Before)
+        self.lock().phase.unwrap_or(Phase::Before)
     }
 
-    pub(crate) fn visit(&self, sent: Phase, visit: Visit) {
-        let sums = &mut self.lock().1;
+    pub(crate) fn visit(&self, sent: Phase, visit: &Visit) {
+        let Books { sums, noise, .. } = &mut *self.lock();
+        let took = visit.ended - visit.begun;
+        let over = took.saturating_sub(self.deadline);
+        let plain = noise.note((visit.begun, visit.ended), over, &visit.timers);
         sums.requests += 1;
         sums.busy += u64::from(visit.busy);
         if sent == Phase::During {
             sums.during += 1;
             sums.during_passed += u64::from(visit.passed);
-            if visit.about == About::Absent {
+            // A machine that stands still makes checks late, whatever the fault is.
+            if visit.about == About::Absent && plain < CALM {
                 sums.absent_during += 1;
                 sums.absent_passed += u64::from(visit.passed);
                 sums.absent_busy += u64::from(visit.busy);
             }
         }
-        let over = visit.took.saturating_sub(self.deadline);
-        sums.slowest = sums.slowest.max(visit.took);
+        sums.slowest = sums.slowest.max(took);
         sums.over = sums.over.max(over);
-        sums.plain = sums.plain.max(visit.plain);
-        sums.net = sums.net.max(over.saturating_sub(visit.noise));
+        sums.plain = sums.plain.max(plain);
     }
 
     pub(crate) fn false_404(&self, what: String) {
-        let sums = &mut self.lock().1;
+        let sums = &mut self.lock().sums;
         sums.false_404s += 1;
         if sums.examples.len() < 3 {
             sums.examples.push(what);
@@ -124,6 +136,7 @@ impl Account {
     }
 
     pub(crate) fn sums(&self) -> Sums {
-        self.lock().1.clone()
+        let books = self.lock();
+        Sums { net: books.noise.most_without(), ..books.sums.clone() }
     }
 }

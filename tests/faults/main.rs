@@ -8,7 +8,9 @@ mod account;
 mod data;
 mod memory;
 mod network;
+mod noise;
 mod process;
+mod pulse;
 mod recovery;
 mod refusal;
 mod site;
@@ -26,6 +28,7 @@ use std::time::Duration;
 use account::Phase;
 use bloom_guard::Verdict;
 use futures_util::future::join_all;
+use pulse::Pulse;
 use site::Site;
 
 use table::{Filter, Row, print_head, print_row, print_summary};
@@ -72,7 +75,7 @@ impl Fault {
         let mut site = Site::open(self.server, self.credentials).await;
         let people = site.people.clone();
         let account = &people.account;
-        let traffic = Traffic::start(&people);
+        let (pulse, traffic) = (Pulse::start(), Traffic::start(&people));
         tokio::time::sleep(BEFORE).await;
 
         account.enter(Phase::During);
@@ -82,6 +85,7 @@ impl Fault {
         tokio::time::sleep(AFTER).await;
 
         let ended = traffic.end().await;
+        let machine = pulse.end();
         sweep(&site).await;
         drop(site);
         let load = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
@@ -91,6 +95,7 @@ impl Fault {
             sums: account.sums(),
             inserts: (load(&account.inserts), load(&account.inserts_failed)),
             panics: load(panics) - panics_before,
+            machine,
             recovery,
             trouble: ended.err().into_iter().collect(),
         }

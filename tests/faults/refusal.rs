@@ -7,8 +7,7 @@ use tokio::time::sleep;
 
 use crate::site::Site;
 use crate::support::redis_server::RedisServer;
-use crate::table::Filter::{Fails, Holds, Wavers};
-use crate::wire::Weather;
+use crate::table::Filter::{Fails, Holds};
 use crate::{Fault, Happening, LASTS};
 
 const USER: &str = "guard:s3cret@";
@@ -24,13 +23,6 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault::new("LOADING", Fails, loading).on(SLOW_LOADING),
     Fault::new("BUSY: a script that never ends", Fails, busy).on(IMPATIENT),
     Fault::new("SCRIPT FLUSH, over and over", Holds, scripts_flushed),
-    Fault::new("SCRIPT FLUSH, over and over, and +11 ms", Wavers, |site| {
-        site.wire.set(Weather::Late(Duration::from_millis(11)));
-        Box::pin(async {
-            scripts_flushed(site).await;
-            site.wire.set(Weather::Fair);
-        })
-    }),
     Fault::new("ACL: no right to check", Fails, |site| denied(site, &["-bitfield"]))
         .on(WITH_USER)
         .with(USER),

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tower::{Layer, ServiceExt};
 
 use crate::account::{About, Account, Visit};
+use crate::noise::Timer;
 use crate::support::model::{Table, by_default, handler, live};
 use crate::support::redis_server::RedisServer;
 use crate::wire::Wire;
@@ -94,21 +95,9 @@ impl People {
             self.account.false_404(format!("{id} by instance {instance}, {sent:?}: {answer:?}"));
         }
         let timers = beside.await.expect("timers");
-        let late = |until: Instant| {
-            timers
-                .iter()
-                .map(|(due, fired)| until.min(*fired).saturating_duration_since(*due))
-                .sum()
-        };
-        let visit = Visit {
-            about,
-            passed: answer.passed(),
-            busy: answer.is_busy(),
-            took: ended - begun,
-            plain: late(Instant::now()),
-            noise: late(ended),
-        };
-        self.account.visit(sent, visit);
+        let visit =
+            Visit { about, passed: answer.passed(), busy: answer.is_busy(), begun, ended, timers };
+        self.account.visit(sent, &visit);
     }
 
     /// Sends a request, and accounts for nothing.
@@ -155,7 +144,7 @@ impl Answer {
 
 /// Sets timers one after another, each for as long as a check may take, until the request beside them
 /// is over. Returns when they were due and when they fired.
-async fn plain_timers(mut over: oneshot::Receiver<()>) -> Vec<(Instant, Instant)> {
+async fn plain_timers(mut over: oneshot::Receiver<()>) -> Vec<Timer> {
     let mut timers = Vec::new();
     while timers.is_empty() || over.try_recv() == Err(TryRecvError::Empty) {
         let due = Instant::now() + DEADLINE;
