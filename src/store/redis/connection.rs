@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
@@ -31,9 +31,14 @@ const POLL: Duration = Duration::from_secs(1);
 const STALLED_POLL: Duration = Duration::from_millis(100);
 /// After this many calls in a row that were given up (timed out, or cancelled by who made them) nothing
 /// more is sent until a poll has answered: commands that nobody waits for any more must not pile up
-/// before a server that does not read them. So no more than [`ROOM`] and this many calls ever do; and a
-/// poll that is not answered within its half second ends the connection.
+/// before a server that does not read them. A poll that is not answered within its half second ends the
+/// connection.
 const STALL: u32 = 32;
+/// For how long they must have been given up without an answer to any other: clients choose when they
+/// hang up, and many that do so at once, before any server could answer, say nothing of this one.
+const SILENCE: Duration = Duration::from_millis(20);
+/// So many say it whatever the time: so no more than [`ROOM`] and this many calls ever pile up.
+const SURFEIT: u32 = ROOM as u32;
 /// Calls under way on a connection; the others wait, within their deadlines.
 const ROOM: usize = QUEUE / 2;
 /// The first and the longest wait between two attempts to connect.
@@ -84,8 +89,12 @@ pub(super) struct Link {
     trouble: ArcSwapOption<String>,
     broken: Notify,
     stalled: Notify,
+    origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
+    /// When the first of them was, in microseconds since the origin.
+    given_up_since: AtomicU64,
+    is_stalled: AtomicBool,
     room: Semaphore,
 }
 
@@ -99,7 +108,10 @@ impl Link {
             trouble: ArcSwapOption::empty(),
             broken: Notify::new(),
             stalled: Notify::new(),
+            origin: Instant::now(),
             given_up: AtomicU32::new(0),
+            given_up_since: AtomicU64::new(0),
+            is_stalled: AtomicBool::new(false),
             room: Semaphore::new(ROOM),
         }
     }
@@ -181,7 +193,34 @@ impl Link {
     }
 
     fn is_stalled(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed) >= STALL
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// A call was given up.
+    fn note_given_up(&self) {
+        let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let count = self.given_up.fetch_add(1, Ordering::Relaxed) + 1;
+        if count == 1 {
+            self.given_up_since.store(now, Ordering::Relaxed);
+        }
+        let since = self.given_up_since.load(Ordering::Relaxed);
+        let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
+        if (count >= STALL && silent || count >= SURFEIT)
+            && !self.is_stalled.swap(true, Ordering::Relaxed)
+        {
+            self.stalled.notify_one();
+        }
+    }
+
+    /// A call, or a poll, was answered.
+    fn note_answered(&self) {
+        // Read first: every answer comes by here, and mostly there is nothing to write.
+        if self.given_up.load(Ordering::Relaxed) > 0 {
+            self.given_up.store(0, Ordering::Relaxed);
+        }
+        if self.is_stalled() {
+            self.is_stalled.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Runs a script.
@@ -251,7 +290,7 @@ impl Link {
             match self.connect().await {
                 Ok(live) => {
                     wait = BACKOFF.0;
-                    self.given_up.store(0, Ordering::Relaxed);
+                    self.note_answered();
                     if self.trouble.swap(None).is_some() {
                         tracing::info!("connected to redis again");
                     }
@@ -309,7 +348,7 @@ impl Link {
                 Ok((_, clock, eviction)) => {
                     live.eviction.store(Arc::new(eviction));
                     live.clock.store(Arc::new(clock));
-                    self.given_up.store(0, Ordering::Relaxed);
+                    self.note_answered();
                 }
                 Err(error) => return error.to_string(),
             }
@@ -336,11 +375,10 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Link { given_up, stalled, .. } = self.link;
         if self.answered {
-            given_up.store(0, Ordering::Relaxed);
-        } else if given_up.fetch_add(1, Ordering::Relaxed) + 1 == STALL {
-            stalled.notify_one();
+            self.link.note_answered();
+        } else {
+            self.link.note_given_up();
         }
     }
 }
