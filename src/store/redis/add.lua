@@ -5,7 +5,7 @@
 -- KEYS[6..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  least life of a create mark, ms
--- ARGV[3]  life of a journal entry, ms
+-- ARGV[3]  for how much longer than rebuilds reach back a journal entry is kept, ms
 -- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
@@ -35,7 +35,8 @@ if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
 local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
 if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
-local ends = now + redis.call('HGET', KEYS[1], 'reach')
+local reach = redis.call('HGET', KEYS[1], 'reach')
+local ends = now + reach
 for i = 1, #ARGV[5], 16 do
   redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
 end
@@ -50,7 +51,7 @@ if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
-local oldest = string.format('%.0f', now - ARGV[3])
+local oldest = string.format('%.0f', now - reach - ARGV[3])
 local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
   'k', 'a', 'i', ARGV[1], 's', seq, 'p', before, 'd', ARGV[5])
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
