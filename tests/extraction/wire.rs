@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::Router;
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, Request, StatusCode, Uri};
 use axum::middleware;
 use axum::response::Response;
@@ -105,8 +106,9 @@ impl Client {
                 Some(answer)
             }
             Self::Http2 { sender, .. } => {
-                let path = axum::http::uri::PathAndQuery::try_from(target).ok()?;
-                let path = Some(path).filter(|path| path.as_str().starts_with('/'))?;
+                // A client would make a path of what is none: of a fragment alone, for one.
+                let path =
+                    target.starts_with(b"/").then(|| PathAndQuery::try_from(target))?.ok()?;
                 let uri = Uri::builder().scheme("http").authority("h").path_and_query(path);
                 let request = Request::get(uri.build().ok()?).body(Empty::new()).ok()?;
                 sender.ready().await.expect("the connection is open");
