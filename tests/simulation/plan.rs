@@ -181,16 +181,11 @@ impl Plan {
             }
             let id = if rng.happens(400) { hot } else { rng.within(0..POOL) };
             if rng.happens(8) {
-                drawn.extend(
-                    What::overtaken(&mut rng, &config, id)
-                        .map(|(later, what)| Operation { at: at + later, what }),
-                );
-                at += OVERTAKEN_TAKES;
-            } else if rng.happens(8) {
-                drawn.extend(
-                    What::relearnt(&mut rng, &config, id)
-                        .map(|(later, what)| Operation { at: at + later, what }),
-                );
+                let steps = match config.flavour {
+                    Flavour::Forgetful => What::resurrected(&mut rng, &config, id),
+                    _ => What::relearnt(&mut rng, &config, id),
+                };
+                drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
                 at += RELEARNT_TAKES;
             } else {
                 drawn.push(Operation { at, what: What::draw(&mut rng, &config, id) });
@@ -272,6 +267,30 @@ impl What {
             (0, get.clone()),
             (2, create),
             (OVERTAKEN_TAKES, get),
+        ]
+    }
+
+    /// A row that is deleted, which Redis remembers, and created anew by a process that ends, before
+    /// Redis starts again from what it was in between.
+    fn resurrected(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); RELEARNT] {
+        let mut instance = || rng.within(0..config.instances as u64) as usize;
+        let (creator, other) = (instance(), instance());
+        let delete = Self::Delete { instance: other, id, takes: 0, later: 0 };
+        let create = Self::Create {
+            instance: creator,
+            id,
+            before: 0,
+            hold: 1,
+            aborts: false,
+            private: false,
+        };
+        let fail_over = Mishap::FailOver { from_dump: true, old_stays: false };
+        [
+            (0, delete),
+            (30, Self::Redis(Mishap::Dump)),
+            (40, create),
+            (80, Self::Crash { instance: creator }),
+            (90, Self::Redis(fail_over)),
         ]
     }
 
