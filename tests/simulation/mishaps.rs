@@ -1,6 +1,6 @@
 //! What befalls Redis.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::database;
 use crate::model::keyspace::Keyspace;
@@ -9,7 +9,12 @@ use crate::model::reply::Reply;
 use crate::net::{self, Net};
 use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
 
+/// How long processes have to say their inserts again, ms.
+const SAID_AGAIN: u64 = 5_000;
+
 thread_local! {
+    /// When Redis last began a new life, ms since the run began.
+    static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// The last dump, which is also how far a stalled replica has come.
     static DUMP: RefCell<Option<Keyspace>> = const { RefCell::new(None) };
 }
@@ -17,12 +22,16 @@ thread_local! {
 /// Begins a run.
 pub(crate) fn begin() {
     DUMP.set(None);
+    FORGOT.set(None);
 }
 
 /// Lets it happen.
 pub(crate) fn befall(mishap: &Mishap) {
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
+    }
+    if matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. }) {
+        FORGOT.set(Some(net::now_ms()));
     }
     net::with(|net| match *mishap {
         Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
@@ -48,15 +57,21 @@ pub(crate) fn befall(mishap: &Mishap) {
     });
 }
 
-/// Metadata made anew where no journal is left: what the lost one held is forgotten.
-pub(crate) fn watch(node: &mut Node, name: &str) {
-    if name == "enrol.lua"
-        && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES
-        && node.keys.run(&[b"HGET", &key("meta"), b"inc"]) == Reply::Nil
-        && node.keys.stream_len(&key("log")) == 0
-    {
+/// Looks at an enrolment that is about to make the metadata anew.
+pub(crate) fn watch(node: &mut Node, name: &str, now_ms: u64) {
+    if name != "enrol.lua" || node.keys.run(&[b"HGET", &key("meta"), b"inc"]) != Reply::Nil {
+        return;
+    }
+    FORGOT.set(Some(now_ms));
+    // Where no journal is left either, what it held is forgotten.
+    if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(&key("log")) == 0 {
         database::roll_back_all();
     }
+}
+
+/// Whether Redis has forgotten inserts so lately that their processes may have to say them again yet.
+pub(crate) fn forgot_lately() -> bool {
+    FORGOT.get().is_some_and(|at| net::now_ms() < at + SAID_AGAIN)
 }
 
 fn key(part: &str) -> Vec<u8> {

@@ -49,6 +49,8 @@ pub(crate) struct Net {
     next_event: u64,
     news: Arc<Notify>,
     traps: Vec<Trap>,
+    /// Nothing goes wrong any more.
+    healed: bool,
     /// Until when an instance reaches nobody.
     cut_off: BTreeMap<usize, u64>,
 }
@@ -129,6 +131,7 @@ pub(crate) fn begin(seed: u64, version: &'static str, node_entries: usize, slow:
         next_event: 0,
         news: Arc::new(Notify::new()),
         traps: Vec::new(),
+        healed: false,
         cut_off: BTreeMap::new(),
     };
     NET.with_borrow_mut(|place| *place = Some(net));
@@ -172,7 +175,9 @@ fn step() {
         // The client may have closed the connection already: what it has sent still arrives.
         Event::Request(request) => {
             with(|net| net.serve(&request));
-            if let Some(Effect::Then(mishap)) = &request.effect {
+            if let Some(Effect::Then(mishap)) = &request.effect
+                && !with(|net| net.healed)
+            {
                 mishaps::befall(mishap);
             }
         }
@@ -260,7 +265,7 @@ impl Net {
             let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
             let node = &mut self.nodes[at];
             let name = scripts::name_of(command);
-            mishaps::watch(node, name);
+            mishaps::watch(node, name, run_ms);
             let before = invariants::before(node, name);
             let reply = node.execute(&words, run_ms, clock_us);
             note(run_ms, id, command, &reply);
@@ -326,6 +331,7 @@ impl Net {
 
     /// Ends all that is set to go wrong.
     pub(crate) fn heal(&mut self) {
+        self.healed = true;
         self.traps.clear();
         self.cut_off.clear();
         self.slow = 0;

@@ -145,6 +145,8 @@ impl World {
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, rebuild(guard, instance, accepting_loss, short));
             }
+            // A process that ends before it has said its inserts again is beyond the promise.
+            What::Crash { .. } if mishaps::forgot_lately() => {}
             What::Crash { instance } => {
                 self.instances[instance] = Instance::start(&self.config, instance);
             }
