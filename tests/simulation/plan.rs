@@ -188,7 +188,15 @@ impl Plan {
                 drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
                 at += RELEARNT_TAKES;
             } else {
-                drawn.push(Operation { at, what: What::draw(&mut rng, &config, id) });
+                let what = What::draw(&mut rng, &config, id);
+                // Without metadata, a process that begins may bring a secret key of its own.
+                if config.flavour == Flavour::Evicting
+                    && matches!(what, What::Crash { .. })
+                    && rng.happens(500)
+                {
+                    drawn.push(Operation { at, what: What::Redis(Mishap::Delete(&["meta"])) });
+                }
+                drawn.push(Operation { at, what });
             }
         }
         drawn.truncate(operations);
