@@ -91,7 +91,15 @@ where
                     question.take().expect(COMPLETED).settle(&lookup)
                 }
                 StateProj::Running { response, watch } => {
-                    let mut response = ready!(response.poll(cx))?;
+                    let mut response = match ready!(response.poll(cx)) {
+                        Ok(response) => response,
+                        Err(error) => {
+                            if let Some(watch) = watch.take() {
+                                watch.fail();
+                            }
+                            return Poll::Ready(Err(error));
+                        }
+                    };
                     match watch.take().and_then(|watch| watch.conclude(&mut response)) {
                         Some(Asking::Pending(remembering)) => {
                             State::Remembering { remembering, response: Some(response) }

@@ -15,11 +15,10 @@ use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::metrics::Metrics;
-use crate::policy::{Gate, Policy, Ruling, Why};
+use crate::policy::{Gate, Policy, Ruling, Visitor, Why};
 use crate::random;
 use crate::removal::Removed;
 use crate::scope::Scope;
-use crate::sightings::Trace;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::Verdict;
 
@@ -85,9 +84,9 @@ impl Core {
         }
     }
 
-    /// Rules on a request about an id of which this is known.
-    pub(crate) fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let ruling = self.gate.rule(id, verdict, Instant::now());
+    /// Rules on a request for an id of which this is known.
+    pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict) -> Ruling {
+        let ruling = self.gate.rule(visitor, verdict, Instant::now());
         match &ruling {
             Ruling::Admit(admission) => match admission.why {
                 Why::Present => {}
@@ -103,8 +102,8 @@ impl Core {
     }
 
     /// An admitted request found the record.
-    pub(crate) fn found(&self, id: Id, trace: Trace, why: Why) {
-        self.gate.found(trace);
+    pub(crate) fn found(&self, id: Id, visitor: &Visitor, why: Why) {
+        self.gate.found(visitor);
         if let Why::Audit(_) | Why::Shadow(_) = why
             && !self.findings.report(id)
         {
@@ -114,22 +113,28 @@ impl Core {
 
     /// An admitted request found the record missing, for all requests of this scope. Only what the
     /// filter let pass can become a null: an unknown may be there after all.
-    pub(crate) fn missing(&self, id: &Id, trace: Trace, asked: Asked, scope: Scope) -> Asking<()> {
+    pub(crate) fn missing(
+        &self,
+        id: &Id,
+        visitor: Visitor,
+        asked: Asked,
+        scope: Scope,
+    ) -> Asking<()> {
         let now = Instant::now();
-        if !self.gate.missing(trace, scope, now) {
+        if !self.gate.missing(&visitor, scope, now) {
             self.metrics.nulls_doubted.add(1);
-            self.gate.missed(trace);
+            self.gate.missed(&visitor);
             return Asking::Ready(());
         }
         if self.null_writes.take(now).is_err() {
             self.metrics.nulls_limited.add(1);
-            self.gate.missed(trace);
+            self.gate.missed(&visitor);
             return Asking::Ready(());
         }
         let settle = move |metrics: &Metrics, gate: &Gate, remembered| {
             metrics.null(remembered);
             if remembered != Remembered::Stored {
-                gate.missed(trace);
+                gate.missed(&visitor);
             }
         };
         match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
@@ -145,8 +150,8 @@ impl Core {
     }
 
     /// An admitted request found the record missing, which may be so for this caller only.
-    pub(crate) fn missing_to_caller(&self, trace: Trace) {
-        self.gate.missed(trace);
+    pub(crate) fn missing_to_caller(&self, visitor: &Visitor) {
+        self.gate.missing_to_caller(visitor, Instant::now());
     }
 
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), InsertError> {

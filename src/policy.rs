@@ -69,8 +69,8 @@ impl Default for Policy {
     }
 }
 
-/// Ids remembered as missing although no null could be.
-const RECENTLY_MISSED: u64 = 1 << 15;
+/// Callers remembered.
+const RECENT_CALLERS: u64 = 1 << 15;
 /// Ids remembered as refused, as far as there is room in a flood.
 const RECENTLY_REFUSED: u64 = 1 << 15;
 /// The shortest and the longest time a client is told to stay away.
@@ -84,13 +84,32 @@ pub(crate) struct Gate {
     /// Whether this process has seen a filter answer.
     built: AtomicBool,
     tracer: Tracer,
+    /// Ids that exist, as somebody was told.
     seen: Sightings,
+    /// Ids together with the callers who were told so.
+    seen_by: Sightings,
+    /// Callers with credentials who were told so of any id.
+    callers: Sightings,
+    /// Ids that are missing, as somebody was told, and that no null covers.
     missed: Sightings,
+    /// Ids whose last request was given up before its answer.
+    abandoned: Sightings,
     refused: Sightings,
     unknown_lane: Lane,
     missed_lane: Lane,
+    /// The same for callers who are known.
+    known_lane: Lane,
+    abandoned_lane: Lane,
     audits: Bucket,
     brake: Brake,
+}
+
+/// Who asks for what: good within this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Visitor {
+    id: Trace,
+    caller: Option<Trace>,
+    both: Trace,
 }
 
 /// What becomes of a request.
@@ -107,7 +126,6 @@ pub(crate) enum Ruling {
 /// A request that passes.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    pub(crate) trace: Trace,
     pub(crate) why: Why,
     /// Its place in a lane, until it is answered.
     pub(crate) place: Option<Place>,
@@ -135,10 +153,15 @@ impl Gate {
             built: AtomicBool::new(false),
             tracer: Tracer::new(),
             seen: Sightings::new(policy.recently_seen),
-            missed: Sightings::new(RECENTLY_MISSED),
+            seen_by: Sightings::new(policy.recently_seen),
+            callers: Sightings::new(RECENT_CALLERS),
+            missed: Sightings::new(2 * policy.recently_seen),
+            abandoned: Sightings::new(policy.recently_seen),
             refused: Sightings::new(RECENTLY_REFUSED),
             unknown_lane: Lane::new(policy.lane),
             missed_lane: Lane::new(policy.lane),
+            known_lane: Lane::new(policy.lane),
+            abandoned_lane: Lane::new(policy.lane),
             // An audit is a sample: the first refusal is no better one than the next.
             audits: Bucket::sampling(policy.audits),
             brake: Brake::new(Instant::now()),
@@ -158,39 +181,43 @@ impl Gate {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
+    /// Recognises who asks for an id with these credentials.
+    pub(crate) fn visitor<'a>(
+        &self,
+        id: &Id,
+        credentials: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Visitor {
+        let (id, caller) = (self.tracer.trace(id), self.tracer.caller(credentials));
+        Visitor { id, caller, both: self.tracer.both(id, caller) }
+    }
+
     /// Rules on a request for an id about which this was found.
-    pub(crate) fn rule(&self, id: &Id, verdict: Verdict, now: Instant) -> Ruling {
-        let trace = self.tracer.trace(id);
+    pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict, now: Instant) -> Ruling {
+        let trace = visitor.id;
         let enforced = self.mode() == Mode::Enforce;
         match verdict {
             Verdict::Absent(proof) => {
                 self.note_built();
                 if !enforced {
-                    Ruling::admit(trace, Why::Shadow(proof), None)
+                    Ruling::admit(Why::Shadow(proof), None)
                 } else if self.audits(trace, now) {
-                    Ruling::admit(trace, Why::Audit(proof), None)
+                    Ruling::admit(Why::Audit(proof), None)
                 } else {
                     Ruling::Refuse(proof)
                 }
             }
             Verdict::Present => {
                 self.note_built();
-                let stranger = self.missed.hold(trace) && !self.seen.hold(trace);
-                if enforced && stranger {
-                    Ruling::by_lane(&self.missed_lane, trace, Why::Present, now)
-                } else {
-                    Ruling::admit(trace, Why::Present, None)
+                match self.lane_for(visitor) {
+                    Some(lane) if enforced => Ruling::by_lane(lane, Why::Present, now),
+                    _ => Ruling::admit(Why::Present, None),
                 }
             }
-            Verdict::Unknown(_) if !enforced => Ruling::admit(trace, Why::Unknown, None),
+            Verdict::Unknown(_) if !enforced => Ruling::admit(Why::Unknown, None),
             Verdict::Unknown(doubt) => match self.on(doubt) {
-                OnUnknown::Pass => Ruling::admit(trace, Why::Unknown, None),
-                OnUnknown::PassLimited if self.seen.hold(trace) => {
-                    Ruling::admit(trace, Why::Seen, None)
-                }
-                OnUnknown::PassLimited => {
-                    Ruling::by_lane(&self.unknown_lane, trace, Why::Unknown, now)
-                }
+                OnUnknown::Pass => Ruling::admit(Why::Unknown, None),
+                OnUnknown::PassLimited if self.seen.hold(trace) => Ruling::admit(Why::Seen, None),
+                OnUnknown::PassLimited => Ruling::by_lane(&self.unknown_lane, Why::Unknown, now),
                 OnUnknown::Shed => Ruling::Busy { retry_after: RETRY.0 },
             },
         }
@@ -209,14 +236,43 @@ impl Gate {
         taken.is_ok()
     }
 
+    /// The lane that an id keeps to although it passed the filter, if any. Who was lately told that
+    /// it exists keeps to none.
+    fn lane_for(&self, visitor: &Visitor) -> Option<&Lane> {
+        if self.missed.hold(visitor.id) {
+            let known = visitor.caller.is_some_and(|caller| self.callers.hold(caller));
+            // Credentials that were good for something are not to be had for the asking.
+            let lane = if known { &self.known_lane } else { &self.missed_lane };
+            return (!self.seen_by.hold(visitor.both)).then_some(lane);
+        }
+        let abandoned = self.abandoned.hold(visitor.id) && !self.seen.hold(visitor.id);
+        abandoned.then_some(&self.abandoned_lane)
+    }
+
     /// The record of an id was found.
-    pub(crate) fn found(&self, trace: Trace) {
-        if self.seen.hold(trace) {
+    pub(crate) fn found(&self, visitor: &Visitor) {
+        if self.seen_by.hold(visitor.both) {
             self.brake.found();
         } else {
-            self.seen.note(trace);
-            self.missed.forget(trace);
+            self.seen_by.note(visitor.both);
+            self.missed.forget(visitor.id);
         }
+        self.seen.note(visitor.id);
+        if let Some(caller) = visitor.caller {
+            self.callers.note(caller);
+        }
+    }
+
+    /// A request was answered, one way or another.
+    pub(crate) fn answered(&self, visitor: &Visitor) {
+        if self.abandoned.hold(visitor.id) {
+            self.abandoned.forget(visitor.id);
+        }
+    }
+
+    /// A request that had passed the filter was given up before its answer, which nobody will learn.
+    pub(crate) fn abandoned(&self, visitor: &Visitor) {
+        self.abandoned.note(visitor.id);
     }
 
     /// The record of an id is about to be created.
@@ -224,6 +280,7 @@ impl Gate {
         let trace = self.tracer.trace(id);
         self.seen.note(trace);
         self.missed.forget(trace);
+        self.abandoned.forget(trace);
     }
 
     /// The record of an id was deleted.
@@ -233,8 +290,9 @@ impl Gate {
 
     /// The record of an id was missing, for all requests of this scope. Says whether that may be
     /// remembered.
-    pub(crate) fn missing(&self, trace: Trace, scope: Scope, now: Instant) -> bool {
-        let seen = self.seen.hold(trace);
+    pub(crate) fn missing(&self, visitor: &Visitor, scope: Scope, now: Instant) -> bool {
+        // What somebody else was told does not count: who sees less must not be able to pull the brake.
+        let seen = self.seen_by.hold(visitor.both);
         if seen {
             self.brake.lost();
         }
@@ -245,18 +303,29 @@ impl Gate {
                     // What the backend said until now is not to be believed.
                     self.missed.clear();
                 }
-                // Who sees less than others must not make the guard forget what they saw.
-                if seen && scope == Scope::ALL {
-                    self.seen.forget(trace);
+                if seen {
+                    self.seen_by.forget(visitor.both);
+                }
+                // Nor make the guard forget what others saw.
+                if scope == Scope::ALL {
+                    self.seen.forget(visitor.id);
                 }
                 true
             }
         }
     }
 
-    /// The record of an id was missing, as somebody was told, and no null says so.
-    pub(crate) fn missed(&self, trace: Trace) {
-        self.missed.note(trace);
+    /// The record of an id was missing, as this caller was told and others may not be.
+    pub(crate) fn missing_to_caller(&self, visitor: &Visitor, now: Instant) {
+        if self.brake.look(now) != Grip::Held {
+            self.seen_by.forget(visitor.both);
+        }
+        self.missed(visitor);
+    }
+
+    /// The record of an id was missing, and no null says so.
+    pub(crate) fn missed(&self, visitor: &Visitor) {
+        self.missed.note(visitor.id);
     }
 
     fn on(&self, doubt: Doubt) -> OnUnknown {
@@ -275,13 +344,13 @@ impl Gate {
 }
 
 impl Ruling {
-    const fn admit(trace: Trace, why: Why, place: Option<Place>) -> Self {
-        Self::Admit(Admission { trace, why, place })
+    const fn admit(why: Why, place: Option<Place>) -> Self {
+        Self::Admit(Admission { why, place })
     }
 
-    fn by_lane(lane: &Lane, trace: Trace, why: Why, now: Instant) -> Self {
+    fn by_lane(lane: &Lane, why: Why, now: Instant) -> Self {
         match lane.enter(now) {
-            Ok(place) => Self::admit(trace, why, Some(place)),
+            Ok(place) => Self::admit(why, Some(place)),
             Err(wait) => Self::Busy { retry_after: wait.clamp(RETRY.0, RETRY.1) },
         }
     }
@@ -301,6 +370,16 @@ mod tests {
         Gate::new(Policy { audits: 0, ..policy })
     }
 
+    /// Somebody without credentials, who asks for this id.
+    fn anybody(gate: &Gate, n: u64) -> Visitor {
+        gate.visitor(&id(n), [])
+    }
+
+    /// Somebody with these.
+    fn with(gate: &Gate, n: u64, credentials: &[u8]) -> Visitor {
+        gate.visitor(&id(n), [credentials])
+    }
+
     fn admitted(ruling: Ruling) -> Admission {
         match ruling {
             Ruling::Admit(admission) => admission,
@@ -314,7 +393,7 @@ mod tests {
         let now = Instant::now();
         let mut in_lane = Vec::new();
         for n in 0..1_000 {
-            match gate.rule(&id(n), UNKNOWN, now) {
+            match gate.rule(&anybody(&gate, n), UNKNOWN, now) {
                 Ruling::Admit(admission) => in_lane.push(admission),
                 Ruling::Busy { retry_after } => assert_eq!(retry_after, RETRY.0),
                 Ruling::Refuse(proof) => panic!("{proof:?}"),
@@ -327,16 +406,17 @@ mod tests {
     async fn ids_seen_to_exist_flow_past_a_full_lane() {
         let gate = gate(Policy::default());
         let now = Instant::now();
-        gate.found(admitted(gate.rule(&id(7), Verdict::Present, now)).trace);
+        gate.found(&anybody(&gate, 7));
         gate.created(&id(8));
-        let _full: Vec<_> = (1_000..2_000).map(|n| gate.rule(&id(n), UNKNOWN, now)).collect();
+        let _full: Vec<_> =
+            (1_000..2_000).map(|n| gate.rule(&anybody(&gate, n), UNKNOWN, now)).collect();
         for n in [7, 8] {
-            let admission = admitted(gate.rule(&id(n), UNKNOWN, now));
+            let admission = admitted(gate.rule(&anybody(&gate, n), UNKNOWN, now));
             assert_eq!(admission.why, Why::Seen);
             assert!(admission.place.is_none());
         }
         gate.removed(&id(8));
-        assert!(matches!(gate.rule(&id(8), UNKNOWN, now), Ruling::Busy { .. }));
+        assert!(matches!(gate.rule(&anybody(&gate, 8), UNKNOWN, now), Ruling::Busy { .. }));
     }
 
     #[tokio::test(start_paused = true)]
@@ -345,11 +425,12 @@ mod tests {
         let now = Instant::now();
         let unbuilt = Verdict::Unknown(Doubt::NoFilter);
         let passing: Vec<_> =
-            (0..1_000).map(|n| admitted(gate.rule(&id(n), unbuilt, now))).collect();
+            (0..1_000).map(|n| admitted(gate.rule(&anybody(&gate, n), unbuilt, now))).collect();
         assert!(passing.iter().all(|admission| admission.place.is_none()));
 
-        let _known = gate.rule(&id(1), Verdict::Present, now);
-        let lost: Vec<_> = (0..1_000).map(|n| gate.rule(&id(n), unbuilt, now)).collect();
+        let _known = gate.rule(&anybody(&gate, 1), Verdict::Present, now);
+        let lost: Vec<_> =
+            (0..1_000).map(|n| gate.rule(&anybody(&gate, n), unbuilt, now)).collect();
         let busy = lost.iter().filter(|ruling| matches!(ruling, Ruling::Busy { .. })).count();
         assert_eq!(busy, 1_000 - 64, "a filter that was there and is gone is another matter");
     }
@@ -359,11 +440,11 @@ mod tests {
         let now = Instant::now();
         let pass = gate(Policy { on_unknown: OnUnknown::Pass, ..Policy::default() });
         for n in 0..1_000 {
-            assert_eq!(admitted(pass.rule(&id(n), UNKNOWN, now)).why, Why::Unknown);
+            assert_eq!(admitted(pass.rule(&anybody(&pass, n), UNKNOWN, now)).why, Why::Unknown);
         }
         let shed = gate(Policy { on_unknown: OnUnknown::Shed, ..Policy::default() });
         shed.created(&id(1));
-        assert!(matches!(shed.rule(&id(1), UNKNOWN, now), Ruling::Busy { .. }));
+        assert!(matches!(shed.rule(&anybody(&shed, 1), UNKNOWN, now), Ruling::Busy { .. }));
     }
 
     #[tokio::test(start_paused = true)]
@@ -371,17 +452,26 @@ mod tests {
         let gate = gate(Policy::default());
         let now = Instant::now();
         let absent = Verdict::Absent(Proof::Filter);
-        assert!(matches!(gate.rule(&id(1), absent, now), Ruling::Refuse(Proof::Filter)));
+        assert!(matches!(
+            gate.rule(&anybody(&gate, 1), absent, now),
+            Ruling::Refuse(Proof::Filter)
+        ));
         gate.set_mode(Mode::Shadow);
-        assert_eq!(admitted(gate.rule(&id(1), absent, now)).why, Why::Shadow(Proof::Filter));
+        assert_eq!(
+            admitted(gate.rule(&anybody(&gate, 1), absent, now)).why,
+            Why::Shadow(Proof::Filter)
+        );
         for n in 0..1_000 {
-            assert!(admitted(gate.rule(&id(n), UNKNOWN, now)).place.is_none());
+            assert!(admitted(gate.rule(&anybody(&gate, n), UNKNOWN, now)).place.is_none());
         }
         for mode in [Mode::Off, Mode::Enforce] {
             gate.set_mode(mode);
             assert_eq!(gate.mode(), mode);
         }
-        assert!(matches!(gate.rule(&id(1), absent, now), Ruling::Refuse(Proof::Filter)));
+        assert!(matches!(
+            gate.rule(&anybody(&gate, 1), absent, now),
+            Ruling::Refuse(Proof::Filter)
+        ));
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,7 +480,7 @@ mod tests {
         let began = Instant::now();
         let absent = Verdict::Absent(Proof::Filter);
         let audited = (0..10_000)
-            .map(|ms| gate.rule(&id(ms), absent, began + Duration::from_millis(ms)))
+            .map(|ms| gate.rule(&anybody(&gate, ms), absent, began + Duration::from_millis(ms)))
             .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
             .count();
         assert!((98..=99).contains(&audited), "{audited}");
@@ -408,12 +498,12 @@ mod tests {
             // A hundred strangers before each request for one that exists, or that is asked for again.
             for n in 0..100 {
                 let stranger = 1_000_000 + ms * 100 + n;
-                if let Ruling::Admit(_) = gate.rule(&id(stranger), absent, now) {
+                if let Ruling::Admit(_) = gate.rule(&anybody(&gate, stranger), absent, now) {
                     audited.push(stranger);
                 }
             }
             let wanted = 7 + u64::from(ms % 3 == 0);
-            if let Ruling::Admit(_) = gate.rule(&id(wanted), absent, now) {
+            if let Ruling::Admit(_) = gate.rule(&anybody(&gate, wanted), absent, now) {
                 audited.push(wanted);
             }
         }
@@ -428,17 +518,16 @@ mod tests {
     async fn an_id_that_was_missing_and_that_no_null_covers_keeps_to_a_lane() {
         let gate = gate(Policy::default());
         let now = Instant::now();
-        let admission = admitted(gate.rule(&id(1), Verdict::Present, now));
-        gate.missed(admission.trace);
+        gate.missed(&anybody(&gate, 1));
         let passed = (0..1_000)
-            .map(|_| gate.rule(&id(1), Verdict::Present, now))
+            .map(|_| gate.rule(&anybody(&gate, 1), Verdict::Present, now))
             .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
             .count();
         assert_eq!(passed, 64);
-        assert!(admitted(gate.rule(&id(2), Verdict::Present, now)).place.is_none());
+        assert!(admitted(gate.rule(&anybody(&gate, 2), Verdict::Present, now)).place.is_none());
 
         gate.created(&id(1));
-        assert!(admitted(gate.rule(&id(1), Verdict::Present, now)).place.is_none());
+        assert!(admitted(gate.rule(&anybody(&gate, 1), Verdict::Present, now)).place.is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -446,11 +535,8 @@ mod tests {
         let gate = gate(Policy::default());
         let now = Instant::now();
         for n in 0..100_000 {
-            let trace = admitted(gate.rule(&id(n), Verdict::Present, now)).trace;
-            assert!(
-                gate.missing(trace, Scope::ALL, now),
-                "his false positives were never seen to exist"
-            );
+            let free = gate.missing(&anybody(&gate, n), Scope::ALL, now);
+            assert!(free, "his false positives were never seen to exist");
         }
     }
 
@@ -458,38 +544,77 @@ mod tests {
     async fn a_backend_that_loses_everything_teaches_nothing() {
         let gate = gate(Policy::default());
         let now = Instant::now();
-        let ask = |n| admitted(gate.rule(&id(n), Verdict::Present, now)).trace;
-        (0..1_000).for_each(|n| gate.found(ask(n)));
-        let learnt = (0..1_000).filter(|n| gate.missing(ask(*n), Scope::ALL, now)).count();
+        (0..1_000).for_each(|n| gate.found(&anybody(&gate, n)));
+        let missing = |n: &u64| gate.missing(&anybody(&gate, *n), Scope::ALL, now);
+        let learnt = (0..1_000).filter(missing).count();
         assert!(learnt < 8, "{learnt}");
-        assert!((8..1_000).all(|n| gate.seen.hold(ask(n))), "and those that exist flow on");
+        assert!(
+            (8..1_000).all(|n| gate.seen.hold(anybody(&gate, n).id)),
+            "and those that exist flow on"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn when_the_backend_is_back_no_id_is_held_to_what_it_said() {
         let gate = gate(Policy::default());
         let mut now = Instant::now();
-        let trace = |n: u64| gate.tracer.trace(&id(n));
-        (0..100).for_each(|n| gate.found(trace(n)));
-        assert!((0..100).any(|n| !gate.missing(trace(n), Scope::ALL, now)));
-        gate.missed(trace(1_000));
+        (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
+        assert!((0..100).any(|n| !gate.missing(&anybody(&gate, n), Scope::ALL, now)));
+        gate.missed(&anybody(&gate, 1_000));
         for _ in 0..12 {
             now += Duration::from_secs(1);
-            (0..100).for_each(|n| gate.found(trace(n)));
+            (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
         }
-        assert!(gate.missing(trace(2_000), Scope::ALL, now));
-        assert!(!gate.missed.hold(trace(1_000)));
+        assert!(gate.missing(&anybody(&gate, 2_000), Scope::ALL, now));
+        assert!(!gate.missed.hold(anybody(&gate, 1_000).id));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_sees_less_does_not_make_the_guard_forget_what_others_saw() {
         let gate = gate(Policy::default());
-        let private = gate.tracer.trace(&id(1));
-        gate.found(private);
-        let anonymous = Scope { credentials: false, get: true };
-        gate.missing(private, anonymous, Instant::now());
-        gate.missed(private);
-        let ruling = gate.rule(&id(1), UNKNOWN, Instant::now());
-        assert_eq!(admitted(ruling).why, Why::Seen);
+        let (owner, anonymous) = (with(&gate, 1, b"owner"), anybody(&gate, 1));
+        gate.found(&owner);
+        let public = Scope { credentials: false, get: true };
+        let now = Instant::now();
+        assert!(gate.missing(&anonymous, public, now));
+        gate.missed(&with(&gate, 1, b"junk"));
+        assert_eq!(admitted(gate.rule(&anonymous, UNKNOWN, now)).why, Why::Seen);
+        assert!(admitted(gate.rule(&owner, Verdict::Present, now)).place.is_none());
+        assert!(admitted(gate.rule(&anonymous, Verdict::Present, now)).place.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_is_known_has_a_lane_that_junk_does_not_fill() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        gate.found(&with(&gate, 1, b"owner"));
+        let _full: Vec<_> = (10..1_000)
+            .map(|n| {
+                let junk = with(&gate, n, b"junk");
+                gate.missed(&junk);
+                gate.rule(&junk, Verdict::Present, now)
+            })
+            .collect();
+        assert!(matches!(
+            gate.rule(&with(&gate, 500, b"junk"), Verdict::Present, now),
+            Ruling::Busy { .. }
+        ));
+        assert!(
+            admitted(gate.rule(&with(&gate, 500, b"owner"), Verdict::Present, now)).place.is_some()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_whose_requests_are_given_up_keeps_to_a_lane_until_one_is_answered() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let visitor = anybody(&gate, 1);
+        gate.abandoned(&visitor);
+        assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_some());
+        gate.answered(&visitor);
+        assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_none());
+        gate.found(&visitor);
+        gate.abandoned(&visitor);
+        assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_none());
     }
 }

@@ -6,6 +6,7 @@
 //! compared.
 
 use std::fmt;
+use std::hash::Hasher as _;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,13 @@ struct Line([AtomicU64; PLACES]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trace(NonZeroU64);
 
+impl Trace {
+    /// One in 2^64 shares its trace with another for this.
+    fn of(hash: u64) -> Self {
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX))
+    }
+}
+
 /// Makes traces.
 #[derive(Clone)]
 pub(crate) struct Tracer(SipHasher13);
@@ -38,8 +46,30 @@ impl Tracer {
     }
 
     pub(crate) fn trace(&self, id: &Id) -> Trace {
-        // One id in 2^64 shares its trace with another for this.
-        Trace(NonZeroU64::new(self.0.hash(id.as_bytes())).unwrap_or(NonZeroU64::MAX))
+        Trace::of(self.0.hash(id.as_bytes()))
+    }
+
+    /// Returns the trace of a caller who shows these credentials, and of nobody if there are none.
+    pub(crate) fn caller<'a>(
+        &self,
+        credentials: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Option<Trace> {
+        let mut hasher = self.0;
+        let mut any = false;
+        for value in credentials {
+            any = true;
+            hasher.write_usize(value.len());
+            hasher.write(value);
+        }
+        any.then(|| Trace::of(hasher.finish()))
+    }
+
+    /// Returns the trace of an id as this caller sees it.
+    pub(crate) fn both(&self, id: Trace, caller: Option<Trace>) -> Trace {
+        let mut hasher = self.0;
+        hasher.write_u64(id.0.get());
+        hasher.write_u64(caller.map_or(0, |caller| caller.0.get()));
+        Trace::of(hasher.finish())
     }
 }
 

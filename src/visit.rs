@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response};
 
 use crate::absence::{Asker, Outcome};
 use crate::edge::Edge;
 use crate::id::Id;
-use crate::policy::{Admission, Ruling, Why};
+use crate::policy::{Admission, Ruling, Visitor, Why};
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::{Proof, Verdict};
@@ -17,6 +18,7 @@ use crate::verdict::{Proof, Verdict};
 pub(crate) struct Visit {
     edge: Arc<Edge>,
     id: Id,
+    visitor: Visitor,
     method: Method,
     asker: Asker,
 }
@@ -24,53 +26,85 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn new(edge: Arc<Edge>, id: Id, parts: &Parts) -> Self {
         let asker = edge.options.absence.asker(parts);
-        Self { edge, id, method: parts.method.clone(), asker }
+        let visitor = edge.core.gate().visitor(&id, credentials(&parts.headers));
+        Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 
     /// Turns the visitor away, or says what to watch for in the response.
     pub(crate) fn settle(self, lookup: &Lookup) -> Result<Watch, Rejected> {
         let Lookup { verdict, scope, asked } = *lookup;
-        let Self { edge, id, method, asker } = self;
+        let Self { edge, id, visitor, method, asker } = self;
         let verdict = match verdict {
             // A null that was learnt from others than this caller's like.
             Verdict::Absent(Proof::Null) if !scope.covers(asker.needs) => Verdict::Present,
             other => other,
         };
-        match edge.core.rule(&id, verdict) {
-            Ruling::Admit(admission) => Ok(Watch { edge, id, verdict, asked, asker, admission }),
+        match edge.core.rule(&visitor, verdict) {
+            Ruling::Admit(admission) => {
+                let open = Some(Open { id, admission });
+                Ok(Watch { edge, visitor, verdict, asked, asker, open })
+            }
             Ruling::Refuse(proof) => Err(Rejected::absent(proof, method)),
             Ruling::Busy { retry_after } => Err(Rejected::busy(verdict, retry_after, method)),
         }
     }
 }
 
-/// A request that was admitted. Dropping it gives its place in a lane back.
+/// A request that was admitted. Dropped before it is answered, it gives its place in a lane back, and
+/// tells that nobody will learn what became of it.
 pub(crate) struct Watch {
     edge: Arc<Edge>,
-    id: Id,
+    visitor: Visitor,
     verdict: Verdict,
     asked: Asked,
     asker: Asker,
+    open: Option<Open>,
+}
+
+/// What is needed until the answer is there.
+struct Open {
+    id: Id,
     admission: Admission,
 }
 
 impl Watch {
     /// Looks at the response; returns what has to be waited for before it is handed on.
-    pub(crate) fn conclude<B>(self, response: &mut Response<B>) -> Option<Asking<()>> {
-        let Self { edge, id, verdict, asked, asker, admission } = self;
-        let Admission { trace, why, place: _given_back } = admission;
-        let outcome = edge.options.absence.outcome(asker, response);
+    pub(crate) fn conclude<B>(mut self, response: &mut Response<B>) -> Option<Asking<()>> {
+        let Open { id, admission } = self.open.take()?;
+        let Admission { why, place: _given_back } = admission;
+        let Self { edge, visitor, verdict, asked, asker, .. } = &self;
+        let outcome = edge.options.absence.outcome(*asker, response);
         if edge.options.expose_verdict {
-            response.extensions_mut().insert(verdict);
+            response.extensions_mut().insert(*verdict);
         }
+        edge.core.gate().answered(visitor);
         match outcome {
-            Outcome::Found => edge.core.found(id, trace, why),
+            Outcome::Found => edge.core.found(id, visitor, why),
             Outcome::Missing(scope) if why == Why::Present => {
-                return Some(edge.core.missing(&id, trace, asked, scope));
+                return Some(edge.core.missing(&id, *visitor, *asked, scope));
             }
-            Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(trace),
+            Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(visitor),
             Outcome::Missing(_) | Outcome::MissingToCaller | Outcome::Unsaid => {}
         }
         None
     }
+
+    /// The service within failed, which says nothing of the record.
+    pub(crate) fn fail(mut self) {
+        self.open = None;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.open.take().is_some_and(|open| open.admission.why == Why::Present) {
+            self.edge.core.gate().abandoned(&self.visitor);
+        }
+    }
+}
+
+/// By what a caller is told from others.
+fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    values(header::AUTHORIZATION).chain(values(header::COOKIE))
 }

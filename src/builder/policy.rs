@@ -36,9 +36,11 @@ impl<R> Builder<R> {
     }
 
     /// How wide the lane for unverified requests is: how many may be with the service within at once,
-    /// which is also the longest burst, and how many may enter it in a second. There is a second lane of
-    /// the same width, for ids that passed the filter, were missing, and of which no null could be kept:
-    /// those in requests with `Authorization` or `Cookie`, for instance, replayed by an attacker.
+    /// which is also the longest burst, and how many may enter it in a second. There are three more of the
+    /// same width for ids that passed the filter and of which no null could be kept, replayed by an
+    /// attacker perhaps: those that were missing in requests with `Authorization` or `Cookie`, for callers
+    /// who have found something with these credentials and for all others; and those whose requests are
+    /// given up before they are answered.
     ///
     /// A request counts until its response's head is there. Defaults to 64 and 500 a second; from 1 to
     /// 100,000 and from 1 to 1,000,000.
@@ -55,10 +57,11 @@ impl<R> Builder<R> {
     }
 
     /// How many ids are remembered as lately seen to exist, because they were inserted or found by a
-    /// response with 2xx or 304; 8 bytes each in this process. Their requests pass freely
-    /// while answers are unknown. What is full forgets older ones.
+    /// response with 2xx or 304. Their requests pass freely while answers are unknown. As many again are
+    /// remembered together with who found them, and twice as many as missing although no null says so:
+    /// 40 bytes an id in this process. What is full forgets older ones.
     ///
-    /// Defaults to 131,072, which takes 1 MiB; from 1 to 1,073,741,824.
+    /// Defaults to 131,072, which takes 5 MiB; from 1 to 1,073,741,824.
     ///
     /// # Errors
     ///

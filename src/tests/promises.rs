@@ -55,7 +55,7 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.core.rule(id, self.verdict(id)) {
+        match self.core.rule(&self.core.gate().visitor(id, []), self.verdict(id)) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
@@ -67,8 +67,9 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        if let Ruling::Admit(admission) = self.core.rule(id, decision.verdict) {
-            self.core.missing(id, admission.trace, decision.asked, Scope::ALL).answer().await;
+        let visitor = self.core.gate().visitor(id, []);
+        if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict) {
+            self.core.missing(id, visitor, decision.asked, Scope::ALL).answer().await;
         }
     }
 
