@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::seeded::copy;
 use crate::seeded::hunt::{self, Catch};
 use crate::seeded::list::BUGS;
-use crate::{differential, shrink, world};
+use crate::{differential, seeded, shrink, world};
 
 /// Seeds unless `SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 2000;
@@ -41,6 +41,9 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(seed) = number("SIM_SEED") {
+        // In the copy that has them, with a bug in.
+        let bug = env::var("SIM_BUG").ok();
+        seeded::put_in(bug.and_then(|name| BUGS.iter().position(|bug| bug.name.contains(&name))));
         return replay(seed);
     }
     let compared = differential::compare(OPERATIONS);

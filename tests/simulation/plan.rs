@@ -181,6 +181,10 @@ impl Plan {
             }
             let id = if rng.happens(400) { hot } else { rng.within(0..POOL) };
             if rng.happens(8) {
+                let steps = What::overtaken(&mut rng, &config, id);
+                drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
+                at += OVERTAKEN_TAKES;
+            } else if rng.happens(8) {
                 let steps = match config.flavour {
                     Flavour::Forgetful => What::resurrected(&mut rng, &config, id),
                     _ => What::relearnt(&mut rng, &config, id),

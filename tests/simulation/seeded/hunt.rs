@@ -1,5 +1,6 @@
 //! Runs seeds until each bug is found.
 
+use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,6 +51,8 @@ pub(crate) fn send(program: &Path, seeds: u64) -> Result<Catch, String> {
 
 /// Hunts for every bug, in as many seeds at most; the copy's part.
 pub(crate) fn hunt(seeds: u64, operations: usize) {
+    // To look into one of them.
+    let only = env::var("SIM_BUG").ok();
     let next = AtomicUsize::new(0);
     let said = Mutex::new(());
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -59,6 +62,9 @@ pub(crate) fn hunt(seeds: u64, operations: usize) {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(bug) = BUGS.get(index) else { break };
+                    if only.as_ref().is_some_and(|only| !bug.name.contains(only.as_str())) {
+                        continue;
+                    }
                     let line = match find(index, bug, seeds, operations) {
                         Ok((seed, tried, what)) => format!(
                             "found {:?} with seed {seed}, the {tried}. tried: {what}",
