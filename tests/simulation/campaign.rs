@@ -19,7 +19,7 @@ const SEEDS: u64 = 2000;
 /// Things that happen in a run.
 const OPERATIONS: usize = 500;
 /// Seeds tried for each bug at most.
-const SEEDS_PER_BUG: u64 = 3000;
+const SEEDS_PER_BUG: u64 = 6000;
 /// Every so-manieth seed is run twice.
 const TWICE: u64 = 50;
 /// Failing seeds that are shown in full.
