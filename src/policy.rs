@@ -88,7 +88,7 @@ pub(crate) struct Gate {
     seen: Sightings,
     /// Ids together with the callers who were told so.
     seen_by: Sightings,
-    /// Callers with credentials who were told so of any id.
+    /// Callers with credentials who were shown a record that others are told is missing.
     callers: Sightings,
     /// Ids that are missing, as somebody was told, and that no null covers.
     missed: Sightings,
@@ -241,7 +241,7 @@ impl Gate {
     fn lane_for(&self, visitor: &Visitor) -> Option<&Lane> {
         if self.missed.hold(visitor.id) {
             let known = visitor.caller.is_some_and(|caller| self.callers.hold(caller));
-            // Credentials that were good for something are not to be had for the asking.
+            // Credentials that were good for what others may not see are not to be had for the asking.
             let lane = if known { &self.known_lane } else { &self.missed_lane };
             return (!self.seen_by.hold(visitor.both)).then_some(lane);
         }
@@ -251,6 +251,12 @@ impl Gate {
 
     /// The record of an id was found.
     pub(crate) fn found(&self, visitor: &Visitor) {
+        // What anybody is shown says nothing of who asks.
+        if let Some(caller) = visitor.caller
+            && self.missed.hold(visitor.id)
+        {
+            self.callers.note(caller);
+        }
         if self.seen_by.hold(visitor.both) {
             self.brake.found();
         } else {
@@ -258,9 +264,6 @@ impl Gate {
             self.missed.forget(visitor.id);
         }
         self.seen.note(visitor.id);
-        if let Some(caller) = visitor.caller {
-            self.callers.note(caller);
-        }
     }
 
     /// A request was answered, one way or another.
@@ -296,31 +299,35 @@ impl Gate {
         if seen {
             self.brake.lost();
         }
-        match self.brake.look(now) {
-            Grip::Held => false,
-            grip => {
-                if grip == Grip::Released {
-                    // What the backend said until now is not to be believed.
-                    self.missed.clear();
-                }
-                if seen {
-                    self.seen_by.forget(visitor.both);
-                }
-                // Nor make the guard forget what others saw.
-                if scope == Scope::ALL {
-                    self.seen.forget(visitor.id);
-                }
-                true
-            }
+        if self.disbelieves(now) {
+            return false;
         }
+        if seen {
+            self.seen_by.forget(visitor.both);
+        }
+        // Nor make the guard forget what others saw.
+        if scope == Scope::ALL {
+            self.seen.forget(visitor.id);
+        }
+        true
     }
 
     /// The record of an id was missing, as this caller was told and others may not be.
     pub(crate) fn missing_to_caller(&self, visitor: &Visitor, now: Instant) {
-        if self.brake.look(now) != Grip::Held {
+        if !self.disbelieves(now) {
             self.seen_by.forget(visitor.both);
         }
         self.missed(visitor);
+    }
+
+    /// Whether the backend's 404s are not believed at present.
+    fn disbelieves(&self, now: Instant) -> bool {
+        let grip = self.brake.look(now);
+        if grip == Grip::Released {
+            // Nor what it said until now.
+            self.missed.clear();
+        }
+        grip == Grip::Held
     }
 
     /// The record of an id was missing, and no null says so.
@@ -556,17 +563,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_the_backend_is_back_no_id_is_held_to_what_it_said() {
-        let gate = gate(Policy::default());
-        let mut now = Instant::now();
-        (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
-        assert!((0..100).any(|n| !gate.missing(&anybody(&gate, n), Scope::ALL, now)));
-        gate.missed(&anybody(&gate, 1_000));
-        for _ in 0..12 {
-            now += Duration::from_secs(1);
+        for with_credentials in [false, true] {
+            let gate = gate(Policy::default());
+            let mut now = Instant::now();
             (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
+            assert!((0..100).any(|n| !gate.missing(&anybody(&gate, n), Scope::ALL, now)));
+            gate.missed(&anybody(&gate, 1_000));
+            for _ in 0..12 {
+                now += Duration::from_secs(1);
+                (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
+            }
+            // Whichever 404 is the first to come.
+            if with_credentials {
+                gate.missing_to_caller(&with(&gate, 2_000, b"me"), now);
+            } else {
+                assert!(gate.missing(&anybody(&gate, 2_000), Scope::ALL, now));
+            }
+            assert!(!gate.missed.hold(anybody(&gate, 1_000).id), "{with_credentials}");
         }
-        assert!(gate.missing(&anybody(&gate, 2_000), Scope::ALL, now));
-        assert!(!gate.missed.hold(anybody(&gate, 1_000).id));
     }
 
     #[tokio::test(start_paused = true)]
@@ -587,7 +601,10 @@ mod tests {
     async fn a_caller_who_is_known_has_a_lane_that_junk_does_not_fill() {
         let gate = gate(Policy::default());
         let now = Instant::now();
+        gate.missed(&with(&gate, 1, b"junk"));
         gate.found(&with(&gate, 1, b"owner"));
+        // A public record, which anybody finds with any credentials.
+        gate.found(&with(&gate, 2, b"junk"));
         let _full: Vec<_> = (10..1_000)
             .map(|n| {
                 let junk = with(&gate, n, b"junk");
