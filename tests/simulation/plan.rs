@@ -221,7 +221,7 @@ impl Config {
             capacity: rng.pick(&[100, 200, 400]),
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
             initial: rng.within(8..POOL / 2),
-            longest_transaction: Self::longest_transactions(rng, flavour),
+            longest_transaction: Self::longest_transactions(rng),
             longest_rebuild: rng.pick(&[1000, 3000, 60_000]),
             handler_time: rng.pick(&[100, 100, 400, 2000]),
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
@@ -235,13 +235,11 @@ impl Config {
         }
     }
 
-    /// Mostly the same for all, and sometimes not. What the longest is, is forgotten with the metadata,
-    /// as the builder says.
-    fn longest_transactions(rng: &mut Rng, flavour: Flavour) -> [u64; 4] {
+    /// Mostly the same for all, and sometimes not.
+    fn longest_transactions(rng: &mut Rng) -> [u64; 4] {
         let mut draw = || rng.pick(&[1000, 2000, 4000]);
         let all = [draw(), draw(), draw(), draw()];
-        let keeps_metadata = matches!(flavour, Flavour::Calm | Flavour::Lossy | Flavour::Zombies);
-        if keeps_metadata && rng.happens(400) { all } else { [all[0]; 4] }
+        if rng.happens(400) { all } else { [all[0]; 4] }
     }
 }
 

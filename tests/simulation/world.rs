@@ -59,6 +59,9 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     Outcome { findings: oracle::end(), hash, lines }
 }
 
+/// The ids that instances remember: few, as each instance takes the memory when it starts.
+const RECENTLY_SEEN: u64 = 1 << 10;
+
 struct World {
     config: Config,
     instances: Vec<Instance>,
@@ -77,6 +80,7 @@ impl Instance {
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
         let mut builder = BloomGuard::builder("sim", pattern)
             .and_then(|builder| builder.capacity(config.capacity, config.rate))
+            .and_then(|builder| builder.recently_seen(RECENTLY_SEEN))
             .expect("settings within bounds");
         // Shorter than an application could set them, so that they matter within a run.
         builder.settings = Settings {
