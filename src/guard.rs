@@ -13,14 +13,16 @@ use crate::bucket::Bucket;
 use crate::canary::Findings;
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
+use crate::gate::{Gate, Ruling, Why};
 use crate::id::Id;
 use crate::metrics::Metrics;
-use crate::policy::{Gate, Policy, Ruling, Visitor, Why};
+use crate::policy::Policy;
 use crate::random;
 use crate::removal::Removed;
 use crate::scope::Scope;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::Verdict;
+use crate::visitors::Visitor;
 
 /// What decides.
 #[derive(Debug)]
@@ -123,18 +125,18 @@ impl Core {
         let now = Instant::now();
         if !self.gate.missing(&visitor, scope, now) {
             self.metrics.nulls_doubted.add(1);
-            self.gate.missed(&visitor);
+            self.gate.visitors().missed(&visitor);
             return Asking::Ready(());
         }
         if self.null_writes.take(now).is_err() {
             self.metrics.nulls_limited.add(1);
-            self.gate.missed(&visitor);
+            self.gate.visitors().missed(&visitor);
             return Asking::Ready(());
         }
         let settle = move |metrics: &Metrics, gate: &Gate, remembered| {
             metrics.null(remembered);
             if remembered != Remembered::Stored {
-                gate.missed(&visitor);
+                gate.visitors().missed(&visitor);
             }
         };
         match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
@@ -159,13 +161,13 @@ impl Core {
         let outcome = self.store.add(ids.clone()).await;
         self.metrics.inserted(count, outcome.is_ok());
         if outcome.is_ok() {
-            ids.iter().for_each(|id| self.gate.created(id));
+            ids.iter().for_each(|id| self.gate.visitors().created(id));
         }
         outcome
     }
 
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
-        self.gate.removed(id);
+        self.gate.visitors().removed(id);
         let outcome = self.store.remove(id, self.jitter.spread(self.removed_ttl)).await;
         self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
         Ok(match outcome? {

@@ -88,6 +88,7 @@ mod error;
 mod extract;
 pub mod filter;
 mod future;
+mod gate;
 mod guard;
 mod id;
 mod lane;
@@ -109,6 +110,7 @@ mod store;
 mod tests;
 mod verdict;
 mod visit;
+mod visitors;
 
 pub use absence::Missing;
 pub use builder::Builder;

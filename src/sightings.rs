@@ -105,11 +105,13 @@ impl Sightings {
     }
 
     pub(crate) fn forget(&self, trace: Trace) {
+        let ours = trace.0.get();
         for place in self.line(trace) {
-            let ours = trace.0.get();
-            // Whoever wrote another id here in between keeps the place.
-            let _kept =
-                place.compare_exchange(ours, 0, Ordering::Relaxed, Ordering::Relaxed).is_err();
+            if place.load(Ordering::Relaxed) == ours {
+                // Whoever wrote another id here in between keeps the place.
+                let _kept =
+                    place.compare_exchange(ours, 0, Ordering::Relaxed, Ordering::Relaxed).is_err();
+            }
         }
     }
 

@@ -8,11 +8,12 @@ use http::{Method, Response};
 
 use crate::absence::{Asker, Outcome};
 use crate::edge::Edge;
+use crate::gate::{Admission, Ruling, Why};
 use crate::id::Id;
-use crate::policy::{Admission, Ruling, Visitor, Why};
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::{Proof, Verdict};
+use crate::visitors::Visitor;
 
 /// A guarded request that is not decided yet.
 pub(crate) struct Visit {
@@ -26,7 +27,7 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn new(edge: Arc<Edge>, id: Id, parts: &Parts) -> Self {
         let asker = edge.options.absence.asker(parts);
-        let visitor = edge.core.gate().visitor(&id, credentials(&parts.headers));
+        let visitor = edge.core.gate().visitors().recognise(&id, credentials(&parts.headers));
         Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 
@@ -77,7 +78,7 @@ impl Watch {
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
-        edge.core.gate().answered(visitor);
+        edge.core.gate().visitors().answered(visitor);
         match outcome {
             Outcome::Found => edge.core.found(id, visitor, why),
             Outcome::Missing(scope) if why == Why::Present => {
@@ -98,7 +99,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.open.take().is_some_and(|open| open.admission.why == Why::Present) {
-            self.edge.core.gate().abandoned(&self.visitor);
+            self.edge.core.gate().visitors().abandoned(&self.visitor);
         }
     }
 }

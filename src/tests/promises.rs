@@ -7,10 +7,10 @@ use tokio::time::advance;
 
 use super::{LEASE, Rebuild, id, ids, null_limits, rebuild, settings, unaudited};
 use crate::error::StoreError;
+use crate::gate::Ruling;
 use crate::guard::Core;
 use crate::id::Id;
 use crate::metrics::Metrics;
-use crate::policy::Ruling;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
@@ -55,7 +55,7 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.core.rule(&self.core.gate().visitor(id, []), self.verdict(id)) {
+        match self.core.rule(&self.core.gate().visitors().recognise(id, []), self.verdict(id)) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
@@ -67,7 +67,7 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        let visitor = self.core.gate().visitor(id, []);
+        let visitor = self.core.gate().visitors().recognise(id, []);
         if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict) {
             self.core.missing(id, visitor, decision.asked, Scope::ALL).answer().await;
         }

@@ -20,6 +20,7 @@ mod sources {
     pub(crate) mod extract;
     pub(crate) mod filter;
     pub(crate) mod future;
+    pub(crate) mod gate;
     pub(crate) mod guard;
     pub(crate) mod id;
     pub(crate) mod lane;
@@ -38,11 +39,12 @@ mod sources {
     pub(crate) mod store;
     pub(crate) mod verdict;
     pub(crate) mod visit;
+    pub(crate) mod visitors;
 }
 use sources::{
     absence, background, brake, bucket, builder, canary, edge, error, extract, filter, future,
-    guard, id, lane, layer, metrics, null_cache, policy, rebuild, rejection, removal, scope,
-    service, settings, sightings, state, store, verdict, visit,
+    gate, guard, id, lane, layer, metrics, null_cache, policy, rebuild, rejection, removal, scope,
+    service, settings, sightings, state, store, verdict, visit, visitors,
 };
 
 mod campaign;
