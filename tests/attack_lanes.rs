@@ -8,25 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, Verdict};
+use bloom_guard::Verdict;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
-use support::model::{Strangers, Table, handler};
+use support::model::{Strangers, Table, handler, in_process};
 use tokio::time::advance;
 use tower::{Layer, Service, ServiceExt};
 
 const SECOND: Duration = Duration::from_secs(1);
 const IDS: u64 = 100_000;
-
-fn in_process(table: &Table, rate: f64) -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
-        .capacity(IDS, rate)
-        .unwrap()
-        .rebuild(Schedule::manual(), table.clone())
-        .audits_per_second(0)
-        .unwrap()
-}
 
 fn request(id: u64, cookie: Option<&str>) -> Request<String> {
     let mut request = Request::get(format!("/users/{id}"));
@@ -47,7 +37,7 @@ where
 #[tokio::test(start_paused = true)]
 async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, 0.01).build();
+    let guard = in_process(&table, IDS, 0.01).build();
     guard.ready().await;
     table.delete(7);
     let lookups = Arc::new(AtomicU64::new(0));
@@ -75,7 +65,7 @@ async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_other() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, 0.01).build();
+    let guard = in_process(&table, IDS, 0.01).build();
     guard.ready().await;
     let service = guard.layer(handler(&table));
     assert_eq!(ask(&service, 7, Some("me")).await, StatusCode::OK);
@@ -95,7 +85,7 @@ async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_othe
 #[tokio::test(start_paused = true)]
 async fn many_false_positives_with_junk_credentials_are_held_to_the_lane_too() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, 0.5).build();
+    let guard = in_process(&table, IDS, 0.5).build();
     guard.ready().await;
     let mut known = Vec::new();
     for id in Strangers(3) {
@@ -143,7 +133,7 @@ fn private(
 #[tokio::test(start_paused = true)]
 async fn an_attacker_cannot_lock_owners_out_of_their_private_records() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, 1e-6).build();
+    let guard = in_process(&table, IDS, 1e-6).build();
     guard.ready().await;
     let service = guard.layer(private(&table));
     for id in 0..20_000 {
@@ -167,7 +157,7 @@ async fn an_attacker_cannot_lock_owners_out_of_their_private_records() {
 #[tokio::test(start_paused = true)]
 async fn nobody_can_pull_the_brake_by_asking_for_what_is_not_his() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, 1e-6).build();
+    let guard = in_process(&table, IDS, 1e-6).build();
     guard.ready().await;
     let service = guard.layer(private(&table));
     for id in 0..1_000 {

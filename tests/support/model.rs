@@ -120,6 +120,17 @@ pub fn guard_over(url: &str, table: &Table) -> Builder {
     guard(url).rebuild(Schedule::manual(), table.clone())
 }
 
+/// A guard over `/users/{id}` without Redis, sized for so many ids.
+pub fn in_process(table: &Table, ids: u64, rate: f64) -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .unwrap()
+        .capacity(ids, rate)
+        .unwrap()
+        .rebuild(Schedule::manual(), table.clone())
+        .audits_per_second(0)
+        .unwrap()
+}
+
 /// Waits until a guard refuses.
 pub async fn live<R: Send + Sync + 'static>(guard: &BloomGuard<R>) {
     eventually("the guard refuses", Duration::from_secs(20), || async {
