@@ -1,9 +1,15 @@
 //! What a run has shown: the promise kept or broken, and that it was worth something.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use crate::net;
 use crate::trace;
+
+/// The longest that a check may wait for Redis, and the longest that a null may.
+pub(crate) const CHECK_DEADLINE: Duration = Duration::from_millis(25);
+/// Timers count in ms, and there is one in each wait.
+const ROUNDING: Duration = Duration::from_millis(4);
 
 thread_local! {
     static FINDINGS: RefCell<Findings> = RefCell::default();
@@ -94,6 +100,14 @@ pub(crate) fn never_was(refused: bool, healed: bool) {
         findings.healed_absent += u64::from(healed);
         findings.healed_refused += u64::from(healed && refused);
     });
+}
+
+/// A request or a check had to wait for the guard, for so many deadlines at most.
+pub(crate) fn waited(instance: usize, wait: Duration, deadlines: u32) {
+    let most = CHECK_DEADLINE * deadlines + ROUNDING;
+    if wait > most {
+        violated(format!("{} ms: instance {instance} let wait for {wait:?}", net::now_ms()));
+    }
 }
 
 pub(crate) fn end() -> Findings {

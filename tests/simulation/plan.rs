@@ -443,8 +443,8 @@ impl What {
         let effect = match rng.within(0..4) {
             0 => Effect::LoseRequest,
             1 => Effect::LoseReply,
-            2 => Effect::DelayRequest(rng.pick(&[10, 100, 300, 1000, 2500, 5000])),
-            _ => Effect::DelayReply(rng.pick(&[10, 100, 300, 1000, 2500, 5000])),
+            2 => Effect::DelayRequest(rng.pick(&[10, 20, 100, 300, 1000, 2500, 5000])),
+            _ => Effect::DelayReply(rng.pick(&[10, 20, 100, 300, 1000, 2500, 5000])),
         };
         let instance = rng.happens(500).then_some(instance);
         Trap { on, instance, effect, times: rng.pick(&[1, 1, 2, 5]) }

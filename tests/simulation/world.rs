@@ -90,6 +90,7 @@ impl Instance {
             longest_rebuild: ms(config.longest_rebuild),
             handler_time: ms(config.handler_time),
             journal_entries: config.journal_entries,
+            check_deadline: oracle::CHECK_DEADLINE,
             ..builder.settings
         };
         builder.redis = Some(Server(Arc::new(net::Address(number))));
@@ -230,7 +231,9 @@ fn judge(instance: usize, id: u64, before: database::Seen, refused: bool, healed
 
 async fn check(guard: BloomGuard, instance: usize, id: u64, healed: bool) {
     let before = database::see(id);
+    let asked = Instant::now();
     let verdict = guard.check(&id).await.expect("a number is an id");
+    oracle::waited(instance, asked.elapsed(), 1);
     // A null speaks for some requests only; which, only a request shows.
     let refused = verdict == Verdict::Absent(crate::Proof::Filter);
     judge(instance, id, before, refused, healed);
@@ -275,7 +278,11 @@ impl Get {
         }
         let request = request.body(()).expect("a request");
         let seen = database::see(id);
+        let sent = Instant::now();
         let response = guard.layer(handler).oneshot(request).await.expect("never fails");
+        let busy = if handled.load(Ordering::Relaxed) { ms(before) + ms(after) } else { ms(0) };
+        // For its check, and for its null.
+        oracle::waited(instance, sent.elapsed().saturating_sub(busy), 2);
         let refused =
             !handled.load(Ordering::Relaxed) && response.status() == StatusCode::NOT_FOUND;
         if refused

@@ -23,8 +23,6 @@ pub(crate) enum Edit {
 use Edit::{Raw, Script, Source};
 
 const ANY: &[Flavour] = &[Calm, Lossy, Zombies, Forgetful, Evicting, Wild];
-/// The runs whose instances may differ.
-const MIXED: &[Flavour] = &[Calm, Lossy, Zombies];
 const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
 
 pub(crate) const BUGS: &[Bug] = &[
@@ -76,7 +74,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "other processes' longer transactions ignored",
-        flavours: MIXED,
+        flavours: ANY,
         edits: &[Source {
             file: "store/redis/build.rs",
             from: "overlap.max(reach.count()?)",
@@ -374,6 +372,24 @@ pub(crate) const BUGS: &[Bug] = &[
             file: "visit.rs",
             from: "scope.covers(asker.needs)",
             to: "true",
+        }],
+    },
+    Bug {
+        name: "a check that waits for longer than it may",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/check.rs",
+            from: "self.check_deadline",
+            to: "self.check_deadline * 8",
+        }],
+    },
+    Bug {
+        name: "a null that waits for each of its answers anew",
+        flavours: &[Wild, Lossy],
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "timeout(deadline, writing)",
+            to: "timeout(deadline * 8, writing)",
         }],
     },
 ];
