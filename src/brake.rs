@@ -5,7 +5,7 @@
 //! were never seen say nothing: an attacker chooses how many there are, and a brake that he could pull
 //! would be a way to switch nulls off.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ const WEIGHT: f64 = 0.1;
 pub(crate) struct Brake {
     found: AtomicU64,
     lost: AtomicU64,
+    held: AtomicBool,
     look: Mutex<Look>,
 }
 
@@ -57,6 +58,7 @@ impl Brake {
         Self {
             found: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            held: AtomicBool::new(false),
             look: Mutex::new(Look { began: now, found: 0, lost: 0, usual: 0.0, held_until: None }),
         }
     }
@@ -69,6 +71,11 @@ impl Brake {
     /// An id that was seen to exist was answered with 404.
     pub(crate) fn lost(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it was held at the last look.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Looks at how things stand.
@@ -84,10 +91,12 @@ impl Brake {
                 tracing::error!(
                     "many ids that were seen to exist are answered with 404: none is remembered"
                 );
+                self.held.store(true, Ordering::Relaxed);
                 Grip::Held
             }
             (true, false) => {
                 look.held_until = None;
+                self.held.store(false, Ordering::Relaxed);
                 tracing::info!("404s are remembered again");
                 Grip::Released
             }

@@ -94,9 +94,8 @@ where
                     let mut response = match ready!(response.poll(cx)) {
                         Ok(response) => response,
                         Err(error) => {
-                            if let Some(watch) = watch.take() {
-                                watch.fail();
-                            }
+                            // Given up, as it were.
+                            drop(watch.take());
                             return Poll::Ready(Err(error));
                         }
                     };

@@ -33,6 +33,8 @@ pub(crate) struct Gate {
     missed_lane: Lane,
     /// The same for callers who are known.
     known_lane: Lane,
+    /// The same for callers who were told that they exist, while the backend is not believed.
+    doubted_lane: Lane,
     abandoned_lane: Lane,
     audits: Bucket,
     brake: Brake,
@@ -82,6 +84,7 @@ impl Gate {
             unknown_lane: Lane::new(policy.lane),
             missed_lane: Lane::new(policy.lane),
             known_lane: Lane::new(policy.lane),
+            doubted_lane: Lane::new(policy.lane),
             abandoned_lane: Lane::new(policy.lane),
             // An audit is a sample: the first refusal is no better one than the next.
             audits: Bucket::sampling(policy.audits),
@@ -123,15 +126,12 @@ impl Gate {
             }
             Verdict::Present => {
                 self.note_built();
-                match self.lane_for(visitor) {
-                    Some(lane) if enforced => Ruling::by_lane(lane, Why::Present, now),
-                    _ => Ruling::admit(Why::Present, None),
-                }
+                if enforced { self.rule_on_present(visitor, now) } else { PASS }
             }
             Verdict::Unknown(_) if !enforced => Ruling::admit(Why::Unknown, None),
             Verdict::Unknown(doubt) => match self.on(doubt) {
                 OnUnknown::Pass => Ruling::admit(Why::Unknown, None),
-                OnUnknown::PassLimited if self.visitors.know_of(visitor.id()) => {
+                OnUnknown::PassLimited if self.exists(visitor, now) => {
                     Ruling::admit(Why::Seen, None)
                 }
                 OnUnknown::PassLimited => Ruling::by_lane(&self.unknown_lane, Why::Unknown, now),
@@ -153,20 +153,37 @@ impl Gate {
         taken.is_ok()
     }
 
-    /// The lane that an id keeps to although it passed the filter, if any.
-    fn lane_for(&self, visitor: &Visitor) -> Option<&Lane> {
-        match self.visitors.standing(visitor) {
-            Standing::Good => None,
-            Standing::Missed => Some(&self.missed_lane),
-            Standing::MissedByKnown => Some(&self.known_lane),
-            Standing::Abandoned => Some(&self.abandoned_lane),
+    /// Rules on a request that passed the filter: some ids keep to a lane all the same.
+    fn rule_on_present(&self, visitor: &Visitor, now: Instant) -> Ruling {
+        let lane = match self.visitors.standing(visitor, now) {
+            Standing::Good => return PASS,
+            Standing::Shown if !self.disbelieves(now) => return PASS,
+            Standing::Shown => &self.doubted_lane,
+            Standing::Sought => return Ruling::Busy { retry_after: RETRY.0 },
+            Standing::Missed => &self.missed_lane,
+            Standing::MissedByKnown => &self.known_lane,
+            Standing::Abandoned => &self.abandoned_lane,
+        };
+        let ruling = Ruling::by_lane(lane, Why::Present, now);
+        if let Ruling::Admit(_) = ruling {
+            self.visitors.seek(visitor, now);
         }
+        ruling
+    }
+
+    /// Whether an id was lately seen to exist, and nothing else since.
+    fn exists(&self, visitor: &Visitor, now: Instant) -> bool {
+        self.visitors.know_of(visitor.id())
+            && matches!(self.visitors.standing(visitor, now), Standing::Good | Standing::Shown)
     }
 
     /// The record of an id was found.
     pub(crate) fn found(&self, visitor: &Visitor) {
         if self.visitors.found(visitor) {
             self.brake.found();
+            if self.brake.is_held() {
+                self.visitors.regained(visitor);
+            }
         }
     }
 
@@ -221,6 +238,9 @@ impl Gate {
     }
 }
 
+/// It passed the filter.
+const PASS: Ruling = Ruling::admit(Why::Present, None);
+
 impl Ruling {
     const fn admit(why: Why, place: Option<Place>) -> Self {
         Self::Admit(Admission { why, place })
@@ -257,6 +277,10 @@ mod tests {
     /// Somebody with these.
     fn with(gate: &Gate, n: u64, credentials: &[u8]) -> Visitor {
         gate.visitors.recognise(&id(n), [credentials])
+    }
+
+    fn passes(ruling: &Ruling) -> bool {
+        matches!(ruling, Ruling::Admit(_))
     }
 
     fn admitted(ruling: Ruling) -> Admission {
@@ -399,7 +423,7 @@ mod tests {
         let now = Instant::now();
         gate.visitors.missed(&anybody(&gate, 1));
         let passed = (0..1_000)
-            .map(|_| gate.rule(&anybody(&gate, 1), Verdict::Present, now))
+            .map(|_| gate.rule(&with(&gate, 1, b"junk"), Verdict::Present, now))
             .filter(|ruling| matches!(ruling, Ruling::Admit(_)))
             .count();
         assert_eq!(passed, 64);
@@ -407,6 +431,68 @@ mod tests {
 
         gate.visitors.created(&id(1));
         assert!(admitted(gate.rule(&anybody(&gate, 1), Verdict::Present, now)).place.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_id_is_looked_for_by_one_at_a_time_where_one_answer_is_good_for_all() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let visitor = anybody(&gate, 1);
+        gate.visitors.missed(&visitor);
+        let passing = || passes(&gate.rule(&visitor, Verdict::Present, now));
+        assert!(passing());
+        assert!(!passing(), "the answer is not there yet");
+        gate.visitors.answered(&visitor, now);
+        assert!(passing());
+        gate.visitors.abandoned(&visitor, now);
+        assert!(passing());
+        let later = now + Duration::from_secs(60);
+        let ruling = gate.rule(&visitor, Verdict::Present, later);
+        assert!(passes(&ruling), "one that never ends holds nobody up for long");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_that_was_given_up_is_held_to_that_for_a_spell_only() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let visitor = anybody(&gate, 1);
+        gate.visitors.abandoned(&visitor, now);
+        assert_eq!(gate.visitors.standing(&visitor, now), Standing::Abandoned);
+        let later = now + Duration::from_secs(30);
+        assert_eq!(gate.visitors.standing(&visitor, later), Standing::Good);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_backend_is_doubted_those_who_were_shown_a_record_keep_to_a_lane_until_it_is_back()
+     {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        (0..100).for_each(|n| gate.found(&anybody(&gate, n)));
+        for n in 0..100 {
+            let visitor = anybody(&gate, n);
+            if !gate.missing(&visitor, Scope::ALL, now) {
+                gate.visitors.missed(&visitor);
+            }
+        }
+        let rulings: Vec<_> = (0..1_000)
+            .map(|n| gate.rule(&anybody(&gate, 50 + n % 50), Verdict::Present, now))
+            .collect();
+        assert_eq!(rulings.iter().filter(|ruling| passes(ruling)).count(), 64);
+        gate.found(&anybody(&gate, 50));
+        assert_eq!(gate.visitors.standing(&anybody(&gate, 50), now), Standing::Good);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seen_id_that_turns_out_to_be_missing_does_not_flow_on() {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let (visitor, other) = (anybody(&gate, 1), with(&gate, 1, b"other"));
+        gate.found(&visitor);
+        gate.found(&other);
+        gate.missing_to_caller(&visitor, now);
+        let why = |visitor| admitted(gate.rule(visitor, UNKNOWN, now)).why;
+        assert_eq!(why(&visitor), Why::Unknown);
+        assert_eq!(why(&other), Why::Seen, "who was shown it may know better");
     }
 
     #[tokio::test(start_paused = true)]
@@ -452,7 +538,7 @@ mod tests {
                 assert!(gate.missing(&anybody(&gate, 2_000), Scope::ALL, now));
             }
             assert_eq!(
-                gate.visitors.standing(&anybody(&gate, 1_000)),
+                gate.visitors.standing(&anybody(&gate, 1_000), now),
                 Standing::Good,
                 "{with_credentials}"
             );
@@ -468,7 +554,7 @@ mod tests {
         let now = Instant::now();
         assert!(gate.missing(&anonymous, public, now));
         gate.visitors.missed(&with(&gate, 1, b"junk"));
-        assert_eq!(admitted(gate.rule(&anonymous, UNKNOWN, now)).why, Why::Seen);
+        assert_eq!(admitted(gate.rule(&owner, UNKNOWN, now)).why, Why::Seen);
         assert!(admitted(gate.rule(&owner, Verdict::Present, now)).place.is_none());
         assert!(admitted(gate.rule(&anonymous, Verdict::Present, now)).place.is_some());
     }
@@ -502,12 +588,12 @@ mod tests {
         let gate = gate(Policy::default());
         let now = Instant::now();
         let visitor = anybody(&gate, 1);
-        gate.visitors.abandoned(&visitor);
+        gate.visitors.abandoned(&visitor, now);
         assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_some());
-        gate.visitors.answered(&visitor);
+        gate.visitors.answered(&visitor, now);
         assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_none());
         gate.found(&visitor);
-        gate.visitors.abandoned(&visitor);
+        gate.visitors.abandoned(&visitor, now);
         assert!(admitted(gate.rule(&visitor, Verdict::Present, now)).place.is_none());
     }
 }

@@ -123,21 +123,24 @@ impl Core {
         scope: Scope,
     ) -> Asking<()> {
         let now = Instant::now();
-        if !self.gate.missing(&visitor, scope, now) {
-            self.metrics.nulls_doubted.add(1);
+        let nothing = if !self.gate.missing(&visitor, scope, now) {
+            Some(&self.metrics.nulls_doubted)
+        } else if self.null_writes.take(now).is_err() {
+            Some(&self.metrics.nulls_limited)
+        } else {
+            None
+        };
+        if let Some(why) = nothing {
+            why.add(1);
             self.gate.visitors().missed(&visitor);
-            return Asking::Ready(());
-        }
-        if self.null_writes.take(now).is_err() {
-            self.metrics.nulls_limited.add(1);
-            self.gate.visitors().missed(&visitor);
+            self.gate.visitors().answered(&visitor, now);
             return Asking::Ready(());
         }
         let settle = move |metrics: &Metrics, gate: &Gate, remembered| {
             metrics.null(remembered);
-            if remembered != Remembered::Stored {
-                gate.visitors().missed(&visitor);
-            }
+            // When the null has ended, not all who ask for it get through before it is learnt again.
+            gate.visitors().missed(&visitor);
+            gate.visitors().answered(&visitor, Instant::now());
         };
         match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
             Asking::Ready(remembered) => {

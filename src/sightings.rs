@@ -36,6 +36,15 @@ impl Trace {
     }
 }
 
+impl Trace {
+    /// Returns the trace of the same during one of many spells: what is noted in one is forgotten in
+    /// the next.
+    pub(crate) fn during(self, spell: u64) -> Self {
+        // Scattered, so that an id moves to another line with each.
+        Self::of(self.0.get() ^ spell.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
 /// Makes traces.
 #[derive(Clone)]
 pub(crate) struct Tracer(SipHasher13);

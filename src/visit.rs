@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response};
+use tokio::time::Instant;
 
 use crate::absence::{Asker, Outcome};
 use crate::edge::Edge;
@@ -51,8 +52,8 @@ impl Visit {
     }
 }
 
-/// A request that was admitted. Dropped before it is answered, it gives its place in a lane back, and
-/// tells that nobody will learn what became of it.
+/// A request that was admitted. Dropped before it is answered, or when the service within failed, it
+/// gives its place in a lane back, and tells that nobody will learn what became of it.
 pub(crate) struct Watch {
     edge: Arc<Edge>,
     visitor: Visitor,
@@ -72,34 +73,41 @@ impl Watch {
     /// Looks at the response; returns what has to be waited for before it is handed on.
     pub(crate) fn conclude<B>(mut self, response: &mut Response<B>) -> Option<Asking<()>> {
         let Open { id, admission } = self.open.take()?;
-        let Admission { why, place: _given_back } = admission;
+        let Admission { why, place } = admission;
         let Self { edge, visitor, verdict, asked, asker, .. } = &self;
+        let visitors = edge.core.gate().visitors();
         let outcome = edge.options.absence.outcome(*asker, response);
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
-        edge.core.gate().visitors().answered(visitor);
+        if let Outcome::Missing(scope) = outcome
+            && why == Why::Present
+        {
+            return Some(edge.core.missing(&id, *visitor, *asked, scope));
+        }
+        if place.is_some() {
+            visitors.answered(visitor, Instant::now());
+        }
         match outcome {
             Outcome::Found => edge.core.found(id, visitor, why),
-            Outcome::Missing(scope) if why == Why::Present => {
-                return Some(edge.core.missing(&id, *visitor, *asked, scope));
-            }
             Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(visitor),
+            // It is not as it was seen to be: the next one keeps to the lane.
+            Outcome::Missing(_) | Outcome::MissingToCaller if why == Why::Seen => {
+                edge.core.missing_to_caller(visitor);
+            }
+            Outcome::Unsaid if why == Why::Present && response.status().is_server_error() => {
+                visitors.abandoned(visitor, Instant::now());
+            }
             Outcome::Missing(_) | Outcome::MissingToCaller | Outcome::Unsaid => {}
         }
         None
-    }
-
-    /// The service within failed, which says nothing of the record.
-    pub(crate) fn fail(mut self) {
-        self.open = None;
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.open.take().is_some_and(|open| open.admission.why == Why::Present) {
-            self.edge.core.gate().visitors().abandoned(&self.visitor);
+            self.edge.core.gate().visitors().abandoned(&self.visitor, Instant::now());
         }
     }
 }

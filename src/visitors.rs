@@ -1,10 +1,18 @@
 //! Who was told what, lately.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use crate::id::Id;
 use crate::sightings::{Sightings, Trace, Tracer};
 
 /// Callers remembered.
 const RECENT_CALLERS: u64 = 1 << 15;
+
+/// How long an id is held to what became of its last request, at the longest: as long as a null lasts
+/// by default, so that it makes no more look-ups possible than nulls do.
+const SPELL: Duration = Duration::from_secs(30);
 
 /// What requests were answered, as far as it is remembered: forgetting is always safe.
 #[derive(Debug)]
@@ -16,10 +24,13 @@ pub(crate) struct Visitors {
     seen_by: Sightings,
     /// Callers with credentials who were shown a record that others are told is missing.
     callers: Sightings,
-    /// Ids that are missing, as somebody was told, and that no null covers.
+    /// Ids that are missing, as somebody was told.
     missed: Sightings,
-    /// Ids whose last request was given up before its answer.
+    /// Ids whose last request was given up before its answer, or failed, by the spell.
     abandoned: Sightings,
+    /// Missing ids that somebody without credentials is looking for now, by the spell.
+    sought: Sightings,
+    origin: Instant,
 }
 
 /// Who asks for what: good within this process.
@@ -40,13 +51,17 @@ impl Visitor {
 /// What is known of a request that the filter lets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing that speaks against it, or its caller was told that the record exists.
+    /// Nothing speaks against it.
     Good,
+    /// The record was missing, and this caller had been told that it exists.
+    Shown,
     /// The record was missing.
     Missed,
+    /// The same, and somebody is looking for it already.
+    Sought,
     /// The same, from a caller whose credentials have been good for something.
     MissedByKnown,
-    /// The last request for it was given up.
+    /// The last request for it was given up, or failed.
     Abandoned,
 }
 
@@ -60,6 +75,8 @@ impl Visitors {
             callers: Sightings::new(RECENT_CALLERS),
             missed: Sightings::new(2 * ids),
             abandoned: Sightings::new(ids),
+            sought: Sightings::new(ids),
+            origin: Instant::now(),
         }
     }
 
@@ -73,20 +90,27 @@ impl Visitors {
         Visitor { id, caller, both: self.tracer.both(id, caller) }
     }
 
-    pub(crate) fn standing(&self, visitor: &Visitor) -> Standing {
+    pub(crate) fn standing(&self, visitor: &Visitor, now: Instant) -> Standing {
         if self.missed.hold(visitor.id) {
-            if self.was_shown(visitor) {
-                return Standing::Good;
-            }
-            // Credentials that were good for what others may not see are not to be had for the asking.
-            let known = visitor.caller.is_some_and(|caller| self.callers.hold(caller));
-            return if known { Standing::MissedByKnown } else { Standing::Missed };
+            return match visitor.caller {
+                _ if self.was_shown(visitor) => Standing::Shown,
+                // Credentials that were good for what others may not see are not to be had for the
+                // asking.
+                Some(caller) if self.callers.hold(caller) => Standing::MissedByKnown,
+                // One answer is good for all without credentials; of others, each gets his own.
+                None if self.sought.hold(self.lately(visitor, now)) => Standing::Sought,
+                _ => Standing::Missed,
+            };
         }
-        if self.abandoned.hold(visitor.id) && !self.seen.hold(visitor.id) {
+        if self.abandoned.hold(self.lately(visitor, now)) && !self.seen.hold(visitor.id) {
             Standing::Abandoned
         } else {
             Standing::Good
         }
+    }
+
+    fn lately(&self, visitor: &Visitor, now: Instant) -> Trace {
+        visitor.id.during(now.duration_since(self.origin).as_secs() / SPELL.as_secs())
     }
 
     /// Whether anybody was lately told that an id exists.
@@ -116,7 +140,7 @@ impl Visitors {
         again
     }
 
-    /// The record of an id was missing, and no null says so.
+    /// The record of an id was missing.
     pub(crate) fn missed(&self, visitor: &Visitor) {
         self.missed.note(visitor.id);
     }
@@ -131,16 +155,26 @@ impl Visitors {
         self.seen.forget(visitor.id);
     }
 
-    /// A request was answered, one way or another.
-    pub(crate) fn answered(&self, visitor: &Visitor) {
-        if self.abandoned.hold(visitor.id) {
-            self.abandoned.forget(visitor.id);
+    /// A request for a missing id passes.
+    pub(crate) fn seek(&self, visitor: &Visitor, now: Instant) {
+        if visitor.caller.is_none() {
+            self.sought.note(self.lately(visitor, now));
         }
     }
 
-    /// A request that had passed the filter was given up before its answer, which nobody will learn.
-    pub(crate) fn abandoned(&self, visitor: &Visitor) {
-        self.abandoned.note(visitor.id);
+    /// A request that kept to a lane was answered, one way or another.
+    pub(crate) fn answered(&self, visitor: &Visitor, now: Instant) {
+        let trace = self.lately(visitor, now);
+        self.abandoned.forget(trace);
+        self.sought.forget(trace);
+    }
+
+    /// A request that had passed the filter was given up before its answer, or failed: nobody learns
+    /// whether the record is there.
+    pub(crate) fn abandoned(&self, visitor: &Visitor, now: Instant) {
+        let trace = self.lately(visitor, now);
+        self.abandoned.note(trace);
+        self.sought.forget(trace);
     }
 
     /// The record of an id is about to be created.
@@ -148,12 +182,16 @@ impl Visitors {
         let trace = self.tracer.trace(id);
         self.seen.note(trace);
         self.missed.forget(trace);
-        self.abandoned.forget(trace);
     }
 
     /// The record of an id was deleted.
     pub(crate) fn removed(&self, id: &Id) {
         self.seen.forget(self.tracer.trace(id));
+    }
+
+    /// The record of an id is there after all.
+    pub(crate) fn regained(&self, visitor: &Visitor) {
+        self.missed.forget(visitor.id);
     }
 
     /// What was missing is not to be believed.

@@ -12,7 +12,8 @@ use bloom_guard::Verdict;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use support::model::{Strangers, Table, handler, in_process};
-use tokio::time::advance;
+use tokio::task::JoinSet;
+use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -172,4 +173,118 @@ async fn nobody_can_pull_the_brake_by_asking_for_what_is_not_his() {
     }
     let doubted = guard.stats().nulls_doubted;
     assert_eq!(doubted, 0, "the brake holds {doubted} nulls back");
+}
+
+/// The attacker asks many times over before the handler has answered once.
+#[tokio::test(start_paused = true)]
+async fn replays_while_the_handler_is_at_it_do_not_escape_the_bound() {
+    let latency = Duration::from_millis(50);
+    let table = Table::with(0..IDS);
+    let guard = in_process(&table, IDS, 0.001).build();
+    guard.ready().await;
+    let service = guard.layer({
+        let table = table.clone();
+        tower::service_fn(move |request: Request<String>| {
+            let table = table.clone();
+            async move {
+                let id = request.uri().path().rsplit('/').next().unwrap().parse().unwrap();
+                let status = if table.look_up(id) { 200 } else { 404 };
+                sleep(latency).await;
+                Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
+            }
+        })
+    });
+    // False positives, each found out by asking.
+    let mut known = Vec::new();
+    for id in Strangers(3) {
+        let before = table.lookups();
+        ask(&service, id, None).await;
+        if table.lookups() > before {
+            known.push(id);
+        }
+        if known.len() == 660 {
+            break;
+        }
+    }
+    let (before, seconds) = (table.lookups(), 120_u64);
+    let mut tasks = JoinSet::new();
+    for n in 0..seconds * 1_000 {
+        // As many in a row as there is time for before the first answer.
+        let (service, id) = (service.clone(), known[n as usize / 50 % known.len()]);
+        tasks.spawn(async move { ask(&service, id, None).await });
+        sleep(Duration::from_millis(1)).await;
+    }
+    while tasks.join_next().await.is_some() {}
+    let calls = (table.lookups() - before) as f64 / seconds as f64;
+    let bound = known.len() as f64 / 30.0;
+    println!("attack: {calls:.0} look-ups a second of known false positives, bound {bound:.0}");
+    assert!(calls <= 1.5 * bound, "{calls} look-ups a second, bound {bound}");
+    assert!(calls > 0.0, "an attack that reaches nothing proves nothing");
+}
+
+/// The attacker creates records by the application's own API, reads them and deletes them.
+#[tokio::test(start_paused = true)]
+async fn who_pulls_the_brake_with_records_of_his_own_is_held_to_a_lane() {
+    let table = Table::with(0..IDS);
+    let guard = in_process(&table, IDS, 0.001).build();
+    guard.ready().await;
+    let service = guard.layer(handler(&table));
+    let honest = |n: u64| ask(&service, n % 1_000, None);
+    for n in 0..3_000 {
+        assert_eq!(honest(n).await, StatusCode::OK);
+        advance(Duration::from_millis(1)).await;
+    }
+    let mine: Vec<u64> = (IDS + 1..=IDS + 10).collect();
+    for id in &mine {
+        guard.insert(id).await.unwrap();
+        table.commit(*id);
+        assert_eq!(ask(&service, *id, None).await, StatusCode::OK);
+        table.delete(*id);
+        let _withheld = guard.remove(id).await.unwrap();
+    }
+    for id in &mine {
+        ask(&service, *id, None).await;
+    }
+    assert!(guard.stats().nulls_doubted > 0, "the brake is pulled");
+    let (before, seconds) = (table.lookups(), 20_u64);
+    for n in 0..seconds * 1_000 {
+        assert_eq!(honest(n).await, StatusCode::OK, "nobody else suffers");
+        for k in 0..5 {
+            ask(&service, mine[(n + k) as usize % mine.len()], None).await;
+        }
+        advance(Duration::from_millis(1)).await;
+    }
+    let calls = table.lookups() - before - seconds * 1_000;
+    // One lane while the backend is doubted, and another when it is not.
+    let bound = 2 * (64 + 500 * seconds);
+    println!("attack: {calls} look-ups of the attacker's deleted records, bound {bound}");
+    assert!(calls <= bound, "{calls} look-ups in {seconds} s, bound {bound}");
+}
+
+/// A false positive whose look-up is more than the database bears.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_fails_is_not_repeated_without_bound() {
+    for fails in [false, true] {
+        let table = Table::with(0..IDS);
+        let guard = in_process(&table, IDS, 0.01).build();
+        guard.ready().await;
+        table.delete(7);
+        let lookups = Arc::new(AtomicU64::new(0));
+        let service = guard.layer(tower::service_fn({
+            let lookups = Arc::clone(&lookups);
+            move |_: Request<String>| {
+                lookups.fetch_add(1, Ordering::SeqCst);
+                let response = Response::builder().status(504).body(String::new()).unwrap();
+                async move { if fails { Err("timed out") } else { Ok(response) } }
+            }
+        }));
+        let seconds = 20;
+        for _ in 0..seconds * 1_000 {
+            let _failed = service.clone().oneshot(request(7, None)).await;
+            advance(Duration::from_millis(1)).await;
+        }
+        let (calls, bound) = (lookups.load(Ordering::SeqCst), 1 + 64 + 500 * seconds);
+        assert!(calls <= bound, "{calls} look-ups of one missing id in {seconds} s, bound {bound}");
+        assert!(calls > 0);
+    }
 }
