@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use crate::kept;
 use crate::oracle::Findings;
 use crate::plan::Plan;
 use crate::seeded::copy;
@@ -46,6 +47,7 @@ pub(crate) fn main() -> ExitCode {
         seeded::put_in(bug.and_then(|name| BUGS.iter().position(|bug| bug.name.contains(&name))));
         return replay(seed);
     }
+    let kept = kept::run();
     let compared = differential::compare(OPERATIONS);
     match &compared {
         Ok(commands) => println!("the model answered {commands} commands as redis-server does"),
@@ -58,7 +60,7 @@ pub(crate) fn main() -> ExitCode {
         let copy = copy.join().unwrap_or_else(|_| Err("the copy's making panicked".to_owned()));
         (seeds, copy.and_then(|program| hunt::send(&program, SEEDS_PER_BUG)))
     });
-    conclude(&seeds, bugs, compared.err())
+    conclude(&seeds, &kept, bugs, compared.err())
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -118,7 +120,12 @@ fn run_one(seed: u64) -> (Findings, bool) {
 }
 
 /// Shows what was found, and judges it.
-fn conclude(seeds: &Seeds, bugs: Result<Catch, String>, difference: Option<String>) -> ExitCode {
+fn conclude(
+    seeds: &Seeds,
+    kept: &Findings,
+    bugs: Result<Catch, String>,
+    difference: Option<String>,
+) -> ExitCode {
     let Seeds { count, findings, failed, unsteady } = seeds;
     let mut sound = true;
     let mut complain = |text: String| {
@@ -127,6 +134,9 @@ fn conclude(seeds: &Seeds, bugs: Result<Catch, String>, difference: Option<Strin
     };
     if let Some(difference) = difference {
         complain(format!("the model differs from redis-server: {difference}"));
+    }
+    for what in &kept.violations {
+        complain(what.clone());
     }
     for (seed, what) in failed.iter().take(SHOWN) {
         complain(format!("seed {seed} fails: {what}"));

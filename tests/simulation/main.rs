@@ -51,6 +51,7 @@ mod campaign;
 mod database;
 mod differential;
 mod invariants;
+mod kept;
 mod mishaps;
 mod model;
 mod net;

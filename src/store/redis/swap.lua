@@ -5,7 +5,7 @@
 -- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
--- ARGV[7] age that an incarnation must have reached, ms   ARGV[8] when the rebuild began (B0), ms
+-- ARGV[7] for how long an incarnation's first swap waits, ms   ARGV[8] when the rebuild began (B0), ms
 -- ARGV[9] the generation in decimal
 -- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that nobody can replay may have become
 -- visible since the rebuild began; or 'HELD' while others may have adds to replay: come again.
@@ -13,9 +13,9 @@ if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
-local meta = redis.call('HMGET', KEYS[3], 'inc', 'since', 'hold', 'unvouched')
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits')
 if meta[1] ~= ARGV[4] then return 'GAP' end
-if meta[4] and tonumber(meta[4]) >= tonumber(ARGV[8]) then return 'UNVOUCHED' end
+if meta[3] and tonumber(meta[3]) >= tonumber(ARGV[8]) then return 'UNVOUCHED' end
 if redis.call('TYPE', KEYS[2]).ok == 'string' then
   local live = redis.call('GETRANGE', KEYS[2], 0, 63)
   if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8)
@@ -35,8 +35,15 @@ local function ahead(field, moment, most)
   return moment > now
 end
 local grace = tonumber(ARGV[7])
-if ahead('since', tonumber(meta[2] or '0'), 0) or now < tonumber(meta[2] or '0') + grace
-  or ahead('hold', tonumber(meta[3] or '0'), grace) then
+-- The others need time to find a new incarnation and to say that they have adds for it. Only time in
+-- which Redis takes writes is such time: so the wait begins here and now, and each look writes.
+if meta[4] ~= ARGV[4] then
+  local of, from = string.match(meta[5] or '', '^(%d+) (%d+)$')
+  if of ~= ARGV[9] or tonumber(from) > now then from = now end
+  redis.call('HSET', KEYS[3], 'waits', ARGV[9] .. ' ' .. string.format('%.0f', from))
+  if now < from + grace then return 'HELD' end
+end
+if ahead('hold', tonumber(meta[2] or '0'), grace) then
   return 'HELD'
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
@@ -44,7 +51,7 @@ redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 -- Whoever joins from now on takes no older filter for the live one.
-redis.call('HSET', KEYS[3], 'live', ARGV[9])
+redis.call('HSET', KEYS[3], 'live', ARGV[9], 'settled', ARGV[4])
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
 local id = redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[6], '*',

@@ -17,9 +17,10 @@ use crate::id::Digest;
 const DIGESTS_PER_CALL: usize = 64;
 /// How often the swap is tried when its reply is lost.
 const ATTEMPTS: u32 = 3;
-/// How old an incarnation must be before a filter of it goes live: everybody alive has found it by then
-/// and has begun to replay. An idle connection is polled once a second; an attempt to connect takes
-/// 0.75 s at most, the wait before it 0.5 s.
+/// How long the first filter of an incarnation waits before it goes live, with Redis taking writes all
+/// the time: everybody alive has found the incarnation by then and has begun to replay. An idle
+/// connection is polled once a second; an attempt to connect takes 0.75 s at most, the wait before it
+/// 0.5 s.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// How often a swap that has to wait is tried.
 const HELD: Duration = Duration::from_millis(50);

@@ -311,8 +311,17 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Script {
             file: "swap.lua",
-            from: "or ahead('hold', tonumber(meta[3] or '0'), grace) then",
-            to: "and false then",
+            from: "if ahead('hold', tonumber(meta[2] or '0'), grace) then",
+            to: "if false then",
+        }],
+    },
+    Bug {
+        name: "a swap before others could say that they have inserts",
+        flavours: &[Evicting, Forgetful],
+        edits: &[Script {
+            file: "swap.lua",
+            from: "if meta[4] ~= ARGV[4] then",
+            to: "if false then",
         }],
     },
     Bug {
