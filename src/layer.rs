@@ -95,9 +95,9 @@ impl<R> BloomGuard<R> {
     /// called after the deletion has committed, and soon after: within the time that
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
-    /// Remembers nothing when the id was inserted lately, within the last 16 minutes by default, as a
-    /// record with this id may be on its way; nor when there is no filter. The filter itself forgets
-    /// the id with its next rebuild.
+    /// Remembers nothing when the id was inserted lately, within the last 31 minutes by default, as a
+    /// record with this id may be there again or on its way; nor when there is no filter. The filter
+    /// itself forgets the id with its next rebuild.
     ///
     /// # Errors
     ///

@@ -7,10 +7,10 @@
 pub enum Removed {
     /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt.
     Remembered,
-    /// Nothing was remembered: the id was inserted within the last
+    /// Nothing was remembered: the id was inserted within twice the
     /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
-    /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be on its way; or
-    /// there is no filter, and nothing is refused anyway.
+    /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be there or on its
+    /// way; or there is no filter, and nothing is refused anyway.
     Withheld,
 }
 

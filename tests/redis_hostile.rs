@@ -199,7 +199,7 @@ async fn a_mark_lasts_as_long_as_its_creator_says() {
         .build();
     live(&other).await;
     creator.insert(&4_711).await.unwrap();
-    passes(&redis, Duration::from_millis(1_500)).await;
+    passes(&redis, Duration::from_millis(2_500)).await;
     assert_eq!(get(&other, &table, 4_711).await, 404, "its transaction is open");
     table.commit(4_711);
     assert_eq!(get(&creator, &table, 4_711).await, 200);
@@ -269,7 +269,7 @@ async fn marks_and_journal_shrink_when_inserts_stop() {
         .build();
     live(&guard).await;
     guard.insert_many(10_000..30_000_u64).await.unwrap();
-    passes(&redis, Duration::from_millis(1_500)).await;
+    passes(&redis, Duration::from_millis(2_500)).await;
     guard.rebuild_now().await.unwrap();
     guard.rebuild_now().await.unwrap();
     let marks: i64 = redis.run(&["ZCARD", "bg:{users}:marks"]);

@@ -90,10 +90,11 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// How long a create mark lasts: the handler's time twice over (once for replica lag) and the
-    /// longest transaction.
+    /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
+    /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
+    /// 404 may have been read from a replica that lags.
     pub(crate) fn mark_ttl(&self) -> Duration {
-        self.handler * 2 + self.overlap
+        (self.handler + self.overlap) * 2
     }
 }
 

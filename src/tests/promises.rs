@@ -214,6 +214,22 @@ async fn a_late_remove_never_hides_a_recreated_id() {
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }
 
+/// The create's transaction waits for the deletion's, and the process that deleted gets to say so late.
+/// Neither is longer, or later, than is allowed.
+#[tokio::test(start_paused = true)]
+async fn a_late_remove_of_a_late_deletion_never_hides_a_recreated_id() {
+    let world = World::with_long_nulls(&ids(0..10)).await;
+    world.insert(&id(3)).await;
+    // The deletion commits here, the creation a moment later ...
+    advance(world.settings.longest_transaction).await;
+    // ... and only now the deletion is told.
+    advance(world.settings.longest_transaction).await;
+    world.core.remove(&id(3)).await.unwrap();
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+    world.outlive_marks().await;
+    assert_eq!(world.verdict(&id(3)), Verdict::Present);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_transaction_open_across_the_rebuild_is_kept() {
     let world = World::with(&ids(0..10)).await;

@@ -28,8 +28,8 @@ local function raise(field, moment)
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
--- The longest that anybody's transaction may follow its insert, and anybody's removal the deletion:
--- rebuilds reach back as far, and marks last as long.
+-- How long after an insert anybody's transaction may end, and somebody's removal tell of a deletion
+-- before it: rebuilds reach back as far, and marks last as long.
 raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
