@@ -153,7 +153,8 @@ impl<R> BloomGuard<R> {
     /// # Errors
     ///
     /// Why no new filter went live; the one that was live still is. In particular
-    /// [`RebuildError::Busy`] when another process is rebuilding,
+    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after
+    /// [`longest_rebuild`](crate::Builder::longest_rebuild),
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         self.edge.start();

@@ -164,3 +164,30 @@ async fn a_schedule_rebuilds_once_a_period() {
     })
     .await;
 }
+
+/// Hangs in its first scan for ever, as on a connection whose other end is gone.
+struct HangsOnce(AtomicU32);
+
+impl RebuildSource for HangsOnce {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        ids.push(&1_u64).await?;
+        if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_hangs_is_given_up_and_the_next_rebuild_goes_live() {
+    let limit = Duration::from_secs(60);
+    let source = HangsOnce(AtomicU32::new(0));
+    let guard =
+        builder().longest_rebuild(limit).unwrap().rebuild(Schedule::manual(), source).build();
+    let rebuild = tokio::time::timeout(2 * limit, guard.rebuild_now()).await;
+    let error = rebuild.expect("a rebuild has an end").unwrap_err();
+    assert!(error.to_string().contains("60s"), "{error}");
+    // Nobody has to wait for the lease of the one that hung.
+    guard.rebuild_now().await.unwrap();
+    assert_eq!(guard.check(&1_u64).await.unwrap(), Verdict::Present);
+}

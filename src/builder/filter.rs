@@ -65,9 +65,9 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
-    /// The longest time a rebuild takes. The journal of inserts reaches back for this and for
-    /// [`longest_transaction`](Self::longest_transaction); a rebuild for which that was not enough is
-    /// given up, and the live filter stays.
+    /// The longest time a rebuild takes. One that takes longer, because its scan hangs say, is
+    /// [given up](crate::RebuildError::TooLong), and the live filter stays. The journal of inserts
+    /// reaches back for this and for [`longest_transaction`](Self::longest_transaction).
     ///
     /// Defaults to 105 minutes, so that the journal covers 2 hours; from 1 minute to 24 hours.
     ///

@@ -1,6 +1,7 @@
 //! What a rebuild reports.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{BoxError, StoreError};
 use crate::filter::SizingError;
@@ -44,6 +45,12 @@ pub enum RebuildError {
         /// The ids the last filter was sized for.
         capacity: u64,
     },
+    /// It took longer than [`longest_rebuild`](crate::Builder::longest_rebuild): a scan that hangs must
+    /// not keep others from rebuilding.
+    TooLong {
+        /// The longest time it may take.
+        limit: Duration,
+    },
     /// The store failed.
     Store(StoreError),
 }
@@ -68,6 +75,9 @@ impl fmt::Display for RebuildError {
                 f,
                 "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
             ),
+            Self::TooLong { limit } => {
+                write!(f, "the rebuild took longer than its limit, longest_rebuild, of {limit:?}")
+            }
             Self::Store(_) => f.write_str("the store failed"),
         }
     }

@@ -90,7 +90,9 @@ where
     }
 }
 
-/// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block.
+/// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block. A
+/// rebuild that is given up learns nothing more from it, but cannot end it: give the driver a time-out,
+/// or a query that hangs keeps its thread.
 ///
 /// ```
 /// let source = bloom_guard::from_blocking(|ids| {

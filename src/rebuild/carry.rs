@@ -59,10 +59,13 @@ impl Carrier<'_> {
             Begun::Busy => return Err(RebuildError::Busy),
         };
         let keeper = build.keeper();
+        let limit = self.settings.longest_rebuild;
         let report = tokio::select! {
             biased;
             report = self.steps(build.as_mut()) => report,
             () = keep(&*keeper) => Err(RebuildError::Busy),
+            // Whoever renews the lease of a scan that hangs would keep everybody else from it.
+            () = sleep(limit) => Err(RebuildError::TooLong { limit }),
         };
         build.release().await;
         report
