@@ -3,6 +3,8 @@
 //! A null is shared by all who ask for the id, so it must not be learnt from an answer that was meant
 //! for one of them (RFC 9111 §3.5), nor from one that its sender does not want kept.
 
+use std::time::Duration;
+
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
@@ -12,7 +14,7 @@ use crate::scope::Scope;
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
-/// forbids it (`Cache-Control: no-store`, say) still does.
+/// forbids it (`Cache-Control: no-store` or `max-age=0`, a `Vary` on the language, say) still does.
 ///
 /// ```
 /// use bloom_guard::Missing;
@@ -58,7 +60,11 @@ pub(crate) enum Outcome {
     /// It is there.
     Found,
     /// It is missing, for all requests of this scope.
-    Missing(Scope),
+    Missing {
+        scope: Scope,
+        /// For how long the response may be kept.
+        fresh: Duration,
+    },
     /// It is missing as far as this caller is told; others may be told otherwise.
     MissingToCaller,
     /// Nothing.
@@ -96,14 +102,14 @@ impl AbsenceRules {
             // A part of it may be missing.
             return Outcome::Unsaid;
         }
-        let kept = may_be_kept(response.headers());
+        let Some(fresh) = kept_for(response.headers()) else { return Outcome::MissingToCaller };
         match asker.teaches {
             Teaches::Nothing => Outcome::MissingToCaller,
-            _ if !kept => Outcome::MissingToCaller,
-            _ if marked => Outcome::Missing(Scope::ALL),
+            _ if marked => Outcome::Missing { scope: Scope::ALL, fresh },
             Teaches::WhenMarked => Outcome::MissingToCaller,
             Teaches::Always => {
-                Outcome::Missing(Scope { credentials: self.shared, get: asker.needs.get })
+                let scope = Scope { credentials: self.shared, get: asker.needs.get };
+                Outcome::Missing { scope, fresh }
             }
         }
     }
@@ -122,15 +128,43 @@ fn is_marked(extensions: &Extensions) -> bool {
     extensions.get::<Missing>().is_some()
 }
 
-fn may_be_kept(headers: &HeaderMap) -> bool {
-    !headers.contains_key(header::SET_COOKIE)
+/// Returns for how long a response may be kept, if it may be.
+fn kept_for(headers: &HeaderMap) -> Option<Duration> {
+    let kept = !headers.contains_key(header::SET_COOKIE)
         && !names_any(headers, header::CACHE_CONTROL, &["no-store", "no-cache", "private"])
-        && varies_harmlessly(headers)
+        && varies_harmlessly(headers);
+    Some(fresh_for(headers)).filter(|fresh| kept && !fresh.is_zero())
 }
 
-/// Whether the answer depends on nothing in the request that could tell one caller from another.
+/// Returns for how long a response is fresh, by the shortest time it names; without any, for ever. What
+/// cannot be read is stale (RFC 9111 §4.2.1).
+fn fresh_for(headers: &HeaderMap) -> Duration {
+    let seconds = |part: &[u8]| {
+        let (name, value) = part.split_at(part.iter().position(|&b| b == b'=')?);
+        let name = name.trim_ascii();
+        let timed = [b"max-age" as &[u8], b"s-maxage"];
+        timed.iter().any(|other| name.eq_ignore_ascii_case(other)).then(|| {
+            let digits = value[1..].trim_ascii();
+            std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+        })
+    };
+    let parts = headers.get_all(header::CACHE_CONTROL).iter();
+    parts
+        .flat_map(|value| value.as_bytes().split(|&b| b == b','))
+        .filter_map(seconds)
+        .min()
+        .map_or(Duration::MAX, Duration::from_secs)
+}
+
+/// Whether the record is missing whatever the headers that the answer depends on: an encoding or those
+/// of CORS change nothing, a language may.
 fn varies_harmlessly(headers: &HeaderMap) -> bool {
-    let harmless = ["accept", "accept-encoding", "accept-language", "origin"];
+    let harmless = [
+        "accept-encoding",
+        "origin",
+        "access-control-request-method",
+        "access-control-request-headers",
+    ];
     let named = |part: &[u8]| {
         let name = part.trim_ascii();
         name.is_empty() || harmless.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
@@ -167,7 +201,7 @@ mod tests {
 
     fn taught(rules: AbsenceRules, asker: Asker, response: &Response<()>) -> Option<Scope> {
         match rules.outcome(asker, response) {
-            Outcome::Missing(scope) => Some(scope),
+            Outcome::Missing { scope, .. } => Some(scope),
             _ => None,
         }
     }
@@ -238,11 +272,31 @@ mod tests {
             ("set-cookie", "a=b"),
             ("vary", "accept, *"),
             ("vary", "x-api-key"),
+            ("vary", "accept-language"),
+            ("vary", "accept-encoding, accept"),
+            ("cache-control", "max-age=0, must-revalidate"),
+            ("cache-control", "max-age=60, s-maxage=0"),
+            ("cache-control", "max-age=soon"),
         ] {
             assert!(lesson(STRICT, &response(404, &[header])).is_none(), "{header:?}");
         }
-        let kept = [("cache-control", "public, max-age=5"), ("vary", "accept-encoding")];
+        let kept = [("cache-control", "public, max-age=5"), ("vary", "accept-encoding, Origin")];
         assert_eq!(lesson(STRICT, &response(404, &kept)), PUBLIC_GET);
+    }
+
+    #[test]
+    fn a_404_is_kept_for_no_longer_than_it_says() {
+        let kept = |value| {
+            let asker = STRICT.asker(&request(&[]));
+            match STRICT.outcome(asker, &response(404, &[("cache-control", value)])) {
+                Outcome::Missing { fresh, .. } => fresh,
+                other => panic!("{value}: {other:?}"),
+            }
+        };
+        assert_eq!(kept("public"), Duration::MAX);
+        assert_eq!(kept("public, Max-Age=5"), Duration::from_secs(5));
+        assert_eq!(kept("s-maxage=60,max-age=7"), Duration::from_secs(7));
+        assert_eq!(kept("max-age=7, s-maxage = 3"), Duration::from_secs(3));
     }
 
     #[test]

@@ -113,14 +113,15 @@ impl Core {
         }
     }
 
-    /// An admitted request found the record missing, for all requests of this scope. Only what the
-    /// filter let pass can become a null: an unknown may be there after all.
+    /// An admitted request found the record missing, for all requests of this scope, and for so long at
+    /// most. Only what the filter let pass can become a null: an unknown may be there after all.
     pub(crate) fn missing(
         &self,
         id: &Id,
         visitor: Visitor,
         asked: Asked,
         scope: Scope,
+        fresh: Duration,
     ) -> Asking<()> {
         let now = Instant::now();
         let nothing = if !self.gate.missing(&visitor, scope, now) {
@@ -142,7 +143,8 @@ impl Core {
             gate.visitors().missed(&visitor);
             gate.visitors().answered(&visitor, Instant::now());
         };
-        match self.store.remember(id, asked, scope, self.jitter.spread(self.null_ttl)) {
+        let ttl = self.jitter.spread(self.null_ttl).min(fresh);
+        match self.store.remember(id, asked, scope, ttl) {
             Asking::Ready(remembered) => {
                 settle(&self.metrics, &self.gate, remembered);
                 Asking::Ready(())

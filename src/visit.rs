@@ -80,10 +80,10 @@ impl Watch {
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
-        if let Outcome::Missing(scope) = outcome
+        if let Outcome::Missing { scope, fresh } = outcome
             && why == Why::Present
         {
-            return Some(edge.core.missing(&id, *visitor, *asked, scope));
+            return Some(edge.core.missing(&id, *visitor, *asked, scope, fresh));
         }
         if place.is_some() {
             visitors.answered(visitor, Instant::now());
@@ -92,13 +92,13 @@ impl Watch {
             Outcome::Found => edge.core.found(id, visitor, why),
             Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(visitor),
             // It is not as it was seen to be: the next one keeps to the lane.
-            Outcome::Missing(_) | Outcome::MissingToCaller if why == Why::Seen => {
+            Outcome::Missing { .. } | Outcome::MissingToCaller if why == Why::Seen => {
                 edge.core.missing_to_caller(visitor);
             }
             Outcome::Unsaid if why == Why::Present && response.status().is_server_error() => {
                 visitors.abandoned(visitor, Instant::now());
             }
-            Outcome::Missing(_) | Outcome::MissingToCaller | Outcome::Unsaid => {}
+            Outcome::Missing { .. } | Outcome::MissingToCaller | Outcome::Unsaid => {}
         }
         None
     }

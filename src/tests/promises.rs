@@ -69,7 +69,10 @@ impl World {
     async fn missing(&self, id: &Id, decision: &Lookup) {
         let visitor = self.core.gate().visitors().recognise(id, []);
         if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict) {
-            self.core.missing(id, visitor, decision.asked, Scope::ALL).answer().await;
+            self.core
+                .missing(id, visitor, decision.asked, Scope::ALL, Duration::MAX)
+                .answer()
+                .await;
         }
     }
 
