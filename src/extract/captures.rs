@@ -23,10 +23,16 @@ use crate::id::{Id, InvalidId};
 /// unguarded, and a warning is logged, once. The same goes for the captures of a router that is
 /// nested as a service: add the guard to that one.
 ///
-/// A route without the capture is unguarded, so one layer serves a router with many routes. The id
-/// must name the record without the other captures, as for
+/// A route without the capture is unguarded. **Every route below the layer that has it is guarded by
+/// this filter**, whatever its records are: with `/users/{id}` and `/orders/{id}` below one guard for
+/// users, orders would be looked up among the users, and refused. Give each kind of record a capture of
+/// its own name (`{user}`, `{order}`), or add the guard with `route_layer` to a router that has its
+/// routes only.
+///
+/// The id must name the record without the other captures, as for
 /// [`PathPattern::capture`](crate::PathPattern::capture). If the capture is there twice, in nested
-/// routers, the id is [ambiguous](InvalidId::Ambiguous).
+/// routers (`/orgs/{id}` and in it `/users/{id}`), nobody can say which is meant, and the request is
+/// unguarded.
 ///
 /// axum hands its captures out by way of the request's extensions, and these have to be cloned:
 /// some allocations for each request. [`PathPattern`](crate::PathPattern) needs none.
@@ -81,9 +87,9 @@ where
         let mut values =
             captures.iter().filter_map(|(name, value)| (name == &*self.name).then_some(value));
         match (values.next(), values.next()) {
-            (None, _) => Extraction::Unguarded,
             (Some(text), None) => typed::canonical::<T>(text).into(),
-            (Some(_), Some(_)) => Extraction::Invalid(InvalidId::Ambiguous),
+            // Of two, the handler may take either: to refuse one would refuse a record that exists.
+            (None, _) | (Some(_), Some(_)) => Extraction::Unguarded,
         }
     }
 

@@ -204,11 +204,11 @@ mod captures {
     }
 
     #[test]
-    fn a_capture_that_is_there_twice_is_ambiguous() {
+    fn a_capture_that_is_there_twice_is_unguarded() {
         let inner = Router::new().route("/{id}", get(StatusCode::NO_CONTENT));
         let inner = probed(inner, Captures::<u64>::new("id"));
         let app = Router::new().nest_service("/{id}", inner);
-        assert_eq!(extracted(app, "/7/7"), Extraction::Invalid(InvalidId::Ambiguous));
+        assert_eq!(extracted(app, "/7/7"), Extraction::Unguarded);
     }
 
     #[test]
