@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Verdict};
@@ -282,4 +284,75 @@ async fn inserts_under_a_lost_secret_key_are_not_vouched_for() {
     })
     .await;
     never_refused([&newcomer, &creator], &table).await;
+}
+
+/// Counts what the replay of own inserts logs.
+#[derive(Clone, Default)]
+struct Lines(Arc<AtomicU64>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN && metadata.target().ends_with("::vouch")
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// A newer version of the crate has rebuilt, and the metadata was lost.
+#[tokio::test]
+async fn a_replay_that_fails_again_and_again_is_logged_once() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let lines = Lines::default();
+    let _installed = tracing::subscriber::set_default(lines.clone());
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    guard.insert(&OPEN).await.unwrap();
+    let mut head = b"BLMGUARD\0\x02\x01\x55".to_vec();
+    head.resize(512, 0);
+    let mut connection = redis.connection();
+    redis::cmd("SET").arg(BITS).arg(&head).exec(&mut connection).unwrap();
+    redis::cmd("DEL").arg(META).exec(&mut connection).unwrap();
+    eventually("the replay fails", Duration::from_secs(10), || async {
+        let _ = guard.check(&7_u64).await;
+        if lines.0.load(Ordering::SeqCst) > 0 {
+            Ok(())
+        } else {
+            Err("nothing is logged".to_owned())
+        }
+    })
+    .await;
+    throughout(Duration::from_secs(3), || async {
+        assert_eq!(lines.0.load(Ordering::SeqCst), 1, "an outage is logged once");
+    })
+    .await;
+}
+
+/// Redis's clock was two days ahead when somebody said so.
+#[tokio::test]
+async fn after_a_clock_set_back_rebuilds_wait_no_longer_than_a_transaction_takes() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table)
+        .longest_transaction(Duration::from_secs(1))
+        .unwrap()
+        .handler_time(Duration::from_millis(100))
+        .unwrap()
+        .build();
+    live(&guard).await;
+    let now: (u64, u64) = redis.run(&["TIME"]);
+    let ahead = ((now.0 + 2 * 86_400) * 1_000).to_string();
+    redis.run::<i64>(&["HSET", META, "unvouched", &ahead]);
+    eventually("a rebuild goes live", Duration::from_secs(10), || async {
+        guard.rebuild_now().await.map(drop).map_err(|error| format!("{error:?}"))
+    })
+    .await;
 }

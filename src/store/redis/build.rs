@@ -231,7 +231,7 @@ impl Terms {
             step: LEASE.name(),
             answer: format!("the token {token}"),
         })?;
-        let began_ms = seconds.count()? * 1000 + micros.count()? / 1000;
+        let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         let unvouched = unvouched.count()?;
         if unvouched >= began_ms {
             return Err(super::swap::unvouched(unvouched - began_ms));

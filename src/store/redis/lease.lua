@@ -19,14 +19,22 @@ local token = math.max(
 token = string.format('%.0f', token)
 redis.call('HSET', KEYS[2], 'epoch', token)
 -- Marks that are over go with the adds that follow; where none follow, here.
-local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local moment = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = string.format('%.0f', moment)
 local over = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 16384)
 if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, over - 1) end
+local reach = redis.call('HGET', KEYS[2], 'reach') or '0'
+local unvouched = redis.call('HGET', KEYS[2], 'unvouched') or '0'
+-- A clock that was set back must not hold rebuilds for longer than a transaction may take.
+if tonumber(unvouched) > moment + reach then
+  unvouched = string.format('%.0f', moment + reach)
+  redis.call('HSET', KEYS[2], 'unvouched', unvouched)
+end
 return {
   'OK', token,
-  redis.call('HGET', KEYS[2], 'reach') or '0',
+  reach,
   redis.call('HGET', KEYS[2], 'inc') or '',
   redis.call('HGET', KEYS[2], 'kid') or '',
   time[1], time[2],
-  redis.call('HGET', KEYS[2], 'unvouched') or '0',
+  unvouched,
 }

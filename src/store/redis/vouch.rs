@@ -24,8 +24,10 @@ use super::connection::Live;
 use super::script::DISOWN;
 use crate::error::StoreError;
 
-/// How long a failed replay rests.
+/// How long a failed replay rests; further failures double it.
 const REST: Duration = Duration::from_millis(100);
+/// How often it may be doubled.
+const DOUBLINGS: u32 = 3;
 /// How often adds that are over are forgotten.
 const PRUNE: Duration = Duration::from_secs(60);
 /// Digests taken from the ring at once; the add's script takes fewer.
@@ -36,16 +38,28 @@ const DEADLINE: Duration = Duration::from_millis(500);
 impl Shared {
     /// Says own adds again on every incarnation that the connection for adds meets.
     pub(super) async fn vouch(self: Arc<Self>) {
+        let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
             let (adds, checks, bulk) = (self.adds.news(), self.checks.news(), self.bulk.news());
             if let Some(live) = self.adds.live() {
                 self.agree(&live);
                 if let Err(error) = self.vouch_on(&live).await {
-                    tracing::warn!(%error, "own inserts are not replayed to redis yet");
+                    // Said once, and not at every attempt.
+                    if failures == 0 {
+                        tracing::warn!(%error, "own inserts are not replayed to redis yet");
+                    }
                     sleep(REST).await;
+                    // A new connection may do better: others wait for this process, but not for long.
+                    tokio::select! {
+                        biased;
+                        () = adds => {}
+                        () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
+                    }
+                    failures = (failures + 1).min(DOUBLINGS);
                     continue;
                 }
+                failures = 0;
             }
             tokio::select! {
                 biased;
@@ -99,15 +113,17 @@ impl Shared {
 
     /// Says that transactions of forgotten adds may be open for so long yet.
     async fn disown(&self, live: &Arc<Live>, open: Duration) -> Result<(), StoreError> {
-        tracing::warn!(
-            ?open,
-            "own inserts cannot be replayed to redis; no filter is trusted until one is rebuilt"
-        );
         let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
         let open = open.as_millis().to_string();
         let args: [&[u8]; 2] = [&live.identity.incarnation, open.as_bytes()];
         match self.adds.script(live, &DISOWN, &keys, &args, DEADLINE).await?.text()?.as_str() {
-            "OK" => Ok(()),
+            "OK" => {
+                tracing::warn!(
+                    ?open,
+                    "own inserts cannot be replayed to redis; no filter is trusted until one is rebuilt"
+                );
+                Ok(())
+            }
             _ => Err(StoreError::Lost { step: "the replay of own inserts" }),
         }
     }
