@@ -125,7 +125,7 @@ impl Rebuilder {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut failures = 0;
         let mut relapses = Relapses::default();
-        let mut known = None;
+        let mut known: Option<Known> = None;
         loop {
             // While the application rebuilds by hand, there is nothing to look at.
             let idle = self.one_at_a_time.try_lock().is_ok();
@@ -138,6 +138,10 @@ impl Rebuilder {
                         match self.rebuild(Shrinking::Refused).await {
                             Ok(_) => failures = relapses.after(&survey, Instant::now()),
                             Err(_) if self.progress.readings() == readings => {}
+                            // Another scan would find as few: what is live stays until the next is due.
+                            Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
+                                known = known.map(|known| known.given_up(survey.now_us));
+                            }
                             Err(_) => failures += 1,
                         }
                     }
@@ -147,16 +151,16 @@ impl Rebuilder {
         }
     }
 
-    /// Judges a survey; `known` is the live generation as last seen, and since when it is known.
-    fn due(&self, survey: &Survey, known: &mut Option<(Generation, Instant)>) -> Due {
+    /// Judges a survey; `known` is the live generation as last seen.
+    fn due(&self, survey: &Survey, known: &mut Option<Known>) -> Due {
         match &survey.live {
             Ok(header) => {
                 let generation = header.generation;
-                let (_, since) = known
-                    .filter(|(known, _)| *known == generation)
-                    .unwrap_or((generation, Instant::now()));
-                *known = Some((generation, since));
-                self.schedule.due(generation, since.elapsed(), survey.now_us)
+                let seen = known
+                    .filter(|known| known.generation == generation)
+                    .unwrap_or_else(|| Known::new(generation));
+                *known = Some(seen);
+                self.schedule.due(seen.good_from, seen.since.elapsed(), survey.now_us)
             }
             Err(
                 Doubt::NoFilter
@@ -172,6 +176,33 @@ impl Rebuilder {
             Err(_) => Due::Later,
         }
     }
+}
+
+/// The live generation, as this process knows it.
+#[derive(Clone, Copy)]
+struct Known {
+    generation: Generation,
+    /// From when on its age counts: when it was built, or when a rebuild was given up for its sake.
+    good_from: Generation,
+    /// Since when this process knows that.
+    since: Instant,
+}
+
+impl Known {
+    fn new(generation: Generation) -> Self {
+        Self { generation, good_from: generation, since: Instant::now() }
+    }
+
+    /// A rebuild that would have put far fewer ids in its place was given up.
+    fn given_up(self, now_us: i64) -> Self {
+        let now = Generation::new(now_us).unwrap_or(self.good_from);
+        Self { good_from: self.good_from.max(now), since: Instant::now(), ..self }
+    }
+}
+
+/// Whether a rebuild was given up because it would have lost too many ids.
+fn is_shrinkage(error: &RebuildError) -> bool {
+    matches!(error, RebuildError::Shrunk { .. } | RebuildError::Empty)
 }
 
 /// How often rebuilds in a row were of no use: each new filter was disproved again. A source that misses
