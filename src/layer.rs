@@ -72,6 +72,10 @@ impl<R> BloomGuard<R> {
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
     ///
+    /// [`longest_transaction`](crate::Builder::longest_transaction) counts from the beginning of this
+    /// call, for all its ids, and so includes the time that the iterator takes. Split a large import
+    /// into several calls, each with its own transaction.
+    ///
     /// # Errors
     ///
     /// As for [`insert`](Self::insert). Some of the ids may have been added then, which does no harm;

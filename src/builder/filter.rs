@@ -49,7 +49,7 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
-    /// The longest time from an insert to the end of the transaction that creates the record. A
+    /// The longest time from an insert's call to the end of the transaction that creates the record. A
     /// transaction that takes longer can lose its id in a rebuild, so make sure that the database
     /// ends it first.
     ///
