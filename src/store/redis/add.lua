@@ -29,7 +29,7 @@ local function raise(field, moment)
   end
 end
 -- How long after an insert anybody's transaction may end, and somebody's removal tell of a deletion
--- before it: rebuilds reach back as far, and marks last as long.
+-- before it: marks last as long, and rebuilds reach back half as far (lease.lua).
 raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
