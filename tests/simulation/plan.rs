@@ -222,7 +222,7 @@ impl Config {
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
             initial: rng.within(8..POOL / 2),
             longest_transaction: Self::longest_transactions(rng),
-            longest_rebuild: rng.pick(&[1000, 3000, 60_000]),
+            longest_rebuild: rng.pick(&[12_000, 20_000, 60_000]),
             handler_time: rng.pick(&[100, 100, 400, 2000]),
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
             removed_ttl: rng.pick(&[1000, 5000, 60_000]),
