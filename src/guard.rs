@@ -97,7 +97,7 @@ impl Core {
                 Why::Audit(_) => self.metrics.audits.add(1),
                 Why::Shadow(_) => self.metrics.shadowed.add(1),
             },
-            Ruling::Refuse(_) => {}
+            Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { .. } => self.metrics.overloaded.add(1),
         }
         ruling

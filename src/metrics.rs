@@ -20,6 +20,8 @@ pub struct Stats {
     pub unguarded: u64,
     /// Requests with an invalid id, refused or not.
     pub invalid: u64,
+    /// Requests refused because their id is absent, by the filter or by a null.
+    pub refused: u64,
     /// Checks that found the id possibly present. Those by [`check`](crate::BloomGuard::check) count
     /// as those of requests do, here and in the three numbers that follow.
     pub present: u64,
@@ -84,6 +86,7 @@ pub(crate) struct Metrics {
     removals: Count,
     removals_withheld: Count,
     removals_failed: Count,
+    pub(crate) refused: Count,
     pub(crate) admitted_seen: Count,
     pub(crate) admitted_unknown: Count,
     pub(crate) overloaded: Count,
@@ -115,6 +118,7 @@ impl Metrics {
             removals: count("removals", "done"),
             removals_withheld: count("removals", "withheld"),
             removals_failed: count("removals", "failed"),
+            refused: count("requests", "refused"),
             admitted_seen: count("admissions", "seen"),
             admitted_unknown: count("admissions", "unknown"),
             overloaded: count("requests", "overloaded"),
@@ -186,6 +190,7 @@ impl Metrics {
             removals: self.removals.get(),
             removals_withheld: self.removals_withheld.get(),
             removals_failed: self.removals_failed.get(),
+            refused: self.refused.get(),
             admitted_seen: self.admitted_seen.get(),
             admitted_unknown: self.admitted_unknown.get(),
             overloaded: self.overloaded.get(),

@@ -309,3 +309,18 @@ async fn a_transaction_that_commits_in_time_is_served() {
     let canonical = id(77);
     assert_eq!(guard.check(&canonical).await.unwrap(), Verdict::Present);
 }
+
+#[tokio::test]
+async fn every_refusal_is_counted_and_nothing_else_as_one() {
+    let guard = prompt(Options::default()).await;
+    let service = guard.layer(Handler::new(StatusCode::OK).0);
+    for n in 5..12 {
+        service.clone().oneshot(get(n)).await.unwrap();
+    }
+    let invalid = Request::get("/users/!").body(()).unwrap();
+    service.oneshot(invalid).await.unwrap();
+    guard.check(&11_u64).await.unwrap();
+    let stats = guard.stats();
+    assert_eq!((stats.refused, stats.invalid), (2, 1));
+    assert_eq!(stats.absent_by_filter, 3, "one of them only asked");
+}
