@@ -152,10 +152,20 @@ fn a_schedule_is_one_that_can_be_read() {
     }
     for expression in ["", "daily", "* * * *", "61 * * * *", "30 25 * * *", "* * * * * * * *"] {
         let error = Schedule::cron(expression).unwrap_err();
-        assert_tells(&error, &[&format!("{expression:?}")]);
-        assert!(matches!(error, ConfigError::Cron { .. }), "{error:?}");
-        assert!(error.source().is_some(), "{expression}: the reason is given");
+        let ConfigError::Cron { source, .. } = &error else { panic!("{error:?}") };
+        assert!(!source.to_string().is_empty(), "{expression}: the reason is given");
+        assert_tells(&error, &[&format!("{expression:?}"), source]);
+        assert!(error.source().is_none(), "{expression}: and given once");
     }
+}
+
+#[test]
+fn a_schedule_that_never_comes_is_no_schedule() {
+    for expression in ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
+        let Err(error) = Schedule::cron(expression) else { panic!("{expression} has a time") };
+        assert_tells(&error, &[&format!("{expression:?}"), &"ten years"]);
+    }
+    assert!(Schedule::cron("0 0 29 2 *").is_ok(), "leap days come");
 }
 
 #[test]

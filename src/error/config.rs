@@ -51,7 +51,7 @@ pub enum ConfigError {
         /// The greatest value.
         max: f64,
     },
-    /// A cron expression cannot be read.
+    /// A cron expression cannot be read, or names no time to come.
     Cron {
         /// The expression as given.
         expression: String,
@@ -76,8 +76,8 @@ impl fmt::Display for ConfigError {
             Self::Number { setting, value, min, max } => {
                 write!(f, "{setting} of {value} is not within {min} and {max}")
             }
-            Self::Cron { expression, .. } => {
-                write!(f, "cron expression {expression:?} cannot be read")
+            Self::Cron { expression, source } => {
+                write!(f, "cron expression {expression:?} makes no schedule: {source}")
             }
         }
     }
@@ -86,7 +86,9 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::RedisUrl { source } | Self::Cron { source, .. } => Some(source.as_ref()),
+            Self::RedisUrl { source } => Some(source.as_ref()),
+            // Its words are in ours already.
+            Self::Cron { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use croner::Cron;
+use croner::errors::CronError;
 
-use crate::error::ConfigError;
+use crate::error::{BoxError, ConfigError};
 use crate::filter::Generation;
 
 /// When the filter is rebuilt. Judged from the live generation's age by Redis's clock, so that any
@@ -50,13 +51,19 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Cron`] when the expression cannot be read.
+    /// [`ConfigError::Cron`] when the expression cannot be read, or names no time within the next ten
+    /// years, as the 31st of February.
     pub fn cron(expression: &str) -> Result<Self, ConfigError> {
-        let unreadable = |source: croner::errors::CronError| ConfigError::Cron {
-            expression: expression.to_owned(),
-            source: Box::new(source),
-        };
-        expression.parse().map(|cron| Self(Kind::Cron(Box::new(cron)))).map_err(unreadable)
+        let useless =
+            |source: BoxError| ConfigError::Cron { expression: expression.to_owned(), source };
+        let cron: Cron = expression.parse().map_err(|error: CronError| useless(error.into()))?;
+        let now = Utc::now();
+        match cron.find_next_occurrence(&now, false) {
+            Ok(next) if (next - now).num_days() < CRON_HORIZON => {
+                Ok(Self(Kind::Cron(Box::new(cron))))
+            }
+            _ => Err(useless("it names no time within the next ten years".into())),
+        }
     }
 
     /// Rebuilds only when the application says so, or when there is no filter to trust.
@@ -106,6 +113,8 @@ impl Schedule {
 /// How many occurrences of a cron expression are looked at for the longest gap: a week of hourly
 /// ones, half a year of daily ones.
 const CRON_TIMES: usize = 170;
+/// Ten years in days: a leap day comes sooner, even over a century without one.
+const CRON_HORIZON: i64 = 3_653;
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 /// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -163,7 +172,8 @@ mod tests {
         let error = Schedule::every(Duration::ZERO).unwrap_err().to_string();
         assert_eq!(error, "rebuild period of 0ns is not within 1s and 2678400s");
         let error = Schedule::cron("61 * * * *").unwrap_err();
-        assert_eq!(error.to_string(), "cron expression \"61 * * * *\" cannot be read");
-        assert!(std::error::Error::source(&error).is_some());
+        let told = error.to_string();
+        assert!(told.starts_with("cron expression \"61 * * * *\" makes no schedule: "), "{told}");
+        assert!(!told.ends_with(": "), "the parser's reason is given: {told}");
     }
 }
