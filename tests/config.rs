@@ -169,6 +169,36 @@ fn a_schedule_that_never_comes_is_no_schedule() {
 }
 
 #[test]
+fn a_redis_url_is_refused_with_the_reason_and_without_its_password() {
+    for (url, reason) in [
+        ("", "scheme"),
+        ("localhost:6379", "scheme"),
+        ("http://:hunter2@localhost", "scheme"),
+        ("redis://:hunter2@", "no url"),
+        ("redis://:hunter2#@localhost", "no url"),
+        ("redis://:hunter2@localhost:port", "no url"),
+        ("redis://:hunter2@localhost/users", "database number"),
+        ("redis://:hunter2@localhost/?protocol=hunter2", "protocol version"),
+    ] {
+        let error = builder().redis(url).unwrap_err();
+        assert_tells(&error, &[&reason, &"redis://[user][:password@]host[:port][/db]"]);
+        for told in [told(&error), format!("{error:?}")] {
+            assert!(!told.contains("hunter2"), "{url}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_insert_that_fails_says_why() {
+    let guard = builder().redis("redis://127.0.0.1:1").unwrap().build();
+    let error = guard.insert(&1).await.unwrap_err();
+    assert!(error.to_string().contains("no connection to redis"), "{error}");
+    assert!(error.source().is_none(), "and says it once");
+    let error = guard.insert(&"x".repeat(10_000)).await.unwrap_err();
+    assert!(error.to_string().starts_with("the id is invalid: "), "{error}");
+}
+
+#[test]
 fn the_sizes_in_the_readme_are_those_of_the_code() {
     let readme = include_str!("../README.md");
     for (name, rate) in

@@ -19,18 +19,19 @@ pub enum InsertError {
 
 impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Invalid(_) => "the id is invalid",
-            Self::Store(_) => "the id was not acknowledged",
-        })
+        match self {
+            Self::Invalid(error) => write!(f, "the id is invalid: {error}"),
+            Self::Store(error) => write!(f, "the id was not acknowledged: {error}"),
+        }
     }
 }
 
 impl std::error::Error for InsertError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Its words are in ours already.
         match self {
-            Self::Invalid(error) => Some(error),
-            Self::Store(error) => Some(error),
+            Self::Invalid(error) => error.source(),
+            Self::Store(error) => error.source(),
         }
     }
 }
@@ -60,18 +61,19 @@ pub enum RemoveError {
 
 impl fmt::Display for RemoveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Invalid(_) => "the id is invalid",
-            Self::Store(_) => "the removal was not remembered",
-        })
+        match self {
+            Self::Invalid(error) => write!(f, "the id is invalid: {error}"),
+            Self::Store(error) => write!(f, "the removal was not remembered: {error}"),
+        }
     }
 }
 
 impl std::error::Error for RemoveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Its words are in ours already.
         match self {
-            Self::Invalid(error) => Some(error),
-            Self::Store(error) => Some(error),
+            Self::Invalid(error) => error.source(),
+            Self::Store(error) => error.source(),
         }
     }
 }

@@ -67,14 +67,17 @@ impl fmt::Display for ConfigError {
                 write!(f, "filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -")
             }
             Self::Sizing(error) => error.fmt(f),
-            Self::RedisUrl { .. } => f.write_str("the redis url cannot be read"),
+            Self::RedisUrl { source } => write!(
+                f,
+                "the redis url cannot be read: {source}; expected is redis://[user][:password@]host[:port][/db]"
+            ),
             Self::Random { reason } => write!(f, "no random key could be drawn: {reason}"),
             Self::TlsFeature => f.write_str("a rediss:// url needs the crate feature `tls`"),
             Self::Duration { setting, value, min, max } => {
-                write!(f, "{setting} of {value:?} is not within {min:?} and {max:?}")
+                write!(f, "{setting} of {value:?} is not between {min:?} and {max:?}")
             }
             Self::Number { setting, value, min, max } => {
-                write!(f, "{setting} of {value} is not within {min} and {max}")
+                write!(f, "{setting} of {value} is not between {min} and {max}")
             }
             Self::Cron { expression, source } => {
                 write!(f, "cron expression {expression:?} makes no schedule: {source}")
@@ -86,9 +89,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::RedisUrl { source } => Some(source.as_ref()),
-            // Its words are in ours already.
-            Self::Cron { source, .. } => source.source(),
+            // Their words are in ours already.
+            Self::RedisUrl { source } | Self::Cron { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -186,10 +186,10 @@ impl fmt::Display for SizingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capacity { value, min, max } => {
-                write!(f, "capacity of {value} ids is not within {min} and {max}")
+                write!(f, "capacity of {value} ids is not between {min} and {max}")
             }
             Self::Rate { value, min, max } => {
-                write!(f, "false-positive rate {value} is not within {min:e} and {max}")
+                write!(f, "false-positive rate {value} is not between {min:e} and {max}")
             }
             Self::TooLarge { capacity, rate, bytes, max } => write!(
                 f,
@@ -231,7 +231,7 @@ mod tests {
         assert!(matches!(Sizing::new(1, f64::NAN), Err(SizingError::Rate { .. })));
         assert_eq!(
             Sizing::new(0, 0.01).unwrap_err().to_string(),
-            "capacity of 0 ids is not within 1 and 4294967295"
+            "capacity of 0 ids is not between 1 and 4294967295"
         );
     }
 

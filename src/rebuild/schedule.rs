@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn bad_schedules_are_named() {
         let error = Schedule::every(Duration::ZERO).unwrap_err().to_string();
-        assert_eq!(error, "rebuild period of 0ns is not within 1s and 2678400s");
+        assert_eq!(error, "rebuild period of 0ns is not between 1s and 2678400s");
         let error = Schedule::cron("61 * * * *").unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with("cron expression \"61 * * * *\" makes no schedule: "), "{told}");

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::redis::{Client, IntoConnectionInfo};
+use ::redis::{Client, IntoConnectionInfo, RedisError};
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
@@ -67,7 +67,8 @@ impl Server {
         }
         #[cfg(feature = "tls")]
         choose_crypto();
-        let unreadable = |error| ConfigError::RedisUrl { source: Box::new(error) };
+        let unreadable =
+            |error: RedisError| ConfigError::RedisUrl { source: reason(url, &error).into() };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
@@ -78,6 +79,23 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({:?})", self.0)
+    }
+}
+
+/// Says what is wrong with a URL, without a word of it: it may hold a password.
+fn reason(url: &str, error: &RedisError) -> String {
+    const SCHEMES: [&str; 6] =
+        ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"];
+    if !SCHEMES.iter().chain(&["unix:"]).any(|scheme| url.starts_with(scheme)) {
+        return "it has another scheme, or none".to_owned();
+    }
+    // The client's description comes first; what follows may quote the URL.
+    let told = error.to_string();
+    match told.split(" - ").next().unwrap_or_default() {
+        "" | "Redis URL did not parse" => {
+            "it is no url (in a password, / ? # and @ are percent-encoded)".to_owned()
+        }
+        description => description.to_lowercase(),
     }
 }
 
