@@ -154,6 +154,7 @@ impl<R> Builder<R> {
     #[must_use]
     pub fn build(self) -> BloomGuard<R> {
         let Self { settings, redis, source, extractor, options, policy, rejection } = self;
+        tell_if_nobody_builds(&settings.name, redis.is_some(), source.is_some());
         let schedule = source.as_ref().map(|(schedule, _)| schedule);
         let removed_ttl = settings
             .removed_ttl
@@ -171,6 +172,20 @@ impl<R> Builder<R> {
         let edge = Arc::new(Edge::new(core, rebuilder, extractor, options));
         edge.start();
         BloomGuard::new(edge, Arc::new(rejection))
+    }
+}
+
+/// A guard without a source lets everything pass until another process has built its filter.
+fn tell_if_nobody_builds(filter: &str, shared: bool, source: bool) {
+    match (shared, source) {
+        (_, true) => {}
+        (true, false) => {
+            tracing::info!(filter, "no source: another process has to build the filter");
+        }
+        (false, false) => tracing::warn!(
+            filter,
+            "no source and no redis: no filter will ever be built, and nothing be refused"
+        ),
     }
 }
 

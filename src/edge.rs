@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -69,12 +70,35 @@ impl Options {
     }
 }
 
+/// After so many requests without an id in any the extractor is doubted.
+const IN_VAIN: u32 = 1_000;
+
+/// Notices an extractor that finds no id in any request.
+#[derive(Debug, Default)]
+struct Doubted(AtomicU32);
+
+impl Doubted {
+    /// The extractor found no id; says whether it is to be doubted, once.
+    fn in_vain(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < IN_VAIN
+            && self.0.fetch_add(1, Ordering::Relaxed) + 1 == IN_VAIN
+    }
+
+    /// The extractor found something.
+    fn found(&self) {
+        if self.0.load(Ordering::Relaxed) < IN_VAIN {
+            self.0.store(IN_VAIN, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The shared part of a guard.
 pub(crate) struct Edge {
     pub(crate) core: Arc<Core>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
     pub(crate) options: Options,
     pub(crate) rebuilder: Arc<Rebuilder>,
+    doubted: Doubted,
     /// Ends with the last clone of the guard.
     background: Background,
 }
@@ -101,6 +125,7 @@ impl Edge {
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
+            doubted: Doubted::default(),
             background: Background::default(),
         }
     }
@@ -127,7 +152,7 @@ impl Edge {
         metrics.request();
         let mode = self.core.gate().mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
-            self.extractor.extract(parts)
+            self.extract(parts)
         } else {
             Extraction::Unguarded
         };
@@ -150,9 +175,25 @@ impl Edge {
     }
 }
 
+impl Edge {
+    fn extract(&self, parts: &Parts) -> Extraction {
+        let extraction = self.extractor.extract(parts);
+        if !matches!(extraction, Extraction::Unguarded) {
+            self.doubted.found();
+        } else if self.doubted.in_vain() {
+            tracing::warn!(
+                filter = &*self.core.metrics().filter,
+                requests = IN_VAIN,
+                "no request so far has had an id: does the extractor match the routes?"
+            );
+        }
+        extraction
+    }
+}
+
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, extractor: _, options, rebuilder, background } = self;
+        let Self { core, extractor: _, options, rebuilder, doubted: _, background } = self;
         f.debug_struct("Edge")
             .field("core", core)
             .field("options", options)

@@ -71,6 +71,8 @@ pub struct Stats {
 /// The counters themselves.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    /// The name of the filter whose they are.
+    pub(crate) filter: Box<str>,
     requests: Count,
     unguarded: Count,
     invalid: Count,
@@ -103,6 +105,7 @@ impl Metrics {
     pub(crate) fn new(filter: &str) -> Self {
         let count = |name, outcome| Count::new(filter, name, outcome);
         Self {
+            filter: filter.into(),
             requests: count("requests", "any"),
             unguarded: count("requests", "unguarded"),
             invalid: count("requests", "invalid"),

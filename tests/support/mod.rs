@@ -2,6 +2,7 @@
 #![expect(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod http;
+pub mod log;
 pub mod model;
 pub mod proxy;
 pub mod redis_server;

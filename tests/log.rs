@@ -1,0 +1,71 @@
+//! What an operator is told without asking, and that a flood of requests is no flood of lines.
+
+mod support;
+
+use bloom_guard::{BloomGuard, Builder, Mode, PathPattern, Schedule, from_iter};
+use http::{Request, Response, StatusCode};
+use support::log::Log;
+use tower::{Layer, ServiceExt};
+
+/// Nobody listens there.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+const FILTER: &str = "filter=\"users\"";
+
+fn users() -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
+}
+
+async fn get(guard: &BloomGuard, path: &str) -> StatusCode {
+    let handler = tower::service_fn(async |_| {
+        let response = Response::builder().status(StatusCode::NOT_FOUND).body(String::new());
+        Ok::<_, std::convert::Infallible>(response.unwrap())
+    });
+    let request = Request::get(path).body(String::new()).unwrap();
+    guard.layer(handler).oneshot(request).await.unwrap().status()
+}
+
+#[test]
+fn a_guard_that_will_never_have_a_filter_says_so_when_it_is_built() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().build();
+    let told = log.with("no filter will ever be built");
+    assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains(FILTER), "{told:?}");
+}
+
+#[test]
+fn a_guard_without_a_source_tells_who_has_to_build_its_filter() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().redis(NOWHERE).unwrap().build();
+    let told = log.with("another process has to build the filter");
+    assert!(told.len() == 1 && told[0].starts_with("INFO") && told[0].contains(FILTER), "{told:?}");
+}
+
+#[test]
+fn a_guard_with_a_source_has_nothing_to_say_of_it() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    assert_eq!(log.with("source"), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() {
+    let (log, _kept) = Log::begin();
+    let guard = users().build();
+    for n in 0..3_000 {
+        get(&guard, &format!("/orders/{n}")).await;
+        assert_eq!(log.with("does the extractor match").len(), usize::from(n >= 999), "{n}");
+    }
+    assert!(log.with("does the extractor match")[0].contains(FILTER));
+}
+
+#[tokio::test]
+async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
+    let (log, _kept) = Log::begin();
+    let (guard, off) = (users().build(), users().mode(Mode::Off).build());
+    get(&guard, "/users/7").await;
+    for n in 0..2_000 {
+        get(&guard, &format!("/orders/{n}")).await;
+        get(&off, &format!("/users/{n}")).await;
+    }
+    assert_eq!(log.with("does the extractor match"), [""; 0], "{:?}", guard.stats());
+}
