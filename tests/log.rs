@@ -69,3 +69,20 @@ async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
     }
     assert_eq!(log.with("does the extractor match"), [""; 0], "{:?}", guard.stats());
 }
+
+#[tokio::test]
+async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
+    let (log, _kept) = Log::begin();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    guard.ready().await;
+    guard.rebuild_now().await.unwrap();
+    let begun = log.with("a rebuild begins");
+    assert_eq!(begun.len(), 2, "{begun:?}");
+    assert!(begun[0].contains("no filter has been built"), "{begun:?}");
+    assert!(begun[1].contains("by hand"), "{begun:?}");
+
+    let empty = users().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build();
+    empty.rebuild_now().await.unwrap_err();
+    let failed = log.with("the rebuild failed");
+    assert!(failed.len() == 1 && !failed[0].contains("stays"), "{failed:?}");
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::RebuildError;
 use crate::filter::Generation;
+use crate::verdict::Doubt;
 
 /// What a rebuild that went live did.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,10 +105,33 @@ pub struct RebuildStatus {
     pub last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
+/// Why a rebuild is done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Cause {
+    /// The application asked for it.
+    #[default]
+    ByHand,
+    /// The live filter is old enough.
+    Schedule,
+    /// There is no filter to trust.
+    NoTrust(Doubt),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByHand => f.write_str("by hand"),
+            Self::Schedule => f.write_str("by schedule"),
+            Self::NoTrust(doubt) => doubt.fmt(f),
+        }
+    }
+}
+
 /// The numbers behind [`RebuildStatus`], written as the rebuild goes.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     step: AtomicU8,
+    cause: Mutex<Cause>,
     /// Rebuilds so far that came to read the source.
     readings: AtomicU64,
     scanned: AtomicU64,
@@ -121,7 +145,14 @@ impl Progress {
         self.step.store(step as u8, Ordering::Relaxed);
         if step == RebuildStep::Scan {
             self.readings.fetch_add(1, Ordering::Relaxed);
+            // Not before: every process that another's rebuild keeps waiting asks once a second.
+            let cause = *self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            tracing::info!(%cause, "a rebuild begins");
         }
+    }
+
+    pub(super) fn begin_for(&self, cause: Cause) {
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
     }
 
     pub(super) fn readings(&self) -> u64 {

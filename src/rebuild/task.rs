@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::carry::Carrier;
-use super::report::{Progress, RebuildReport, RebuildStatus};
+use super::report::{Cause, Progress, RebuildReport, RebuildStatus};
 use super::schedule::Due;
 use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
@@ -80,7 +80,16 @@ impl Rebuilder {
         &self,
         shrinking: Shrinking,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.rebuild_for(Cause::ByHand, shrinking).await
+    }
+
+    async fn rebuild_for(
+        &self,
+        cause: Cause,
+        shrinking: Shrinking,
+    ) -> Result<RebuildReport, Arc<RebuildError>> {
         let _only = self.one_at_a_time.lock().await;
+        self.progress.begin_for(cause);
         let _idle = IdleAtLast(&self.progress);
         let ended = self.carry(shrinking).await.map_err(Arc::new);
         match &ended {
@@ -98,8 +107,16 @@ impl Rebuilder {
             Err(error) => {
                 let error = chain(error);
                 // Said once, and not at every attempt.
-                if self.last_failure().as_ref() != Some(&error) {
-                    tracing::warn!(error, "the rebuild failed; a filter that is live stays");
+                let said = self.last_failure().as_ref() == Some(&error);
+                match self.store.condition().live {
+                    _ if said => {}
+                    Ok(_) => tracing::warn!(error, "the rebuild failed; the live filter stays"),
+                    Err(_) => {
+                        tracing::warn!(
+                            error,
+                            "the rebuild failed, and no filter is known to be live"
+                        );
+                    }
                 }
             }
         }
@@ -135,7 +152,9 @@ impl Rebuilder {
                     Due::Later => failures = relapses.so_far(Instant::now()),
                     Due::Now => {
                         let readings = self.progress.readings();
-                        match self.rebuild(Shrinking::Refused).await {
+                        let cause = survey.live.as_ref().err().copied();
+                        let cause = cause.map_or(Cause::Schedule, Cause::NoTrust);
+                        match self.rebuild_for(cause, Shrinking::Refused).await {
                             Ok(_) => failures = relapses.after(&survey, Instant::now()),
                             Err(_) if self.progress.readings() == readings => {}
                             // Another scan would find as few: what is live stays until the next is due.
