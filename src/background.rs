@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tracing::{Instrument, Span};
 
 /// How long a task that panicked rests.
 const REST: Duration = Duration::from_secs(1);
@@ -56,18 +57,27 @@ impl Drop for Witness {
     }
 }
 
-/// Runs a task, and again if it panics: a source that panics once, say, must not end all rebuilds. The
-/// task ends when this future is dropped.
-pub(crate) async fn persist<F>(name: &'static str, task: impl Fn() -> F)
+/// Returns a span in which every line of the log carries the filter's name.
+pub(crate) fn span(filter: &str) -> Span {
+    // Of the highest level, as a span that is filtered out names nothing.
+    tracing::error_span!("bloom_guard", filter)
+}
+
+/// Runs a task of a filter's, and again if it panics: a source that panics once, say, must not end all
+/// rebuilds. The task ends when this future is dropped.
+pub(crate) async fn persist<F>(filter: Arc<str>, name: &'static str, task: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
         let mut alone = JoinSet::new();
-        alone.spawn(task());
+        let span = span(&filter);
+        alone.spawn(task().instrument(span.clone()));
         match alone.join_next().await {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(task = name, %error, "a background task panicked and starts again");
+                span.in_scope(|| {
+                    tracing::error!(task = name, %error, "a background task panicked and starts again");
+                });
                 sleep(REST).await;
             }
             _ => return,
@@ -85,7 +95,7 @@ mod tests {
     async fn a_task_that_panics_starts_again() {
         let runs = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&runs);
-        persist("test", move || {
+        persist("users".into(), "test", move || {
             let run = counted.fetch_add(1, Ordering::SeqCst);
             async move { assert!(run == 2, "the first two runs panic") }
         })

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
+use tracing::Instrument;
 
 use crate::absence::AbsenceRules;
-use crate::background::{Background, persist};
+use crate::background::{self, Background, persist};
+use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::Id;
 use crate::policy::Mode;
-use crate::rebuild::Rebuilder;
+use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
 use crate::rejection::Rejected;
 
 /// What to do with a request that names something that cannot be an id.
@@ -135,15 +137,27 @@ impl Edge {
         self.core.start();
         self.background.start(|tasks| {
             let core = Arc::clone(&self.core);
-            tasks.spawn(persist("canary", move || {
+            let filter = &self.core.metrics().filter;
+            tasks.spawn(persist(Arc::clone(filter), "canary", move || {
                 let core = Arc::clone(&core);
                 async move { core.look_into_findings().await }
             }));
             if self.rebuilder.has_source() {
                 let rebuilder = Arc::clone(&self.rebuilder);
-                tasks.spawn(persist("rebuild", move || Arc::clone(&rebuilder).run()));
+                let run = move || Arc::clone(&rebuilder).run();
+                tasks.spawn(persist(Arc::clone(filter), "rebuild", run));
             }
         });
+    }
+
+    /// Rebuilds by hand.
+    pub(crate) async fn rebuild(
+        &self,
+        shrinking: Shrinking,
+    ) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.start();
+        let span = background::span(&self.core.metrics().filter);
+        self.rebuilder.rebuild(shrinking).instrument(span).await
     }
 
     /// Sorts a request by its head alone.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Span;
 
+use crate::background;
 use crate::bucket::Bucket;
 use crate::canary::Findings;
 use crate::error::{InsertError, StoreError};
@@ -31,6 +33,8 @@ pub(crate) struct Core {
     metrics: Arc<Metrics>,
     gate: Arc<Gate>,
     findings: Findings,
+    /// Carries the filter's name to lines that do not know it.
+    span: Span,
     null_writes: Bucket,
     null_ttl: Duration,
     removed_ttl: Duration,
@@ -56,6 +60,7 @@ impl Core {
         let NullLimits { ttl: null_ttl, removed_ttl, per_second } = nulls;
         Self {
             store,
+            span: background::span(&metrics.filter),
             metrics,
             gate: Arc::new(Gate::new(policy)),
             findings: Findings::new(),
@@ -124,7 +129,7 @@ impl Core {
         fresh: Duration,
     ) -> Asking<()> {
         let now = Instant::now();
-        let nothing = if !self.gate.missing(&visitor, scope, now) {
+        let nothing = if !self.span.in_scope(|| self.gate.missing(&visitor, scope, now)) {
             Some(&self.metrics.nulls_doubted)
         } else if self.null_writes.take(now).is_err() {
             Some(&self.metrics.nulls_limited)

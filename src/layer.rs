@@ -161,8 +161,7 @@ impl<R> BloomGuard<R> {
     /// [`longest_rebuild`](crate::Builder::longest_rebuild),
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.edge.start();
-        self.edge.rebuilder.rebuild(Shrinking::Refused).await
+        self.edge.rebuild(Shrinking::Refused).await
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
@@ -173,8 +172,7 @@ impl<R> BloomGuard<R> {
     ///
     /// Why no new filter went live; the one that was live still is.
     pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.edge.start();
-        self.edge.rebuilder.rebuild(Shrinking::Accepted).await
+        self.edge.rebuild(Shrinking::Accepted).await
     }
 
     /// Returns how far a rebuild in this process is, and how the last one ended.

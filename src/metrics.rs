@@ -3,6 +3,7 @@
 //! Every counter is made once, here, and each feeds both [`Stats`] and, with the feature `metrics`, the
 //! recorder that is installed when the guard is built. Labels are few and fixed; no id is ever in one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::Remembered;
@@ -72,7 +73,7 @@ pub struct Stats {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// The name of the filter whose they are.
-    pub(crate) filter: Box<str>,
+    pub(crate) filter: Arc<str>,
     requests: Count,
     unguarded: Count,
     invalid: Count,

@@ -2,8 +2,11 @@
 
 mod support;
 
-use bloom_guard::{BloomGuard, Builder, Mode, PathPattern, Schedule, from_iter};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Builder, Mode, PathPattern, Schedule, from_blocking, from_iter};
 use http::{Request, Response, StatusCode};
+use support::eventually;
 use support::log::Log;
 use tower::{Layer, ServiceExt};
 
@@ -68,6 +71,29 @@ async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
         get(&off, &format!("/users/{n}")).await;
     }
     assert_eq!(log.with("does the extractor match"), [""; 0], "{:?}", guard.stats());
+}
+
+#[tokio::test]
+async fn every_line_names_the_filter() {
+    let (log, _kept) = Log::begin();
+    let away = users().redis(NOWHERE).unwrap().build();
+    let broken = from_blocking(|_| Err("the database is away".into()));
+    let failing = users().rebuild(Schedule::manual(), broken).build();
+    failing.rebuild_now().await.unwrap_err();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    guard.ready().await;
+    guard.rebuild_now().await.unwrap();
+    eventually("redis is missed", Duration::from_secs(10), || async {
+        match log.with("redis cannot be reached") {
+            lines if lines.is_empty() => Err("not yet".to_owned()),
+            lines => Ok(lines),
+        }
+    })
+    .await;
+    drop(away);
+    for line in log.with("") {
+        assert_eq!(line.matches(FILTER).count(), 1, "{line}");
+    }
 }
 
 #[tokio::test]

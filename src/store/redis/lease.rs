@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tracing::Instrument;
 
 use super::Shared;
 use super::build::CALL;
@@ -39,7 +40,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let (true, Ok(runtime)) = (self.held, Handle::try_current()) {
             let lock = Arc::clone(&self.lock);
-            runtime.spawn(async move { lock.release().await });
+            runtime.spawn(async move { lock.release().await }.in_current_span());
         }
     }
 }

@@ -111,6 +111,7 @@ fn choose_crypto() {
 
 /// What all handles and tasks of one store share.
 struct Shared {
+    name: Arc<str>,
     server: Server,
     check_deadline: Duration,
     retention: Retention,
@@ -209,7 +210,10 @@ impl Shared {
     fn believes(&self, live: &Live) -> Result<(), Doubt> {
         if live.eviction() == Eviction::Takes && !self.accept_eviction {
             if !self.eviction_said.swap(true, Ordering::Relaxed) {
-                tracing::warn!("redis may evict any key (allkeys-*): nothing is refused");
+                tracing::warn!(
+                    filter = &*self.name,
+                    "redis may evict any key (allkeys-*): nothing is refused"
+                );
             }
             return Err(Doubt::Eviction);
         }
@@ -250,6 +254,7 @@ impl RedisStore {
         let enrolment = Arc::new(Enrolment::new(&settings.name, key, mark_ttl, Arc::clone(&own)));
         let link = || Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment)));
         let shared = Shared {
+            name: settings.name.as_str().into(),
             keys: Keys::new(&settings.name),
             checks: link(),
             adds: link(),
@@ -273,12 +278,15 @@ impl RedisStore {
 impl Store for RedisStore {
     fn start(&self) {
         self.background.start(|tasks| {
+            let name = &self.shared.name;
             for link in [&self.shared.checks, &self.shared.adds, &self.shared.bulk] {
                 let link = Arc::clone(link);
-                tasks.spawn(persist("connection", move || Arc::clone(&link).supervise()));
+                let supervise = move || Arc::clone(&link).supervise();
+                tasks.spawn(persist(Arc::clone(name), "connection", supervise));
             }
             let shared = Arc::clone(&self.shared);
-            tasks.spawn(persist("own inserts", move || Arc::clone(&shared).vouch()));
+            let vouch = move || Arc::clone(&shared).vouch();
+            tasks.spawn(persist(Arc::clone(name), "own inserts", vouch));
         });
     }
 
