@@ -3,6 +3,8 @@
 //! Knows neither HTTP nor Redis. The edge brings an id, learns what is known of it and gets a
 //! [`Ruling`]; when an admitted request has been answered, it brings the id again and says how.
 
+mod overload;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
 
+use self::overload::Overload;
 use crate::background;
 use crate::bucket::Bucket;
 use crate::canary::Findings;
@@ -33,6 +36,7 @@ pub(crate) struct Core {
     metrics: Arc<Metrics>,
     gate: Arc<Gate>,
     findings: Findings,
+    overload: Overload,
     /// Carries the filter's name to lines that do not know it.
     span: Span,
     null_writes: Bucket,
@@ -64,6 +68,7 @@ impl Core {
             metrics,
             gate: Arc::new(Gate::new(policy)),
             findings: Findings::new(),
+            overload: Overload::new(),
             null_writes: Bucket::new(per_second, per_second),
             null_ttl,
             removed_ttl,
@@ -93,7 +98,8 @@ impl Core {
 
     /// Rules on a request for an id of which this is known.
     pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict) -> Ruling {
-        let ruling = self.gate.rule(visitor, verdict, Instant::now());
+        let now = Instant::now();
+        let ruling = self.gate.rule(visitor, verdict, now);
         match &ruling {
             Ruling::Admit(admission) => match admission.why {
                 Why::Present => {}
@@ -103,7 +109,13 @@ impl Core {
                 Why::Shadow(_) => self.metrics.shadowed.add(1),
             },
             Ruling::Refuse(_) => self.metrics.refused.add(1),
-            Ruling::Busy { .. } => self.metrics.overloaded.add(1),
+            Ruling::Busy { .. } => {
+                self.metrics.overloaded.add(1);
+                if let Some(requests) = self.overload.note(now) {
+                    let filter = &*self.metrics.filter;
+                    tracing::warn!(filter, ?verdict, requests, "requests are answered 503");
+                }
+            }
         }
         ruling
     }

@@ -4,10 +4,13 @@ mod support;
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Mode, PathPattern, Schedule, from_blocking, from_iter};
+use bloom_guard::{
+    BloomGuard, Builder, Mode, OnUnknown, PathPattern, Schedule, from_blocking, from_iter,
+};
 use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::log::Log;
+use tokio::time::advance;
 use tower::{Layer, ServiceExt};
 
 /// Nobody listens there.
@@ -71,6 +74,28 @@ async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
         get(&off, &format!("/users/{n}")).await;
     }
     assert_eq!(log.with("does the extractor match"), [""; 0], "{:?}", guard.stats());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_answered_503_are_told_of_once_a_minute_with_their_number() {
+    let (log, _kept) = Log::begin();
+    let guard = users().on_unbuilt(OnUnknown::Shed).build();
+    let told = || log.with("503");
+    for _ in 0..100 {
+        assert_eq!(get(&guard, "/users/7").await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(told().len(), 1);
+    advance(Duration::from_secs(59)).await;
+    get(&guard, "/users/7").await;
+    assert_eq!(told().len(), 1);
+    advance(Duration::from_secs(1)).await;
+    get(&guard, "/users/7").await;
+    let told = told();
+    assert_eq!(told.len(), 2);
+    for (line, count) in told.iter().zip([1, 101]) {
+        let parts = ["WARN", FILTER, "verdict=Unknown(NoFilter)", &format!("requests={count}")];
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
 }
 
 #[tokio::test]
