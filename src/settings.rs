@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) journal_entries: u64,
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
+    /// Checks under way at once.
+    pub(crate) checks_in_flight: u32,
     pub(crate) accept_eviction: bool,
     pub(crate) shrink_limit: f64,
     /// The key the application gave.
@@ -56,6 +58,7 @@ impl Settings {
             journal_entries: 1_000_000,
             null_cache_bytes: 8 << 20,
             check_deadline: Duration::from_millis(25),
+            checks_in_flight: 4_096,
             accept_eviction: false,
             shrink_limit: 0.1,
             secret_key: None,
@@ -88,6 +91,7 @@ pub(crate) mod bounds {
         SECOND..=Duration::from_secs(31 * 24 * 60 * 60);
     pub(crate) const CHECK_DEADLINE: RangeInclusive<Duration> =
         Duration::from_millis(1)..=Duration::from_secs(10);
+    pub(crate) const CHECKS_IN_FLIGHT: RangeInclusive<u64> = 1..=65_536;
     pub(crate) const SHRINK_LIMIT: RangeInclusive<f64> = 0.0..=1.0;
     pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> =
         SECOND..=Duration::from_secs(24 * 60 * 60);
@@ -173,6 +177,7 @@ mod tests {
         let settings = Settings::new("users".into()).unwrap();
         assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
         assert!(bounds::CHECK_DEADLINE.contains(&settings.check_deadline));
+        assert!(bounds::CHECKS_IN_FLIGHT.contains(&settings.checks_in_flight.into()));
         assert!(bounds::SHRINK_LIMIT.contains(&settings.shrink_limit));
         assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
         assert!(bounds::LONGEST_REBUILD.contains(&settings.longest_rebuild));

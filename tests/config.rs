@@ -67,7 +67,14 @@ fn a_duration_is_within_its_bounds_or_refused_by_name() {
 #[test]
 fn a_number_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(f64) -> Result<(), ConfigError>;
-    let table: [(&str, Setter, f64, f64, &[f64]); 3] = [
+    let table: [(&str, Setter, f64, f64, &[f64]); 4] = [
+        (
+            "checks_in_flight",
+            |n| builder().checks_in_flight(n as u32).map(drop),
+            1.0,
+            65_536.0,
+            &[0.0, 65_537.0],
+        ),
         (
             "journal_entries",
             |n| builder().journal_entries(n as u64).map(drop),

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+use bloom_guard::{Doubt, Verdict};
 use futures_util::future::join_all;
 use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
@@ -56,4 +57,22 @@ async fn checks_and_inserts_that_are_given_up_do_not_pile_up_before_a_silent_ser
     let (checked, added) = (calls(&redis, "bitfield") - checked, calls(&redis, "xadd") - added);
     assert!(checked < BOUND, "{checked} checks lay before the silent server");
     assert!(added < BOUND, "{added} inserts lay before the silent server");
+}
+
+#[tokio::test]
+async fn checks_above_the_limit_are_unknown_at_once_and_those_below_wait() {
+    let redis = RedisServer::start();
+    let route = Route::to(redis.port()).await;
+    let table = Table::with(0..10);
+    let guard = guard_over(&route.url(), &table).checks_in_flight(600).unwrap();
+    let guard = guard.check_deadline(Duration::from_millis(200)).unwrap().build();
+    live(&guard).await;
+    route.turn(Traffic::Silent);
+    let verdicts = join_all((0..1_000_u64).map(|id| {
+        let guard = &guard;
+        async move { guard.check(&id).await.unwrap() }
+    }))
+    .await;
+    let count = |doubt| verdicts.iter().filter(|&&v| v == Verdict::Unknown(doubt)).count();
+    assert_eq!((count(Doubt::Timeout), count(Doubt::Overloaded)), (600, 400));
 }

@@ -56,6 +56,22 @@ impl<R> Builder<R> {
         Ok(self)
     }
 
+    /// How many checks may wait for Redis at once. The answer to one above that is unknown at once, with
+    /// [`Doubt::Overloaded`](crate::Doubt::Overloaded). 512 of them are on the connection at a time,
+    /// the others wait for their turn, all within
+    /// [`check_deadline`](Self::check_deadline). Without Redis there is nothing to wait for.
+    ///
+    /// Defaults to 4,096; from 1 to 65,536.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Number`] when out of bounds.
+    pub fn checks_in_flight(mut self, checks: u32) -> Result<Self, ConfigError> {
+        let bounds = &bounds::CHECKS_IN_FLIGHT;
+        self.settings.checks_in_flight = small("checks_in_flight", checks, bounds)?;
+        Ok(self)
+    }
+
     /// How many ids are remembered as lately seen to exist, because they were inserted or found by a
     /// response with 2xx or 304. Their requests pass freely while answers are unknown. As many again are
     /// remembered together with who found them, and twice as many as missing although no null says so:

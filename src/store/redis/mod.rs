@@ -50,8 +50,6 @@ use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::Doubt;
 
-/// Checks in flight at once; beyond that the answer is unknown.
-const IN_FLIGHT: usize = 1024;
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
 
@@ -122,6 +120,7 @@ struct Shared {
     own: Arc<OwnAdds>,
     accept_eviction: bool,
     eviction_said: AtomicBool,
+    /// Room for checks; without any the answer is unknown.
     in_flight: Semaphore,
     /// The live header that checks compute with. Absent until one was seen.
     filter: ArcSwapOption<Header>,
@@ -262,7 +261,7 @@ impl RedisStore {
             own,
             accept_eviction: settings.accept_eviction,
             eviction_said: AtomicBool::new(false),
-            in_flight: Semaphore::new(IN_FLIGHT),
+            in_flight: Semaphore::new(settings.checks_in_flight as usize),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),
