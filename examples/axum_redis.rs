@@ -28,6 +28,9 @@ async fn main() -> Result<ExitCode, BoxError> {
     let guard = BloomGuard::builder("example-users", Captures::<u64>::new("id"))?
         .redis(&url)?
         .rebuild(Schedule::every(Duration::from_secs(3600))?, source)
+        // By default one refusal a second goes to the handler, to see whether it is right. Here the
+        // first would be the only one, and it is to show who answers.
+        .audits_per_second(0)?
         .build();
 
     let rows = Arc::clone(&table);
@@ -54,10 +57,12 @@ async fn main() -> Result<ExitCode, BoxError> {
     }
     let id = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?;
     println!("a user never created: {}", status(id).await?);
+    assert_eq!(guard.stats().refused, 1, "by the guard: the handler was not called");
     guard.insert(&id).await?; // acknowledged before the record is committed
     table.lock().expect("not poisoned").insert(id);
     println!("just created: {}", status(id).await?);
     assert_eq!((status(7).await?, status(id).await?), (StatusCode::OK, StatusCode::OK));
-    println!("{:?}", guard.stats());
+    let stats = guard.stats();
+    println!("refused by the guard: {} of {} requests", stats.refused, stats.requests);
     Ok(ExitCode::SUCCESS)
 }
