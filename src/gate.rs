@@ -26,6 +26,8 @@ pub(crate) struct Gate {
     mode: AtomicU8,
     /// Whether this process has seen a filter answer.
     built: AtomicBool,
+    /// Whether it has seen that there was none yet.
+    unbuilt: AtomicBool,
     visitors: Visitors,
     /// Ids that were refused.
     refused: Sightings,
@@ -79,6 +81,7 @@ impl Gate {
         Self {
             mode: AtomicU8::new(policy.mode as u8),
             built: AtomicBool::new(false),
+            unbuilt: AtomicBool::new(false),
             visitors: Visitors::new(policy.recently_seen),
             refused: Sightings::new(RECENTLY_REFUSED),
             unknown_lane: Lane::new(policy.lane),
@@ -158,6 +161,8 @@ impl Gate {
         let lane = match self.visitors.standing(visitor, now) {
             Standing::Good => return PASS,
             Standing::Shown if !self.disbelieves(now) => return PASS,
+            // Where the backend is back, that is how it is found out.
+            Standing::Shown if self.visitors.try_once(visitor, now) => return PASS,
             Standing::Shown => &self.doubted_lane,
             Standing::Sought => return Ruling::Busy { retry_after: RETRY.0 },
             Standing::Missed => &self.missed_lane,
@@ -224,7 +229,13 @@ impl Gate {
     }
 
     fn on(&self, doubt: Doubt) -> OnUnknown {
-        if doubt == Doubt::NoFilter && !self.built.load(Ordering::Relaxed) {
+        let built = self.built.load(Ordering::Relaxed);
+        if doubt == Doubt::NoFilter && !built {
+            self.unbuilt.store(true, Ordering::Relaxed);
+        }
+        // An answer that is late is the same that others got; a setting of the server's is no outage.
+        let unbuilt = !built && self.unbuilt.load(Ordering::Relaxed);
+        if unbuilt || doubt == Doubt::Eviction {
             self.policy.on_unbuilt
         } else {
             self.policy.on_unknown
@@ -330,6 +341,8 @@ mod tests {
         let passing: Vec<_> =
             (0..1_000).map(|n| admitted(gate.rule(&anybody(&gate, n), unbuilt, now))).collect();
         assert!(passing.iter().all(|admission| admission.place.is_none()));
+        let late = (0..1_000).map(|n| admitted(gate.rule(&anybody(&gate, n), UNKNOWN, now)));
+        assert!(late.into_iter().all(|admission| admission.place.is_none()));
 
         let _known = gate.rule(&anybody(&gate, 1), Verdict::Present, now);
         let lost: Vec<_> =
@@ -477,7 +490,7 @@ mod tests {
         let rulings: Vec<_> = (0..1_000)
             .map(|n| gate.rule(&anybody(&gate, 50 + n % 50), Verdict::Present, now))
             .collect();
-        assert_eq!(rulings.iter().filter(|ruling| passes(ruling)).count(), 64);
+        assert_eq!(rulings.iter().filter(|ruling| passes(ruling)).count(), 50 + 64, "each once");
         gate.found(&anybody(&gate, 50));
         assert_eq!(gate.visitors.standing(&anybody(&gate, 50), now), Standing::Good);
     }

@@ -36,7 +36,8 @@ pub enum OnUnknown {
 pub(crate) struct Policy {
     pub(crate) mode: Mode,
     pub(crate) on_unknown: OnUnknown,
-    /// For as long as this process has never seen a filter.
+    /// For as long as this process has seen that there is no filter, and never one; and where Redis may
+    /// evict it.
     pub(crate) on_unbuilt: OnUnknown,
     pub(crate) lane: Width,
     /// Refusals let through for a look, a second.

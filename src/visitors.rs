@@ -109,8 +109,20 @@ impl Visitors {
         }
     }
 
+    /// Whether this caller has not tried this id before in this spell.
+    pub(crate) fn try_once(&self, visitor: &Visitor, now: Instant) -> bool {
+        let trace = visitor.both.during(self.spell(now));
+        let first = !self.sought.hold(trace);
+        self.sought.note(trace);
+        first
+    }
+
     fn lately(&self, visitor: &Visitor, now: Instant) -> Trace {
-        visitor.id.during(now.duration_since(self.origin).as_secs() / SPELL.as_secs())
+        visitor.id.during(self.spell(now))
+    }
+
+    fn spell(&self, now: Instant) -> u64 {
+        now.duration_since(self.origin).as_secs() / SPELL.as_secs()
     }
 
     /// Whether anybody was lately told that an id exists.

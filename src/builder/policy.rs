@@ -26,8 +26,10 @@ impl<R> Builder<R> {
         self
     }
 
-    /// The same for as long as there is no filter and this process has never seen one: at a first
-    /// deploy all requests are unverified, and a lane would be the outage.
+    /// The same for as long as Redis has said that there is no filter and this process has never seen
+    /// one: at a first deploy all requests are unverified, and a lane would be the outage. And where
+    /// Redis may evict any key and that was not
+    /// [accepted](Self::accept_eviction): then there is no filter to enforce.
     ///
     /// Defaults to [`OnUnknown::Pass`]. [`state`](crate::BloomGuard::state) and the log tell of it.
     pub fn on_unbuilt(mut self, on_unbuilt: OnUnknown) -> Self {

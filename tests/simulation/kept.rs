@@ -7,13 +7,17 @@ use crate::world;
 /// Runs them; returns what they come to.
 pub(crate) fn run() -> Findings {
     let mut findings = Findings::default();
-    for plan in [refused_writes()] {
+    for plan in plans() {
         let outcome = world::run(&plan, false);
         findings.add(&outcome.findings);
         let broken = outcome.findings.violations.into_iter();
         findings.violations.extend(broken.map(|what| format!("kept seed {}: {what}", plan.seed)));
     }
     findings
+}
+
+fn plans() -> Vec<Plan> {
+    vec![refused_writes()]
 }
 
 /// The metadata is lost, and Redis refuses writes for longer than the grace: the process with an open

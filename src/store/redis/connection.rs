@@ -289,7 +289,6 @@ impl Link {
         loop {
             match self.connect().await {
                 Ok(live) => {
-                    wait = BACKOFF.0;
                     self.note_answered();
                     if self.trouble.swap(None).is_some() {
                         tracing::info!("connected to redis again");
@@ -300,6 +299,13 @@ impl Link {
                     self.live.store(None);
                     tracing::warn!(reason, "a connection to redis is given up");
                     self.trouble.store(Some(Arc::new(reason)));
+                    // Where two servers answer by turns, each connection is soon given up.
+                    if live.age() < POLL {
+                        sleep(wait).await;
+                        wait = (wait * 2).min(BACKOFF.1);
+                    } else {
+                        wait = BACKOFF.0;
+                    }
                 }
                 Err(error) => {
                     // Said once for each outage, and not at every attempt.
