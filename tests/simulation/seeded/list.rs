@@ -24,6 +24,8 @@ use Edit::{Raw, Script, Source};
 
 const ANY: &[Flavour] = &[Calm, Lossy, Zombies, Forgetful, Evicting, Wild];
 const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
+/// An incarnation's first swap waits.
+const FIRST_SWAP: &str = "if meta[4] ~= ARGV[4] then";
 
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
@@ -295,6 +297,7 @@ pub(crate) const BUGS: &[Bug] = &[
                 from: "if meta[1] ~= ARGV[4] then return 'GAP' end",
                 to: "",
             },
+            Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" },
         ],
     },
     Bug {
@@ -309,20 +312,19 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a swap before others have said their inserts again",
         flavours: &[Forgetful],
-        edits: &[Script {
-            file: "swap.lua",
-            from: "if ahead('hold', tonumber(meta[2] or '0'), grace) then",
-            to: "if false then",
-        }],
+        edits: &[
+            Script {
+                file: "swap.lua",
+                from: "if ahead('hold', tonumber(meta[2] or '0'), grace) then",
+                to: "if false then",
+            },
+            Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" },
+        ],
     },
     Bug {
         name: "a swap before others could say that they have inserts",
         flavours: &[Evicting, Forgetful],
-        edits: &[Script {
-            file: "swap.lua",
-            from: "if meta[4] ~= ARGV[4] then",
-            to: "if false then",
-        }],
+        edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
     },
     Bug {
         name: "a null of an earlier filter trusted",
