@@ -76,10 +76,10 @@ impl<R> Builder<R> {
 
     /// How many ids are remembered as lately seen to exist, because they were inserted or found by a
     /// response with 2xx or 304. Their requests pass freely while answers are unknown. As many again are
-    /// remembered together with who found them, and twice as many as missing although no null says so:
-    /// 40 bytes an id in this process. What is full forgets older ones.
+    /// remembered together with who found them, twice as many as missing, and as many again as looked for
+    /// now and as given up: 48 bytes an id in this process in all. What is full forgets older ones.
     ///
-    /// Defaults to 131,072, which takes 5 MiB; from 1 to 1,073,741,824.
+    /// Defaults to 131,072, which takes 6 MiB; from 1 to 1,073,741,824.
     ///
     /// # Errors
     ///
