@@ -16,7 +16,7 @@ pub(crate) fn run() -> Findings {
     findings
 }
 
-fn plans() -> Vec<Plan> {
+pub(crate) fn plans() -> Vec<Plan> {
     vec![refused_writes()]
 }
 

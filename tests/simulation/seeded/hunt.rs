@@ -10,7 +10,7 @@ use std::thread;
 
 use super::list::{BUGS, Bug};
 use crate::plan::Plan;
-use crate::{seeded, world};
+use crate::{kept, seeded, world};
 
 /// By this variable the copy with the bugs knows what it is there for.
 pub(crate) const ROLE: &str = "SIM_HUNT";
@@ -83,11 +83,11 @@ pub(crate) fn hunt(seeds: u64, operations: usize) {
 /// The first seed that finds a bug, how many were tried for it, and what it showed.
 fn find(index: usize, bug: &Bug, seeds: u64, operations: usize) -> Result<(u64, u64, String), u64> {
     let mut tried = 0;
-    for seed in 0.. {
+    let drawn = (0..).map(|seed| Plan::draw(seed, operations));
+    for plan in kept::plans().into_iter().chain(drawn) {
         if tried == seeds {
             break;
         }
-        let plan = Plan::draw(seed, operations);
         if !bug.flavours.contains(&plan.config.flavour) {
             continue;
         }
@@ -99,7 +99,7 @@ fn find(index: usize, bug: &Bug, seeds: u64, operations: usize) -> Result<(u64, 
             // What the sources break without the bug is not its doing.
             && world::run(&plan, false).findings.violations.is_empty()
         {
-            return Ok((seed, tried, what));
+            return Ok((plan.seed, tried, what));
         }
     }
     Err(tried)
