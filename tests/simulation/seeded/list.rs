@@ -322,11 +322,6 @@ pub(crate) const BUGS: &[Bug] = &[
         ],
     },
     Bug {
-        name: "a swap before others could say that they have inserts",
-        flavours: &[Evicting, Forgetful],
-        edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
-    },
-    Bug {
         name: "a null of an earlier filter trusted",
         flavours: &[Forgetful],
         edits: &[Source {
