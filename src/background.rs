@@ -63,8 +63,8 @@ pub(crate) fn span(filter: &str) -> Span {
     tracing::error_span!("bloom_guard", filter)
 }
 
-/// Runs a task of a filter's, and again if it panics: a source that panics once, say, must not end all
-/// rebuilds. The task ends when this future is dropped.
+/// Runs a task of a filter's, and again if it panics: a bug that shows once must not end it for
+/// good. The task ends when this future is dropped.
 pub(crate) async fn persist<F>(filter: Arc<str>, name: &'static str, task: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,

@@ -141,6 +141,70 @@ async fn a_source_that_panics_does_not_end_all_rebuilds() {
     assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
 }
 
+/// Comes to a row that it cannot read, and counts how often.
+struct Stumbles {
+    scans: Arc<AtomicU32>,
+    panics: bool,
+}
+
+impl RebuildSource for Stumbles {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        ids.push(&1_u64).await?;
+        self.scans.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics, "row 9,000,001 has a NULL");
+        Err("row 9,000,001 has a NULL".into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
+    let scans_in_an_hour = async |panics| {
+        let scans = Arc::new(AtomicU32::new(0));
+        let source = Stumbles { scans: Arc::clone(&scans), panics };
+        let _guard = builder().rebuild(Schedule::manual(), source).build();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        scans.load(Ordering::SeqCst)
+    };
+    let (panics, fails) = (scans_in_an_hour(true).await, scans_in_an_hour(false).await);
+    assert!((10..=30).contains(&fails), "{fails} scans in an hour where it returns an error");
+    assert_eq!(panics, fails, "scans in an hour where it panics, and where it returns an error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_panics_is_the_sources_failure_and_hinders_no_later_rebuild() {
+    let scans = Arc::new(AtomicU32::new(0));
+    let source = Stumbles { scans: Arc::clone(&scans), panics: true };
+    let guard = builder().rebuild(Schedule::manual(), source).build();
+    // The second finds the lease given back.
+    for scan in 1..=2 {
+        let error = guard.rebuild_now().await.unwrap_err();
+        let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+        assert!(cause.to_string().contains("row 9,000,001 has a NULL"), "{cause}");
+        assert_eq!(scans.load(Ordering::SeqCst), scan);
+    }
+    let trouble = guard.state().trouble.expect("there is no filter, and a reason");
+    assert!(trouble.contains("row 9,000,001 has a NULL"), "{trouble}");
+}
+
+#[tokio::test]
+async fn whatever_of_a_source_panics_is_an_error() {
+    struct Counts;
+    impl RebuildSource for Counts {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            Ok(ids.push(&1_u64).await?)
+        }
+
+        async fn count(&self) -> Result<Option<u64>, BoxError> {
+            panic!("no such table")
+        }
+    }
+    let error = error_of(Counts).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+    let rows = || -> stream::Empty<Result<u64, std::io::Error>> { panic!("no connection") };
+    let error = error_of(from_stream(rows)).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_schedule_rebuilds_once_a_period() {
     let scans = Arc::new(AtomicU32::new(0));

@@ -1,6 +1,10 @@
 //! The database, as a rebuild sees it.
 
-use std::future::Future;
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 use super::IdSink;
 use crate::error::BoxError;
@@ -19,7 +23,7 @@ use crate::store::BoxFuture;
 /// - **A stable order**: one snapshot, or pages over an immutable unique key. A page order that
 ///   changes underneath skips rows.
 /// - **An honest end.** `Ok(())` says that everything was pushed. A scan that ends early must be an
-///   `Err`; then the live filter stays as it is.
+///   `Err`; then the live filter stays as it is. A panic is taken for one.
 ///
 /// A scan may be run again at once, when it turns out to hold more ids than the filter was sized for.
 ///
@@ -61,10 +65,28 @@ pub(crate) trait ErasedSource: Send + Sync + 'static {
 
 impl<S: RebuildSource> ErasedSource for S {
     fn scan<'a>(&'a self, ids: &'a mut IdSink<'_>) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(RebuildSource::scan(self, ids))
+        Box::pin(caught(async move { RebuildSource::scan(self, ids).await }))
     }
 
     fn count(&self) -> BoxFuture<'_, Result<Option<u64>, BoxError>> {
-        Box::pin(RebuildSource::count(self))
+        Box::pin(caught(async move { RebuildSource::count(self).await }))
     }
+}
+
+/// Makes a panic of a source's an error of its, so that the rebuild ends as after any other failure.
+/// What a panic may leave half done, the filter that was being filled, is thrown away with it.
+async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+    let mut reading = pin!(reading);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| reading.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(told(&*panic).into())))
+    })
+    .await
+}
+
+/// Writes down what a panic said.
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))
 }
