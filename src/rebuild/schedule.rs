@@ -10,8 +10,9 @@ use crate::error::{BoxError, ConfigError};
 use crate::filter::Generation;
 
 /// When the filter is rebuilt. Judged from the live generation's age by Redis's clock, so that any
-/// number of instances rebuild once a period, and a restart does not begin the period anew. A missing
-/// or untrusted filter is rebuilt at once, whatever the schedule.
+/// number of instances rebuild once a period, and a restart does not begin the period anew. After that
+/// clock was set back, a generation's age counts from when this process first saw it. A missing or
+/// untrusted filter is rebuilt at once, whatever the schedule.
 #[derive(Debug, Clone)]
 pub struct Schedule(Kind);
 
@@ -89,16 +90,16 @@ impl Schedule {
     /// Returns whether a generation, known here for so long, is due for replacement at a time in µs
     /// since the Unix epoch.
     pub(super) fn due(&self, live: Generation, known: Duration, now_us: i64) -> Due {
-        let built_us = live.get();
+        let mut built_us = live.get();
+        if built_us > now_us.saturating_add(SKEW_US) {
+            // The clock was set back: only our own counts then, and it is never early.
+            built_us = now_us.saturating_sub(micros(known));
+        }
         let due = match &self.0 {
             Kind::Manual => false,
-            // A generation from the future tells of a clock set back: only our own counts then.
-            _ if built_us > now_us.saturating_add(DAY_US) => {
-                self.longest_gap().is_some_and(|gap| known >= gap)
-            }
             Kind::Every(period) => {
-                let period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
-                let spread = (built_us.cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
+                let period = micros(*period);
+                let spread = (live.get().cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
                 let period = period.saturating_add((period / 10240).saturating_mul(spread));
                 now_us.saturating_sub(built_us) >= period
             }
@@ -115,9 +116,14 @@ impl Schedule {
 const CRON_TIMES: usize = 170;
 /// Ten years in days: a leap day comes sooner, even over a century without one.
 const CRON_HORIZON: i64 = 3_653;
-const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+/// How far clocks may differ: a generation from further in the future tells of a clock set back.
+const SKEW_US: i64 = 5 * 60 * 1_000_000;
 /// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
 
 /// Whether a rebuild is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,9 +168,28 @@ mod tests {
     #[test]
     fn a_clock_set_back_does_not_stop_rebuilds() {
         let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
-        let future = Generation::new(NOON + 2 * DAY_US).unwrap();
-        assert_eq!(hourly.due(future, Duration::from_secs(60), NOON), Due::Later, "and no storm");
-        assert_eq!(hourly.due(future, Duration::from_secs(4500), NOON), Due::Now);
+        let nightly = Schedule::cron("30 3 * * *").unwrap();
+        for ahead in [600, 3600, 23 * 3600, 48 * 3600] {
+            let future = Generation::new(NOON + ahead * SECOND).unwrap();
+            let due = |known| hourly.due(future, Duration::from_secs(known), NOON);
+            assert_eq!(due(3599), Due::Later, "{ahead} s ahead, and no storm");
+            assert_eq!(due(3960), Due::Now, "{ahead} s ahead");
+            let due = |hours: u64| nightly.due(future, Duration::from_secs(hours * 3600), NOON);
+            assert_eq!(due(8), Due::Later, "{ahead} s ahead, and no night since");
+            assert_eq!(due(9), Due::Now, "{ahead} s ahead");
+        }
+    }
+
+    #[test]
+    fn clocks_that_differ_a_little_do_not_hasten_rebuilds() {
+        let known = Duration::from_secs(3600);
+        let schedules = [Schedule::every(Duration::from_secs(600)), Schedule::cron("*/10 * * * *")];
+        for schedule in schedules.map(Result::unwrap) {
+            for ahead in [1, 60, 300] {
+                let built = Generation::new(NOON + ahead * SECOND).unwrap();
+                assert_eq!(schedule.due(built, known, NOON), Due::Later, "{schedule:?} {ahead} s");
+            }
+        }
     }
 
     #[test]
