@@ -3,18 +3,22 @@
 //! A null is shared by all who ask for the id, so it must not be learnt from an answer that was meant
 //! for one of them (RFC 9111 §3.5), nor from one that its sender does not want kept.
 
-use std::time::Duration;
+mod freshness;
+
+use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
+use self::freshness::fresh_for;
 use crate::scope::Scope;
 
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
-/// forbids it (`Cache-Control: no-store` or `max-age=0`, a `Vary` on the language, say) still does.
+/// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` that is over, a `Vary` on the
+/// language, say) still does.
 ///
 /// ```
 /// use bloom_guard::Missing;
@@ -133,27 +137,7 @@ fn kept_for(headers: &HeaderMap) -> Option<Duration> {
     let kept = !headers.contains_key(header::SET_COOKIE)
         && !names_any(headers, header::CACHE_CONTROL, &["no-store", "no-cache", "private"])
         && varies_harmlessly(headers);
-    Some(fresh_for(headers)).filter(|fresh| kept && !fresh.is_zero())
-}
-
-/// Returns for how long a response is fresh, by the shortest time it names; without any, for ever. What
-/// cannot be read is stale (RFC 9111 §4.2.1).
-fn fresh_for(headers: &HeaderMap) -> Duration {
-    let seconds = |part: &[u8]| {
-        let (name, value) = part.split_at(part.iter().position(|&b| b == b'=')?);
-        let name = name.trim_ascii();
-        let timed = [b"max-age" as &[u8], b"s-maxage"];
-        timed.iter().any(|other| name.eq_ignore_ascii_case(other)).then(|| {
-            let digits = value[1..].trim_ascii();
-            std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-        })
-    };
-    let parts = headers.get_all(header::CACHE_CONTROL).iter();
-    parts
-        .flat_map(|value| value.as_bytes().split(|&b| b == b','))
-        .filter_map(seconds)
-        .min()
-        .map_or(Duration::MAX, Duration::from_secs)
+    Some(fresh_for(headers, SystemTime::now())).filter(|fresh| kept && !fresh.is_zero())
 }
 
 /// Whether the record is missing whatever the headers that the answer depends on: an encoding or those
@@ -282,21 +266,6 @@ mod tests {
         }
         let kept = [("cache-control", "public, max-age=5"), ("vary", "accept-encoding, Origin")];
         assert_eq!(lesson(STRICT, &response(404, &kept)), PUBLIC_GET);
-    }
-
-    #[test]
-    fn a_404_is_kept_for_no_longer_than_it_says() {
-        let kept = |value| {
-            let asker = STRICT.asker(&request(&[]));
-            match STRICT.outcome(asker, &response(404, &[("cache-control", value)])) {
-                Outcome::Missing { fresh, .. } => fresh,
-                other => panic!("{value}: {other:?}"),
-            }
-        };
-        assert_eq!(kept("public"), Duration::MAX);
-        assert_eq!(kept("public, Max-Age=5"), Duration::from_secs(5));
-        assert_eq!(kept("s-maxage=60,max-age=7"), Duration::from_secs(7));
-        assert_eq!(kept("max-age=7, s-maxage = 3"), Duration::from_secs(3));
     }
 
     #[test]

@@ -77,6 +77,32 @@ async fn vary_is_honoured() {
     assert_eq!(service.clone().oneshot(request("owner")).await.unwrap().status(), 200);
 }
 
+/// Whether the handler's 404 with these headers answers the next request for the same id too.
+async fn remembered(headers: &'static [(&'static str, &'static str)]) -> bool {
+    let guard = local(&Table::with([7])).await;
+    let service = guard.layer(tower::service_fn(move |_: Request<String>| async move {
+        let mut response = ok(StatusCode::NOT_FOUND);
+        for (name, value) in headers {
+            response.headers_mut().append(*name, value.parse().unwrap());
+        }
+        Ok::<_, Infallible>(response)
+    }));
+    for _ in 0..2 {
+        let request = Request::get("/users/7").body(String::new()).unwrap();
+        assert_eq!(service.clone().oneshot(request).await.unwrap().status(), 404);
+    }
+    guard.stats().absent_by_null == 1
+}
+
+#[tokio::test]
+async fn a_404_that_is_over_is_not_remembered() {
+    assert!(remembered(&[("expires", "Fri, 31 Dec 9999 23:59:59 GMT")]).await);
+    assert!(remembered(&[("cache-control", "max-age=60"), ("age", "20")]).await);
+    assert!(!remembered(&[("expires", "0")]).await);
+    assert!(!remembered(&[("expires", "Thu, 01 Jan 1970 00:00:00 GMT")]).await);
+    assert!(!remembered(&[("cache-control", "max-age=60"), ("age", "60")]).await);
+}
+
 /// `Router::layer` also wraps the fallback: any path has an id under `Query`.
 #[tokio::test]
 async fn a_404_of_an_unmatched_route_is_no_null() {
