@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Verdict};
+use bloom_guard::{BloomGuard, Doubt, RebuildStep, Verdict};
+use support::far::Far;
 use support::model::{Table, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
@@ -15,6 +16,7 @@ use support::{eventually, throughout};
 use tokio::time::Instant;
 
 const BITS: &str = "bg:{users}:bits";
+const LOG: &str = "bg:{users}:log";
 const META: &str = "bg:{users}:meta";
 /// The id whose transaction is open while Redis loses it.
 const OPEN: u64 = 4_711;
@@ -355,4 +357,76 @@ async fn after_a_clock_set_back_rebuilds_wait_no_longer_than_a_transaction_takes
         guard.rebuild_now().await.map(drop).map_err(|error| format!("{error:?}"))
     })
     .await;
+}
+
+/// A process that makes inserts from far away, one that rebuilds, and their table; the first has an
+/// insert whose transaction is open, after so many others.
+async fn far_away(redis: &RedisServer, others: u64) -> (Far, BloomGuard, BloomGuard, Table) {
+    let far = Far::to(redis.port(), Duration::from_millis(20)).await;
+    let table = Table::with(0..1_000);
+    let rebuilder = guard_over(&redis.url(), &table).build();
+    let deadline = Duration::from_millis(500);
+    let creator = guard(&far.url()).check_deadline(deadline).unwrap().build();
+    live(&rebuilder).await;
+    live(&creator).await;
+    creator.insert_many(10_000..10_000 + others).await.unwrap();
+    creator.insert(&OPEN).await.unwrap();
+    (far, creator, rebuilder, table)
+}
+
+#[tokio::test]
+async fn who_falls_silent_while_he_says_his_inserts_again_is_waited_for() {
+    let redis = RedisServer::start();
+    let (far, _creator, rebuilder, table) = far_away(&redis, 5_000).await;
+    redis.run::<()>(&["FLUSHALL"]);
+    eventually("the replay is well under way", Duration::from_secs(20), || async {
+        let said: i64 = redis.try_run(&["XLEN", LOG]).map_err(|error| error.to_string())?;
+        if said > 75 { Ok(()) } else { Err(said.to_string()) }
+    })
+    .await;
+    assert_eq!(rebuilder.rebuild_status().step, RebuildStep::Swap, "the scan is over");
+    table.commit(OPEN);
+    far.be_silent(true);
+    let (silent, mut said) = (Instant::now(), false);
+    throughout(Duration::from_secs(6), || {
+        if !said && silent.elapsed() > Duration::from_millis(1500) {
+            far.be_silent(false);
+            said = true;
+        }
+        let (rebuilder, table) = (&rebuilder, &table);
+        async move {
+            assert_eq!(get(rebuilder, table, OPEN).await, 200, "acknowledged, and refused");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn time_in_which_redis_stood_still_is_no_time_to_say_inserts_again() {
+    let redis = RedisServer::start();
+    let (_far, _creator, rebuilder, table) = far_away(&redis, 2_000).await;
+    redis.run::<i64>(&["DEL", LOG, META]);
+    let again = rebuilder.clone();
+    let rebuilding = tokio::spawn(async move { again.rebuild_now().await });
+    eventually("the swap waits", Duration::from_secs(5), || async {
+        let waits: Option<String> =
+            redis.try_run(&["HGET", META, "waits"]).map_err(|error| error.to_string())?;
+        waits.ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    redis.pause();
+    table.commit(OPEN);
+    let (paused, mut over) = (Instant::now(), false);
+    throughout(Duration::from_secs(8), || {
+        if !over && paused.elapsed() > Duration::from_millis(2200) {
+            redis.resume();
+            over = true;
+        }
+        let (rebuilder, table) = (&rebuilder, &table);
+        async move {
+            assert_eq!(get(rebuilder, table, OPEN).await, 200, "acknowledged, and refused");
+        }
+    })
+    .await;
+    rebuilding.await.unwrap().ok();
 }

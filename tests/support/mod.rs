@@ -1,6 +1,7 @@
 //! What the tests share: a real redis-server, a proxy that breaks connections, patience.
 #![expect(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod far;
 pub mod http;
 pub mod log;
 pub mod model;

@@ -10,6 +10,7 @@ use super::connection::Live;
 use super::refusal::{Again, REFUSED_WAIT, Refusal};
 use super::reply::Reply;
 use super::script::{ADD, VIEW};
+use super::swap::GRACE;
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
@@ -22,8 +23,8 @@ const ATTEMPTS: u32 = 3;
 const CHANGES: u32 = 8;
 /// Bits set by one call, which keeps a script well below a millisecond.
 const BITS_PER_CALL: usize = 512;
-/// How long swaps wait for the next call of a replay.
-const HOLD: Duration = Duration::from_secs(1);
+/// How long swaps wait for the next call of a replay: for as long as for its first.
+const HOLD: Duration = GRACE;
 
 impl Shared {
     /// Acknowledges ids, a script's worth at a time.

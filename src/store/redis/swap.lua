@@ -13,6 +13,8 @@ if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
+-- What counts of the time between two looks at the most, ms: they come every 50 ms and a round trip.
+local LOOK = 250
 local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits')
 if meta[1] ~= ARGV[4] then return 'GAP' end
 if meta[3] and tonumber(meta[3]) >= tonumber(ARGV[8]) then return 'UNVOUCHED' end
@@ -35,13 +37,15 @@ local function ahead(field, moment, most)
   return moment > now
 end
 local grace = tonumber(ARGV[7])
--- The others need time to find a new incarnation and to say that they have adds for it. Only time in
--- which Redis takes writes is such time: so the wait begins here and now, and each look writes.
+-- The others need time to find a new incarnation and to say that they have adds for it, and only time in
+-- which Redis is at work and takes writes is such time. So it is counted from look to look, beginning
+-- here: each look writes, and of what lies between two of them no more counts than a live server needs.
 if meta[4] ~= ARGV[4] then
-  local of, from = string.match(meta[5] or '', '^(%d+) (%d+)$')
-  if of ~= ARGV[9] or tonumber(from) > now then from = now end
-  redis.call('HSET', KEYS[3], 'waits', ARGV[9] .. ' ' .. string.format('%.0f', from))
-  if now < from + grace then return 'HELD' end
+  local of, waited, last = string.match(meta[5] or '', '^(%d+) (%d+) (%d+)$')
+  if of ~= ARGV[9] then waited, last = 0, now end
+  waited = waited + math.max(0, math.min(now - last, LOOK))
+  redis.call('HSET', KEYS[3], 'waits', string.format('%s %.0f %.0f', ARGV[9], waited, now))
+  if waited < grace then return 'HELD' end
 end
 if ahead('hold', tonumber(meta[2] or '0'), grace) then
   return 'HELD'

@@ -3,15 +3,17 @@
 //! An *incarnation* is one life of the metadata on one Redis process: a restart, a failover and a loss
 //! of the metadata each begin another. What was acknowledged in an earlier one may be lost. So every
 //! process adds its recent adds again as soon as it meets a new incarnation, and until then trusts no
-//! filter of it. The others give it time: no filter goes live before an incarnation is
-//! [`GRACE`](super::swap::GRACE) old, nor while anybody says adds again (`swap.lua`).
+//! filter of it. The others give it time: no filter goes live before Redis has been at work for the
+//! [`GRACE`](super::swap::GRACE), nor within the same time of anybody's last word while adds are said
+//! again (`swap.lua`).
 //!
 //! A process that cannot say them all again (it has forgotten some, or a lost secret key was replaced)
 //! says that instead: the live filter stops answering, and none goes live whose rebuild began before
 //! the last of those transactions is over (`disown.lua`).
 //!
-//! What remains: a process that is cut off from Redis for longer than the grace while its transaction
-//! goes on, or that ends between the commit and the replay. Its id may be refused from the commit until
+//! What remains: a process that is cut off from Redis for so long that it cannot find the incarnation
+//! within the grace, or for longer than the grace in the midst of its replay, while its transaction goes
+//! on; and one that ends between the commit and the replay. Its id may be refused from the commit until
 //! the process is back, or until the next rebuild.
 
 use std::sync::Arc;
