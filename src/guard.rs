@@ -148,27 +148,25 @@ impl Core {
         } else {
             None
         };
+        // When the null has ended, not all who ask for it get through before it is learnt again.
+        self.gate.visitors().missed(&visitor);
+        let settled = Settled { gate: Arc::clone(&self.gate), visitor };
         if let Some(why) = nothing {
             why.add(1);
-            self.gate.visitors().missed(&visitor);
-            self.gate.visitors().answered(&visitor, now);
             return Asking::Ready(());
         }
-        let settle = move |metrics: &Metrics, gate: &Gate, remembered| {
-            metrics.null(remembered);
-            // When the null has ended, not all who ask for it get through before it is learnt again.
-            gate.visitors().missed(&visitor);
-            gate.visitors().answered(&visitor, Instant::now());
-        };
         let ttl = self.jitter.spread(self.null_ttl).min(fresh);
         match self.store.remember(id, asked, scope, ttl) {
             Asking::Ready(remembered) => {
-                settle(&self.metrics, &self.gate, remembered);
+                self.metrics.null(remembered);
                 Asking::Ready(())
             }
             pending @ Asking::Pending(_) => {
-                let (metrics, gate) = (Arc::clone(&self.metrics), Arc::clone(&self.gate));
-                pending.map(move |remembered| settle(&metrics, &gate, remembered))
+                let metrics = Arc::clone(&self.metrics);
+                pending.map(move |remembered| {
+                    metrics.null(remembered);
+                    drop(settled);
+                })
             }
         }
     }
@@ -227,6 +225,19 @@ impl Core {
 
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
+    }
+}
+
+/// A request whose answer is being remembered. Its client may be gone before that is done: somebody else
+/// may look for the id then all the same.
+struct Settled {
+    gate: Arc<Gate>,
+    visitor: Visitor,
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        self.gate.visitors().answered(&self.visitor, Instant::now());
     }
 }
 

@@ -3,6 +3,7 @@
 mod support;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Proof, Verdict};
@@ -10,9 +11,13 @@ use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::model::{Table, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
+use support::route::{Route, Traffic};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tower::{Layer, ServiceExt};
 
+/// An id whose transaction is open.
+const OPEN: u64 = 4_711;
 const NULL: Verdict = Verdict::Absent(Proof::Null);
 
 /// A filter over 1,000 ids at a rate that leaves plenty of false positives; returns one of them.
@@ -322,4 +327,42 @@ async fn more_marks_than_fit_stop_nulls_instead_of_hiding_a_record() {
     table.commit(5_000);
     assert_eq!(get(&guard, &table, 5_000).await, StatusCode::OK);
     assert_eq!(guard.stats().nulls_stored, 0);
+}
+
+/// An id is asked for before its commit, and the next who asks hangs up as his 404 is being remembered.
+#[tokio::test]
+async fn who_hangs_up_while_his_404_is_remembered_holds_nobody_up() {
+    let redis = RedisServer::start();
+    let route = Arc::new(Route::to(redis.port()).await);
+    let table = Table::with(0..1_000);
+    let rebuilder = guard_over(&redis.url(), &table).build();
+    let creator = guard(&redis.url()).build();
+    let deadline = Duration::from_millis(200);
+    let reader = guard(&route.url()).check_deadline(deadline).unwrap().build();
+    live(&rebuilder).await;
+    live(&reader).await;
+    creator.insert(&OPEN).await.unwrap();
+    assert_eq!(get(&reader, &table, OPEN).await, 404);
+
+    let silent = Arc::clone(&route);
+    let service = reader.layer(tower::service_fn(move |_: Request<String>| {
+        // From here on: the answer to what is to be remembered.
+        silent.turn(Traffic::Silent);
+        async {
+            let response = Response::builder().status(StatusCode::NOT_FOUND).body(String::new());
+            Ok::<_, Infallible>(response.unwrap())
+        }
+    }));
+    let request = Request::get(format!("/users/{OPEN}")).body(String::new()).unwrap();
+    let hung_up = timeout(Duration::from_millis(50), service.oneshot(request)).await;
+    assert!(hung_up.is_err(), "{hung_up:?}");
+    route.turn(Traffic::To(redis.port()));
+    table.commit(OPEN);
+    eventually("the record is shown", Duration::from_secs(5), || async {
+        match get(&reader, &table, OPEN).await {
+            StatusCode::OK => Ok(()),
+            other => Err(other.to_string()),
+        }
+    })
+    .await;
 }
