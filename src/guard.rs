@@ -148,8 +148,6 @@ impl Core {
         } else {
             None
         };
-        // When the null has ended, not all who ask for it get through before it is learnt again.
-        self.gate.visitors().missed(&visitor);
         let settled = Settled { gate: Arc::clone(&self.gate), visitor };
         if let Some(why) = nothing {
             why.add(1);
@@ -237,6 +235,8 @@ struct Settled {
 
 impl Drop for Settled {
     fn drop(&mut self) {
+        // When the null has ended, not all who ask for it get through before it is learnt again.
+        self.gate.visitors().missed(&self.visitor);
         self.gate.visitors().answered(&self.visitor, Instant::now());
     }
 }
