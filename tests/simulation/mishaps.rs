@@ -33,6 +33,10 @@ pub(crate) fn befall(mishap: &Mishap) {
     if matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. }) {
         FORGOT.set(Some(net::now_ms()));
     }
+    // Nobody says anything again while Redis stands still.
+    if let (true, &Mishap::StandStill(for_ms)) = (forgot_lately(), mishap) {
+        FORGOT.set(Some(net::now_ms() + for_ms));
+    }
     net::with(|net| match *mishap {
         Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
         Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
@@ -54,6 +58,7 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Misconfigured(is) => primary(net).misconfigured = is,
         Mishap::Lonely(is) => primary(net).lonely = is,
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
+        Mishap::StandStill(for_ms) => primary(net).still_until = net.now_ms() + for_ms,
     });
 }
 

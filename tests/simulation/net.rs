@@ -101,7 +101,12 @@ pub(crate) enum Effect {
     DelayReply(u64),
     /// As soon as it is executed, this happens.
     Then(Mishap),
+    /// As soon as it is executed, the instance reaches nobody for so long, ms.
+    FallSilent(u64),
 }
+
+/// The name of inserts that are said again.
+pub(crate) const AGAIN: &str = "add.lua again";
 
 /// Looks at the network.
 pub(crate) fn with<T>(see: impl FnOnce(&mut Net) -> T) -> T {
@@ -163,7 +168,7 @@ pub(crate) async fn carry() {
 
 /// Carries the first event out.
 fn step() {
-    let Some(event) = with(|net| net.events.pop_first().map(|(_, event)| event)) else { return };
+    let Some(((_, number), event)) = with(|net| net.events.pop_first()) else { return };
     match event {
         Event::Reply { connection, request, replies } => with(|net| {
             let waiting =
@@ -174,6 +179,11 @@ fn step() {
         }),
         // The client may have closed the connection already: what it has sent still arrives.
         Event::Request(request) => {
+            if let Some(until) = with(|net| net.still_until(request.run_id)) {
+                // By its old number: it overtakes nothing, and nothing overtakes it.
+                with(|net| net.events.insert((until, number), Event::Request(request)));
+                return;
+            }
             with(|net| net.serve(&request));
             if let Some(Effect::Then(mishap)) = &request.effect
                 && !with(|net| net.healed)
@@ -255,6 +265,12 @@ impl Net {
         Some(effect)
     }
 
+    /// Until when the process stands still that a request was sent to, if it does.
+    fn still_until(&self, run_id: u64) -> Option<u64> {
+        let node = self.nodes.iter().find(|node| node.run_id == run_id)?;
+        Some(node.still_until).filter(|until| *until > self.now_ms())
+    }
+
     /// Executes a request on the process it was sent to, if that still runs.
     fn serve(&mut self, request: &Request) {
         let Request { connection: id, run_id, ref commands, ref effect, .. } = *request;
@@ -272,9 +288,18 @@ impl Net {
             invariants::after(node, before.as_ref(), &reply, run_ms);
             replies.push(reply.into_value());
         }
-        if matches!(effect, Some(Effect::LoseReply)) {
-            self.break_connection(id);
-            return;
+        match effect {
+            Some(Effect::LoseReply) => {
+                self.break_connection(id);
+                return;
+            }
+            Some(Effect::FallSilent(for_ms)) if !self.healed => {
+                if let Some(instance) = self.connections.get(&id).map(|c| c.instance) {
+                    self.cut_off(instance, *for_ms);
+                }
+                return;
+            }
+            _ => {}
         }
         let held_up = if let Some(Effect::DelayReply(ms)) = effect { *ms } else { 0 };
         let at = run_ms + self.latency() + held_up;
@@ -340,6 +365,7 @@ impl Net {
             node.misconfigured = false;
             node.lonely = false;
             node.loading_until = 0;
+            node.still_until = 0;
         }
     }
 }
@@ -357,7 +383,12 @@ fn words(command: &redis::Cmd) -> Vec<Vec<u8>> {
 
 /// A request's name: its script's, or its first command's.
 fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
-    commands.first().map_or("", |command| scripts::name_of(command))
+    let Some(command) = commands.first() else { return "" };
+    match scripts::name_of(command) {
+        // Its last argument says for how long others wait for the next.
+        "add.lua" if command.last().is_some_and(|hold| !hold.is_empty()) => AGAIN,
+        name => name,
+    }
 }
 
 fn note(run_ms: u64, connection: u64, command: &[Vec<u8>], reply: &Reply) {

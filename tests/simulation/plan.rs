@@ -1,6 +1,6 @@
 //! What happens in a run, drawn from its seed before it begins.
 
-use crate::net::{Effect, Trap};
+use crate::net::{self, Effect, Trap};
 use crate::rng::Rng;
 
 /// Ids that are created and deleted.
@@ -15,6 +15,9 @@ const OVERTAKEN_TAKES: u64 = 9;
 /// The same of a request that finds a row deleted which is created anew meanwhile.
 const RELEARNT: usize = 5;
 const RELEARNT_TAKES: u64 = 100;
+/// The operations around a Redis that forgets and then does no work, and for how long it does none, ms.
+const BEREFT: usize = 11;
+const NO_WORK: u64 = 2500;
 /// How late a null can be, ms.
 const LATE: u64 = 2500;
 
@@ -145,6 +148,8 @@ pub(crate) enum Mishap {
     Misconfigured(bool),
     Lonely(bool),
     Loading(u64),
+    /// For so long, ms: the machine is suspended, the disk stalls, a script is slow.
+    StandStill(u64),
 }
 
 /// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
@@ -168,7 +173,7 @@ impl Plan {
         let config = Config::draw(&mut rng);
         let mut at = 0;
         let mut hot = 0;
-        let mut drawn = Vec::with_capacity(operations + RELEARNT);
+        let mut drawn = Vec::with_capacity(operations + BEREFT);
         while drawn.len() < operations {
             at += match rng.within(0..100) {
                 0..50 => rng.within(0..4),
@@ -191,6 +196,9 @@ impl Plan {
                 };
                 drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
                 at += RELEARNT_TAKES;
+            } else if config.flavour == Flavour::Evicting && rng.happens(6) {
+                let steps = What::bereft(&mut rng, &config, id);
+                drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
             } else {
                 let what = What::draw(&mut rng, &config, id);
                 // Without metadata, a process that begins may bring a secret key of its own.
@@ -351,6 +359,41 @@ impl What {
         [(0, delete), (10, slow), (20, create), (40, meanwhile), (end, last)]
     }
 
+    /// A row whose insert Redis forgets while its transaction is open, with all but the filters, just
+    /// before it does no work for a while; a rebuild is through with its scan by then.
+    fn bereft(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); BEREFT] {
+        let instances = config.instances as u64;
+        let creator = rng.within(0..instances);
+        let other = ((creator + rng.within(1..instances)) % instances) as usize;
+        let creator = creator as usize;
+        let hold = (config.longest_transaction[creator] - 100).min(1800);
+        let create =
+            Self::Create { instance: creator, id, before: 0, hold, aborts: false, private: false };
+        let rebuild = Self::Rebuild { instance: other, accepting_loss: false, short: false };
+        let check = || Self::Check { instance: other, id };
+        let from = rng.within(200..800);
+        let until = from + NO_WORK;
+        let (begin, end) = if rng.happens(500) {
+            (Self::Redis(Mishap::StandStill(NO_WORK)), check())
+        } else {
+            let refuses = |is| Self::Redis(Mishap::Misconfigured(is));
+            (refuses(true), refuses(false))
+        };
+        [
+            (0, create),
+            (30, Self::Redis(Mishap::Delete(&["log", "meta"]))),
+            (40, rebuild),
+            (from, begin),
+            (until, end),
+            (until + 5, check()),
+            (until + 20, check()),
+            (until + 50, check()),
+            (until + 100, check()),
+            (until + 200, check()),
+            (until + 400, check()),
+        ]
+    }
+
     fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
         let handler = config.handler_time;
         let (before, after) = match rng.within(0..10) {
@@ -420,6 +463,11 @@ impl What {
                     _ => Self::evict(rng, config.flavour),
                 };
                 Self::Trap(Self::meanwhile(rng, mishap))
+            }
+            // In the midst of what it says again.
+            Flavour::Forgetful | Flavour::Evicting if rng.happens(150) => {
+                let effect = Effect::FallSilent(rng.pick(&[300, 1000, 1500]));
+                Self::Trap(Trap { on: net::AGAIN, instance: Some(instance), effect, times: 1 })
             }
             // With a process goes what it could have said again.
             Flavour::Forgetful if rng.happens(100) => Self::Crash { instance },
@@ -504,14 +552,19 @@ impl What {
     }
 
     fn forget(rng: &mut Rng) -> Mishap {
-        match rng.within(0..12) {
+        match rng.within(0..13) {
             0..5 => Mishap::Dump,
             5..7 => {
                 Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
             }
             7..11 => Mishap::FailOver { from_dump: rng.happens(700), old_stays: rng.happens(700) },
-            _ => Mishap::FlushAll,
+            11 => Mishap::FlushAll,
+            _ => Self::stand_still(rng),
         }
+    }
+
+    fn stand_still(rng: &mut Rng) -> Mishap {
+        Mishap::StandStill(rng.pick(&[300, 1500, 2500, 4000]))
     }
 
     fn evict(rng: &mut Rng, flavour: Flavour) -> Mishap {
@@ -526,7 +579,7 @@ impl What {
     }
 
     fn evict_any(rng: &mut Rng) -> Mishap {
-        match rng.within(0..12) {
+        match rng.within(0..13) {
             0..6 => Mishap::Delete(rng.pick(&[
                 &["bits"] as &[&str],
                 &["next"],
@@ -546,6 +599,7 @@ impl What {
             8 => Mishap::FlushScripts,
             9 => Mishap::Full(rng.happens(500)),
             10 => Mishap::Misconfigured(rng.happens(300)),
+            11 => Self::stand_still(rng),
             _ => match rng.within(0..2) {
                 0 => Mishap::Lonely(rng.happens(300)),
                 _ => Mishap::Loading(rng.within(1..500)),

@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) misconfigured: bool,
     /// It reads its dump until this moment, ms since the run began.
     pub(crate) loading_until: u64,
+    /// It stands still until this moment, ms since the run began: what arrives waits.
+    pub(crate) still_until: u64,
     pub(crate) version: &'static str,
     /// The scripts it knows, by their hashes.
     scripts: BTreeMap<String, String>,

@@ -343,6 +343,25 @@ pub(crate) const BUGS: &[Bug] = &[
         ],
     },
     Bug {
+        name: "a first swap that does not wait",
+        flavours: &[Evicting],
+        edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
+    },
+    Bug {
+        name: "a wait that began with the incarnation",
+        flavours: &[Evicting],
+        edits: &[Script {
+            file: "swap.lua",
+            from: "if waited < grace then",
+            to: "if now < redis.call('HGET', KEYS[3], 'since') + grace then",
+        }],
+    },
+    Bug {
+        name: "a wait while Redis stands still",
+        flavours: &[Evicting],
+        edits: &[Script { file: "swap.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+    },
+    Bug {
         name: "a null left behind by a create",
         flavours: ANY,
         edits: &[Script {
