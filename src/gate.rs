@@ -282,12 +282,12 @@ mod tests {
 
     /// Somebody without credentials, who asks for this id.
     fn anybody(gate: &Gate, n: u64) -> Visitor {
-        gate.visitors.recognise(&id(n), [])
+        gate.visitors.recognise(&id(n), false, [])
     }
 
     /// Somebody with these.
     fn with(gate: &Gate, n: u64, credentials: &[u8]) -> Visitor {
-        gate.visitors.recognise(&id(n), [credentials])
+        gate.visitors.recognise(&id(n), false, [credentials])
     }
 
     fn passes(ruling: &Ruling) -> bool {

@@ -37,6 +37,11 @@ impl Trace {
 }
 
 impl Trace {
+    /// Returns the trace of the same id as HEAD asks for it.
+    pub(crate) fn by_head(self) -> Self {
+        Self::of(!self.0.get())
+    }
+
     /// Returns the trace of the same during one of many spells: what is noted in one is forgotten in
     /// the next.
     pub(crate) fn during(self, spell: u64) -> Self {

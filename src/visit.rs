@@ -28,7 +28,8 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn new(edge: Arc<Edge>, id: Id, parts: &Parts) -> Self {
         let asker = edge.options.absence.asker(parts);
-        let visitor = edge.core.gate().visitors().recognise(&id, credentials(&parts.headers));
+        let (head, credentials) = (parts.method == Method::HEAD, credentials(&parts.headers));
+        let visitor = edge.core.gate().visitors().recognise(&id, head, credentials);
         Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Visitors {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visitor {
     id: Trace,
+    /// The id as this method asks for it: a service may know no HEAD, so that one's 404 says nothing
+    /// to those who GET.
+    asked: Trace,
     caller: Option<Trace>,
     both: Trace,
 }
@@ -80,18 +83,20 @@ impl Visitors {
         }
     }
 
-    /// Recognises who asks for an id with these credentials.
+    /// Recognises who asks for an id with these credentials, and whether by HEAD.
     pub(crate) fn recognise<'a>(
         &self,
         id: &Id,
+        head: bool,
         credentials: impl IntoIterator<Item = &'a [u8]>,
     ) -> Visitor {
         let (id, caller) = (self.tracer.trace(id), self.tracer.caller(credentials));
-        Visitor { id, caller, both: self.tracer.both(id, caller) }
+        let asked = if head { id.by_head() } else { id };
+        Visitor { id, asked, caller, both: self.tracer.both(asked, caller) }
     }
 
     pub(crate) fn standing(&self, visitor: &Visitor, now: Instant) -> Standing {
-        if self.missed.hold(visitor.id) {
+        if self.is_missed(visitor) {
             return match visitor.caller {
                 _ if self.was_shown(visitor) => Standing::Shown,
                 // Credentials that were good for what others may not see are not to be had for the
@@ -118,7 +123,13 @@ impl Visitors {
     }
 
     fn lately(&self, visitor: &Visitor, now: Instant) -> Trace {
-        visitor.id.during(self.spell(now))
+        visitor.asked.during(self.spell(now))
+    }
+
+    /// Whether the record was missing. What GET missed HEAD does, too.
+    fn is_missed(&self, visitor: &Visitor) -> bool {
+        self.missed.hold(visitor.asked)
+            || (visitor.asked != visitor.id && self.missed.hold(visitor.id))
     }
 
     fn spell(&self, now: Instant) -> u64 {
@@ -139,14 +150,14 @@ impl Visitors {
     pub(crate) fn found(&self, visitor: &Visitor) -> bool {
         // What anybody is shown says nothing of who asks.
         if let Some(caller) = visitor.caller
-            && self.missed.hold(visitor.id)
+            && self.is_missed(visitor)
         {
             self.callers.note(caller);
         }
         let again = self.was_shown(visitor);
         if !again {
             self.seen_by.note(visitor.both);
-            self.missed.forget(visitor.id);
+            self.missed.forget(visitor.asked);
         }
         self.seen.note(visitor.id);
         again
@@ -154,7 +165,7 @@ impl Visitors {
 
     /// The record of an id was missing.
     pub(crate) fn missed(&self, visitor: &Visitor) {
-        self.missed.note(visitor.id);
+        self.missed.note(visitor.asked);
     }
 
     /// This caller is not told any more that the id exists.
@@ -194,6 +205,7 @@ impl Visitors {
         let trace = self.tracer.trace(id);
         self.seen.note(trace);
         self.missed.forget(trace);
+        self.missed.forget(trace.by_head());
     }
 
     /// The record of an id was deleted.
@@ -203,7 +215,7 @@ impl Visitors {
 
     /// The record of an id is there after all.
     pub(crate) fn regained(&self, visitor: &Visitor) {
-        self.missed.forget(visitor.id);
+        self.missed.forget(visitor.asked);
     }
 
     /// What was missing is not to be believed.

@@ -3,9 +3,12 @@
 mod support;
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bloom_guard::{BloomGuard, PathPattern, Query, Schedule};
-use http::{Method, Request, Response, StatusCode};
+use futures_util::future::join_all;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use support::model::{Table, live};
 use tower::{Layer, ServiceExt};
 
@@ -40,6 +43,61 @@ async fn a_head_404_must_not_hide_what_get_serves() {
     assert_eq!(send(Method::GET).await.unwrap().status(), 200);
     assert_eq!(send(Method::HEAD).await.unwrap().status(), 404);
     assert_eq!(send(Method::GET).await.unwrap().status(), 200, "an existing record is refused");
+}
+
+/// The same service, and somebody who sends HEAD for public records all the time.
+#[tokio::test(start_paused = true)]
+async fn a_head_404_neither_holds_up_who_gets_the_record_nor_pulls_the_brake() {
+    let table = Table::with(0..40);
+    let guard = local(&table).await;
+    let service = guard.layer(tower::service_fn(|request: Request<String>| {
+        let id = request.uri().path().rsplit('/').next().and_then(|id| id.parse().ok());
+        let found = request.method() == Method::GET && id.is_some_and(|id| table.look_up(id));
+        let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        async move { Ok::<_, Infallible>(ok(status)) }
+    }));
+    let send = |method: Method, id: u64| {
+        let request = Request::builder().method(method).uri(format!("/users/{id}"));
+        let sent = service.clone().oneshot(request.body(String::new()).unwrap());
+        async move { sent.await.unwrap().status() }
+    };
+    for id in 0..40 {
+        assert_eq!(send(Method::GET, id).await, 200);
+    }
+    for second in 0..100 {
+        for id in 0..40 {
+            send(Method::HEAD, id).await;
+            assert_eq!(send(Method::GET, id).await, 200, "id {id}, second {second}");
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(guard.stats().nulls_doubted, 0, "the backend is believed");
+}
+
+/// Where GET has shown that a record is missing, HEAD is no second way to have it looked up.
+#[tokio::test(start_paused = true)]
+async fn what_get_missed_is_looked_for_by_one_head_at_a_time() {
+    let table = Table::with(0..40);
+    let guard = local(&table).await;
+    let calls = AtomicU64::new(0);
+    let service = guard.layer(tower::service_fn(|_: Request<String>| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut personal = ok(StatusCode::NOT_FOUND);
+            personal.headers_mut().insert("cache-control", HeaderValue::from_static("private"));
+            Ok::<_, Infallible>(personal)
+        }
+    }));
+    let send = |method: Method| {
+        let request = Request::builder().method(method).uri("/users/7").body(String::new());
+        let sent = service.clone().oneshot(request.unwrap());
+        async move { sent.await.unwrap().status() }
+    };
+    assert_eq!(send(Method::GET).await, 404);
+    let heads = join_all((0..100).map(|_| send(Method::HEAD))).await;
+    assert_eq!(heads.iter().filter(|status| **status == 503).count(), 99);
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
 
 /// GitHub-style privacy: who may not see a record gets 404. An anonymous request must not hide the

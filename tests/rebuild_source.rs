@@ -74,7 +74,8 @@ async fn a_blocking_scan_that_panics_is_no_whole_scan() {
         panic!("the driver panicked")
     }))
     .await;
-    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+    let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+    assert_eq!(cause.to_string(), "it panicked: the driver panicked");
 }
 
 #[tokio::test]

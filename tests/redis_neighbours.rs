@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bloom_guard::{BloomGuard, Doubt, Verdict};
+use bloom_guard::{BloomGuard, Builder, Doubt, Verdict};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use support::eventually;
@@ -138,6 +138,27 @@ async fn rebuilds_need_no_more_journal_than_processes_with_other_settings_keep()
     patient.insert(&5_000).await.unwrap();
     guard.insert(&5_001).await.unwrap();
     guard.rebuild_now().await.unwrap();
+}
+
+/// A journal entry may be needed for as long as anybody's rebuild takes.
+#[tokio::test]
+async fn who_allows_rebuilds_less_time_leaves_the_journal_that_others_need() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let brief = |builder: Builder| {
+        let handler_time = Duration::from_millis(100);
+        builder.longest_transaction(SECOND).unwrap().handler_time(handler_time).unwrap()
+    };
+    let patient = brief(guard_over(&redis.url(), &table)).build();
+    live(&patient).await;
+    let hasty =
+        brief(support::model::guard(&redis.url())).longest_rebuild(60 * SECOND).unwrap().build();
+    live(&hasty).await;
+    aged_journal(&redis, &patient).await;
+    let entries = || redis.run::<u64>(&["XLEN", "bg:{users}:log"]);
+    let before = entries();
+    hasty.insert(&5_000).await.unwrap();
+    assert_eq!(entries(), before + 1, "what a rebuild of the other's needs is dropped");
 }
 
 /// HTTP/2 clients that reset their streams as soon as they are open, amid an honest one.

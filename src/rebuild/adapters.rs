@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
+use super::source::told;
 use super::{IdSink, RebuildSource};
 use crate::error::BoxError;
 use crate::extract::AsId;
@@ -130,7 +131,14 @@ where
             }
         }
         // The channel closes however the scan ends; only its own word makes it a whole one.
-        scanning.await?
+        match scanning.await {
+            Ok(ended) => ended,
+            // The same words each time, which are logged once.
+            Err(error) => Err(match error.try_into_panic() {
+                Ok(panic) => told(&*panic).into(),
+                Err(cancelled) => cancelled.into(),
+            }),
+        }
     }
 }
 

@@ -85,7 +85,7 @@ async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result
 }
 
 /// Writes down what a panic said.
-fn told(panic: &(dyn Any + Send)) -> String {
+pub(super) fn told(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))

@@ -90,6 +90,11 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
+    /// How long a rebuild may take: the journal reaches back over it and the overlap.
+    pub(crate) fn span(&self) -> Duration {
+        self.journal - self.overlap
+    }
+
     /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
     /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
     /// 404 may have been read from a replica that lags.

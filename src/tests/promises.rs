@@ -55,7 +55,10 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.core.rule(&self.core.gate().visitors().recognise(id, []), self.verdict(id)) {
+        match self
+            .core
+            .rule(&self.core.gate().visitors().recognise(id, false, []), self.verdict(id))
+        {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
@@ -67,7 +70,7 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        let visitor = self.core.gate().visitors().recognise(id, []);
+        let visitor = self.core.gate().visitors().recognise(id, false, []);
         if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict) {
             self.core
                 .missing(id, visitor, decision.asked, Scope::ALL, Duration::MAX)

@@ -5,7 +5,7 @@
 -- KEYS[6..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  least life of a create mark, ms
--- ARGV[3]  for how much longer than rebuilds reach back a journal entry is kept, ms
+-- ARGV[3]  for how much longer than rebuilds reach back a journal entry is kept at the least, ms
 -- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
@@ -51,7 +51,9 @@ if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
-local oldest = string.format('%.0f', now - reach - ARGV[3])
+-- Or for as long as anybody's rebuild may take, if that is longer (lease.lua).
+local span = math.max(ARGV[3], tonumber(redis.call('HGET', KEYS[1], 'span') or '0'))
+local oldest = string.format('%.0f', now - reach - span)
 local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
   'k', 'a', 'i', ARGV[1], 's', seq, 'p', before, 'd', ARGV[5])
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))

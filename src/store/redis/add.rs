@@ -135,7 +135,7 @@ impl Shared {
         let retention = &self.retention;
         let key_id = format!("{:08x}", live.identity.digester.key_id());
         let mark_ttl = retention.mark_ttl().as_millis().to_string();
-        let journal_ttl = (retention.journal - retention.overlap).as_millis().to_string();
+        let journal_ttl = retention.span().as_millis().to_string();
         let entries = retention.journal_entries.to_string();
         let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();

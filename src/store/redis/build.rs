@@ -78,8 +78,9 @@ impl RedisBuild {
         let lock = Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease };
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let keys = [&shared.keys.lock, &shared.keys.meta, &shared.keys.marks].map(String::as_str);
-        let args = [lock.nonce.as_str(), &lease.as_millis().to_string(), &least.to_string()];
-        let args = args.map(str::as_bytes);
+        let (lease_ms, least) = (lease.as_millis().to_string(), least.to_string());
+        let span = shared.retention.span().as_millis().to_string();
+        let args = [lock.nonce.as_str(), &lease_ms, &least, &span].map(str::as_bytes);
         let reply = match shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {

@@ -3,6 +3,7 @@
 -- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
+-- ARGV[4] how long the rebuild may take, ms
 -- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
 -- TIME s, µs, the moment in ms from when on a rebuild may begin}.
 -- A lost reply is repeated with the same nonce.
@@ -24,6 +25,10 @@ local now = string.format('%.0f', moment)
 local over = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 16384)
 if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, over - 1) end
 local reach = redis.call('HGET', KEYS[2], 'reach') or '0'
+-- From now on every add leaves the journal as long as the slowest rebuild needs it (add.lua).
+if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[2], 'span') or '0') then
+  redis.call('HSET', KEYS[2], 'span', ARGV[4])
+end
 local unvouched = redis.call('HGET', KEYS[2], 'unvouched') or '0'
 -- A clock that was set back must not hold rebuilds for longer than a transaction may take.
 if tonumber(unvouched) > moment + reach then
