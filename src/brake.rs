@@ -34,16 +34,6 @@ pub(crate) struct Brake {
     look: Mutex<Look>,
 }
 
-/// How the brake stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grip {
-    Free,
-    /// Nulls are held back.
-    Held,
-    /// It was held until now.
-    Released,
-}
-
 #[derive(Debug)]
 struct Look {
     began: Instant,
@@ -78,29 +68,24 @@ impl Brake {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Looks at how things stand.
-    pub(crate) fn look(&self, now: Instant) -> Grip {
+    /// Looks at how things stand; returns whether nulls are held back.
+    pub(crate) fn look(&self, now: Instant) -> bool {
         let found = self.found.load(Ordering::Relaxed);
         let lost = self.lost.load(Ordering::Relaxed);
         let mut look = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let was_held = look.held_until.is_some();
-        match (was_held, look.judge(found, lost, now)) {
-            (false, false) => Grip::Free,
-            (true, true) => Grip::Held,
-            (false, true) => {
-                tracing::error!(
-                    "many ids that were seen to exist are answered with 404: none is remembered"
-                );
-                self.held.store(true, Ordering::Relaxed);
-                Grip::Held
-            }
-            (true, false) => {
-                look.held_until = None;
-                self.held.store(false, Ordering::Relaxed);
-                tracing::info!("404s are remembered again");
-                Grip::Released
-            }
+        let is_held = look.judge(found, lost, now);
+        if is_held && !was_held {
+            tracing::error!(
+                "many ids that were seen to exist are answered with 404: none is remembered"
+            );
         }
+        if was_held && !is_held {
+            look.held_until = None;
+            tracing::info!("404s are remembered again");
+        }
+        self.held.store(is_held, Ordering::Relaxed);
+        is_held
     }
 }
 
@@ -133,7 +118,7 @@ mod tests {
         (0..found).for_each(|_| brake.found());
         (0..lost).for_each(|_| brake.lost());
         *now += WINDOW;
-        brake.look(*now) == Grip::Held
+        brake.look(*now)
     }
 
     #[tokio::test(start_paused = true)]
@@ -158,10 +143,10 @@ mod tests {
         let now = Instant::now();
         let brake = Brake::new(now);
         for _ in 0..LEAST {
-            assert_eq!(brake.look(now), Grip::Free);
+            assert!(!brake.look(now));
             brake.lost();
         }
-        assert_eq!(brake.look(now), Grip::Held);
+        assert!(brake.look(now));
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::brake::{Brake, Grip};
+use crate::brake::Brake;
 use crate::bucket::Bucket;
 use crate::lane::{Lane, Place};
 use crate::policy::{Mode, OnUnknown, Policy};
@@ -220,12 +220,9 @@ impl Gate {
 
     /// Whether the backend's 404s are not believed at present.
     fn disbelieves(&self, now: Instant) -> bool {
-        let grip = self.brake.look(now);
-        if grip == Grip::Released {
-            // Nor what it said until now.
-            self.visitors.forget_missed();
-        }
-        grip == Grip::Held
+        let held = self.brake.look(now);
+        self.visitors.believe(!held);
+        held
     }
 
     fn on(&self, doubt: Doubt) -> OnUnknown {

@@ -129,10 +129,6 @@ impl Sightings {
         }
     }
 
-    pub(crate) fn clear(&self) {
-        self.0.iter().flat_map(|line| &line.0).for_each(|place| place.store(0, Ordering::Relaxed));
-    }
-
     fn line(&self, trace: Trace) -> &[AtomicU64; PLACES] {
         let spread = u128::from(trace.0.get()) * self.0.len() as u128;
         &self.0[(spread >> 64) as usize].0

@@ -1,5 +1,6 @@
 //! Who was told what, lately.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -24,8 +25,11 @@ pub(crate) struct Visitors {
     seen_by: Sightings,
     /// Callers with credentials who were shown a record that others are told is missing.
     callers: Sightings,
-    /// Ids that are missing, as somebody was told.
+    /// Ids that are missing, as somebody was told; those found so while the backend is not believed, by
+    /// the doubt.
     missed: Sightings,
+    /// Odd while the backend is not believed. Counted up, so that what it said then is not met again.
+    doubts: AtomicU64,
     /// Ids whose last request was given up before its answer, or failed, by the spell.
     abandoned: Sightings,
     /// Missing ids that somebody without credentials is looking for now, by the spell.
@@ -77,6 +81,7 @@ impl Visitors {
             seen_by: Sightings::new(ids),
             callers: Sightings::new(RECENT_CALLERS),
             missed: Sightings::new(2 * ids),
+            doubts: AtomicU64::new(0),
             abandoned: Sightings::new(ids),
             sought: Sightings::new(ids),
             origin: Instant::now(),
@@ -128,8 +133,24 @@ impl Visitors {
 
     /// Whether the record was missing. What GET missed HEAD does, too.
     fn is_missed(&self, visitor: &Visitor) -> bool {
-        self.missed.hold(visitor.asked)
-            || (visitor.asked != visitor.id && self.missed.hold(visitor.id))
+        let is_missed = |trace| {
+            self.missed.hold(trace)
+                || self.doubted(trace).is_some_and(|doubted| self.missed.hold(doubted))
+        };
+        is_missed(visitor.asked) || (visitor.asked != visitor.id && is_missed(visitor.id))
+    }
+
+    fn forget_missed(&self, trace: Trace) {
+        self.missed.forget(trace);
+        if let Some(doubted) = self.doubted(trace) {
+            self.missed.forget(doubted);
+        }
+    }
+
+    /// As what an id is missing while the backend is not believed; none while it is.
+    fn doubted(&self, trace: Trace) -> Option<Trace> {
+        let doubts = self.doubts.load(Ordering::Relaxed);
+        (!doubts.is_multiple_of(2)).then(|| trace.during(doubts))
     }
 
     fn spell(&self, now: Instant) -> u64 {
@@ -157,7 +178,7 @@ impl Visitors {
         let again = self.was_shown(visitor);
         if !again {
             self.seen_by.note(visitor.both);
-            self.missed.forget(visitor.asked);
+            self.forget_missed(visitor.asked);
         }
         self.seen.note(visitor.id);
         again
@@ -165,7 +186,7 @@ impl Visitors {
 
     /// The record of an id was missing.
     pub(crate) fn missed(&self, visitor: &Visitor) {
-        self.missed.note(visitor.asked);
+        self.missed.note(self.doubted(visitor.asked).unwrap_or(visitor.asked));
     }
 
     /// This caller is not told any more that the id exists.
@@ -204,8 +225,8 @@ impl Visitors {
     pub(crate) fn created(&self, id: &Id) {
         let trace = self.tracer.trace(id);
         self.seen.note(trace);
-        self.missed.forget(trace);
-        self.missed.forget(trace.by_head());
+        self.forget_missed(trace);
+        self.forget_missed(trace.by_head());
     }
 
     /// The record of an id was deleted.
@@ -215,11 +236,22 @@ impl Visitors {
 
     /// The record of an id is there after all.
     pub(crate) fn regained(&self, visitor: &Visitor) {
-        self.missed.forget(visitor.asked);
+        self.forget_missed(visitor.asked);
     }
 
-    /// What was missing is not to be believed.
-    pub(crate) fn forget_missed(&self) {
-        self.missed.clear();
+    /// The backend is believed from now on, or not. What was missing while it was not is forgotten when
+    /// it is again; what was missing before stays so, lest whoever can bring the doubt about have it all
+    /// looked up once more.
+    pub(crate) fn believe(&self, believed: bool) {
+        let doubts = self.doubts.load(Ordering::Relaxed);
+        if doubts.is_multiple_of(2) != believed {
+            // Whoever comes second changes nothing.
+            let _ = self.doubts.compare_exchange(
+                doubts,
+                doubts + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
     }
 }

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use support::model::{Strangers, Table, handler, in_process};
 use tokio::task::JoinSet;
-use tokio::time::{advance, sleep};
+use tokio::time::{Instant, advance, sleep};
 use tower::{Layer, Service, ServiceExt};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -287,4 +287,49 @@ async fn a_look_up_that_fails_is_not_repeated_without_bound() {
         assert!(calls <= bound, "{calls} look-ups of one missing id in {seconds} s, bound {bound}");
         assert!(calls > 0);
     }
+}
+
+/// Ten records of his own, created, read, deleted and read again, make the backend look broken.
+#[tokio::test(start_paused = true)]
+async fn the_brakes_release_lets_no_known_false_positive_by_the_lane() {
+    let table = Table::with(0..IDS);
+    let guard = in_process(&table, IDS, 0.5).build();
+    guard.ready().await;
+    let mut known = Vec::new();
+    for id in Strangers(3) {
+        if guard.check(&id).await.unwrap() == Verdict::Present {
+            known.push(id);
+        }
+        if known.len() == 50_000 {
+            break;
+        }
+    }
+    let service = guard.layer(handler(&table));
+    for id in &known {
+        ask(&service, *id, Some("junk")).await;
+    }
+    let (before, began) = (table.lookups(), Instant::now());
+    let mut own = 1 << 40..;
+    for _release in 0..6 {
+        for id in own.by_ref().take(10) {
+            guard.insert(&id).await.unwrap();
+            table.commit(id);
+            assert_eq!(ask(&service, id, None).await, 200);
+            table.delete(id);
+            ask(&service, id, None).await;
+        }
+        sleep(Duration::from_secs(2)).await;
+        ask(&service, known[0], Some("junk")).await;
+        sleep(Duration::from_secs(11)).await;
+        // 10,000 requests a second for what is known to be missing.
+        for id in &known {
+            ask(&service, *id, Some("junk")).await;
+            advance(Duration::from_micros(100)).await;
+        }
+    }
+    assert!(guard.stats().nulls_doubted > 0, "the brake was never pulled");
+    let calls = table.lookups() - before;
+    let lane = 64 + 500 * began.elapsed().as_secs() + 6 * 20;
+    println!("releases of the brake: {calls} look-ups, bound {lane}");
+    assert!(calls <= lane, "{calls} look-ups, bound {lane}");
 }
