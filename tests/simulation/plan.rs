@@ -13,8 +13,9 @@ const OVERTAKEN: usize = 4;
 const OVERTAKEN_TAKES: u64 = 9;
 
 /// The same of a request that finds a row deleted which is created anew meanwhile.
-const RELEARNT: usize = 5;
+const RELEARNT: usize = 6;
 const RELEARNT_TAKES: u64 = 100;
+const RESURRECTED: usize = 8;
 /// The operations around a Redis that forgets and then does no work, and for how long it does none, ms.
 const BEREFT: usize = 11;
 const NO_WORK: u64 = 2500;
@@ -191,9 +192,10 @@ impl Plan {
                 at += OVERTAKEN_TAKES;
             } else if rng.happens(8) {
                 let steps = match config.flavour {
-                    Flavour::Forgetful => What::resurrected(&mut rng, &config, id),
-                    _ => What::relearnt(&mut rng, &config, id),
+                    Flavour::Forgetful => What::resurrected(&mut rng, &config, id).to_vec(),
+                    _ => What::relearnt(&mut rng, &config, id).to_vec(),
                 };
+                let steps = steps.into_iter();
                 drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
                 at += RELEARNT_TAKES;
             } else if config.flavour == Flavour::Evicting && rng.happens(6) {
@@ -299,8 +301,8 @@ impl What {
     }
 
     /// A row that is deleted, which Redis remembers, and created anew by a process that ends, before
-    /// Redis starts again from what it was in between.
-    fn resurrected(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); RELEARNT] {
+    /// Redis starts again from what it was in between; and requests for it, when there is a filter again.
+    fn resurrected(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); RESURRECTED] {
         let mut instance = || rng.within(0..config.instances as u64) as usize;
         let (creator, other) = (instance(), instance());
         let delete = Self::Delete { instance: other, id, takes: 0, later: 0 };
@@ -313,17 +315,29 @@ impl What {
             private: false,
         };
         let fail_over = Mishap::FailOver { from_dump: true, old_stays: false };
+        let get = |instance| Self::Get {
+            instance,
+            id,
+            before: 0,
+            after: 0,
+            lag: 0,
+            credentials: false,
+            head: false,
+        };
         [
             (0, delete),
             (30, Self::Redis(Mishap::Dump)),
             (40, create),
             (80, Self::Crash { instance: creator }),
             (RELEARNT_TAKES, Self::Redis(fail_over)),
+            (3500, get(other)),
+            (4500, get(creator)),
+            (6000, get(other)),
         ]
     }
 
     /// A row that is deleted, missed by a slow request and created anew before that is answered; the
-    /// marks of creates may be lost meanwhile.
+    /// marks of creates may be lost meanwhile, and begun anew by another create.
     fn relearnt(rng: &mut Rng, config: &Config, id: u64) -> [(u64, Self); RELEARNT] {
         let mut instance = || rng.within(0..config.instances as u64) as usize;
         let get = |instance, after| Self::Get {
@@ -335,15 +349,17 @@ impl What {
             credentials: false,
             head: false,
         };
-        let delete = Self::Delete { instance: instance(), id, takes: 0, later: 70 };
-        let create = Self::Create {
-            instance: instance(),
+        let create = |instance, id| Self::Create {
+            instance,
             id,
             before: 0,
             hold: 1,
             aborts: false,
             private: false,
         };
+        let delete = Self::Delete { instance: instance(), id, takes: 0, later: 70 };
+        let again = create(instance(), id);
+        let another = create(instance(), (id + 1) % POOL);
         let learner = instance();
         let (slow, last) = (get(learner, 60), get(instance(), 0));
         let (meanwhile, end) = match config.flavour {
@@ -356,7 +372,7 @@ impl What {
             }
             _ => (Self::Check { instance: instance(), id }, RELEARNT_TAKES),
         };
-        [(0, delete), (10, slow), (20, create), (40, meanwhile), (end, last)]
+        [(0, delete), (10, slow), (20, again), (40, meanwhile), (45, another), (end, last)]
     }
 
     /// A row whose insert Redis forgets while its transaction is open, with all but the filters, just
