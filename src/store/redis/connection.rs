@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
@@ -22,6 +21,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::script::{Script, Sending};
 use super::server::{Eviction, Server};
+use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
 
@@ -29,15 +29,8 @@ use crate::error::StoreError;
 const POLL: Duration = Duration::from_secs(1);
 /// How often a stalled one is.
 const STALLED_POLL: Duration = Duration::from_millis(100);
-/// After this many calls in a row that were given up (timed out, or cancelled by who made them) nothing
-/// more is sent until a poll has answered: commands that nobody waits for any more must not pile up
-/// before a server that does not read them. A poll that is not answered within its half second ends the
-/// connection.
-const STALL: u32 = 32;
-/// For how long they must have been given up without an answer to any other: clients choose when they
-/// hang up, and many that do so at once, before any server could answer, say nothing of this one.
-const SILENCE: Duration = Duration::from_millis(20);
-/// So many say it whatever the time: so no more than [`ROOM`] and this many calls ever pile up.
+/// So many calls given up say that the server is silent, whatever the time: no more than [`ROOM`] and
+/// this many ever pile up.
 const SURFEIT: u32 = ROOM as u32;
 /// Calls under way on a connection; the others wait, within their deadlines.
 const ROOM: usize = QUEUE / 2;
@@ -88,13 +81,7 @@ pub(super) struct Link {
     connected: Notify,
     trouble: ArcSwapOption<String>,
     broken: Notify,
-    stalled: Notify,
-    origin: Instant,
-    /// Calls given up since the last answer.
-    given_up: AtomicU32,
-    /// When the first of them was, in microseconds since the origin.
-    given_up_since: AtomicU64,
-    is_stalled: AtomicBool,
+    stall: Stall,
     room: Semaphore,
 }
 
@@ -107,11 +94,7 @@ impl Link {
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             broken: Notify::new(),
-            stalled: Notify::new(),
-            origin: Instant::now(),
-            given_up: AtomicU32::new(0),
-            given_up_since: AtomicU64::new(0),
-            is_stalled: AtomicBool::new(false),
+            stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
         }
     }
@@ -172,54 +155,23 @@ impl Link {
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
         let late = StoreError::Timeout { deadline };
-        if self.is_stalled() {
+        if self.stall.is_stalled() {
             return Err(late);
         }
         let begun = Instant::now();
         let Ok(Ok(_room)) = timeout(deadline, self.room.acquire()).await else { return Err(late) };
         // It may have stalled during the wait.
-        if self.is_stalled() {
+        if self.stall.is_stalled() {
             return Err(late);
         }
-        let waiting = Waiting { link: self, answered: false };
+        let call = self.stall.call();
         let rest = deadline.saturating_sub(begun.elapsed());
         match self.send(live, commands, rest).await {
             Err(StoreError::Timeout { .. }) => Err(late),
             answered => {
-                waiting.answered();
+                call.answered();
                 answered
             }
-        }
-    }
-
-    fn is_stalled(&self) -> bool {
-        self.is_stalled.load(Ordering::Relaxed)
-    }
-
-    /// A call was given up.
-    fn note_given_up(&self) {
-        let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let count = self.given_up.fetch_add(1, Ordering::Relaxed) + 1;
-        if count == 1 {
-            self.given_up_since.store(now, Ordering::Relaxed);
-        }
-        let since = self.given_up_since.load(Ordering::Relaxed);
-        let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
-        if (count >= STALL && silent || count >= SURFEIT)
-            && !self.is_stalled.swap(true, Ordering::Relaxed)
-        {
-            self.stalled.notify_one();
-        }
-    }
-
-    /// A call, or a poll, was answered.
-    fn note_answered(&self) {
-        // Read first: every answer comes by here, and mostly there is nothing to write.
-        if self.given_up.load(Ordering::Relaxed) > 0 {
-            self.given_up.store(0, Ordering::Relaxed);
-        }
-        if self.is_stalled() {
-            self.is_stalled.store(false, Ordering::Relaxed);
         }
     }
 
@@ -289,7 +241,7 @@ impl Link {
         loop {
             match self.connect().await {
                 Ok(live) => {
-                    self.note_answered();
+                    self.stall.note_answered();
                     if self.trouble.swap(None).is_some() {
                         tracing::info!("connected to redis again");
                     }
@@ -340,11 +292,11 @@ impl Link {
     /// Returns, with the reason, when the connection is not to be trusted any more.
     async fn poll(&self, live: &Arc<Live>) -> String {
         loop {
-            let stalled = self.is_stalled();
+            let stalled = self.stall.is_stalled();
             tokio::select! {
                 biased;
                 () = self.broken.notified() => return "the connection was lost".to_owned(),
-                () = self.stalled.notified() => {}
+                () = self.stall.begins() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
             match who_answers(&*live.wire).await {
@@ -354,7 +306,7 @@ impl Link {
                 Ok((_, clock, eviction)) => {
                     live.eviction.store(Arc::new(eviction));
                     live.clock.store(Arc::new(clock));
-                    self.note_answered();
+                    self.stall.note_answered();
                 }
                 Err(error) => return error.to_string(),
             }
@@ -363,28 +315,6 @@ impl Link {
                 Ok(false) => return "the filter's metadata was lost or made anew".to_owned(),
                 Err(error) => return error.to_string(),
             }
-        }
-    }
-}
-
-/// A call that has been sent. Dropped before it is answered, it counts as given up.
-struct Waiting<'a> {
-    link: &'a Link,
-    answered: bool,
-}
-
-impl Waiting<'_> {
-    fn answered(mut self) {
-        self.answered = true;
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if self.answered {
-            self.link.note_answered();
-        } else {
-            self.link.note_given_up();
         }
     }
 }

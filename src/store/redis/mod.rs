@@ -16,6 +16,7 @@ mod refusal;
 mod reply;
 mod script;
 mod server;
+mod stall;
 mod swap;
 mod view;
 mod vouch;

@@ -1,0 +1,109 @@
+//! When a server has fallen silent, so that nothing more is sent to it.
+//!
+//! Commands that nobody waits for any more must not pile up before a server that does not read them.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::Instant;
+
+/// After this many calls in a row that were given up (timed out, or cancelled by who made them) nothing
+/// more is sent until a poll has answered. A poll that is not answered within its half second ends the
+/// connection.
+const STALL: u32 = 32;
+/// For how long they must have been given up without an answer to any other: clients choose when they
+/// hang up, and many that do so at once, before any server could answer, say nothing of this one.
+const SILENCE: Duration = Duration::from_millis(20);
+
+/// How a connection's calls have ended lately.
+#[derive(Debug)]
+pub(super) struct Stall {
+    origin: Instant,
+    /// Calls given up since the last answer.
+    given_up: AtomicU32,
+    /// When the first of them was, in microseconds since the origin.
+    given_up_since: AtomicU64,
+    is_stalled: AtomicBool,
+    stalled: Notify,
+    /// So many given up say it whatever the time.
+    surfeit: u32,
+}
+
+impl Stall {
+    pub(super) fn new(surfeit: u32) -> Self {
+        Self {
+            origin: Instant::now(),
+            given_up: AtomicU32::new(0),
+            given_up_since: AtomicU64::new(0),
+            is_stalled: AtomicBool::new(false),
+            stalled: Notify::new(),
+            surfeit,
+        }
+    }
+
+    /// Whether the server is silent, as far as is known.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// Returns what ends when the server falls silent.
+    pub(super) fn begins(&self) -> Notified<'_> {
+        self.stalled.notified()
+    }
+
+    /// A call is about to be sent.
+    pub(super) fn call(&self) -> Call<'_> {
+        Call { stall: self, answered: false }
+    }
+
+    /// A call, or a poll, was answered.
+    pub(super) fn note_answered(&self) {
+        // Read first: every answer comes by here, and mostly there is nothing to write.
+        if self.given_up.load(Ordering::Relaxed) > 0 {
+            self.given_up.store(0, Ordering::Relaxed);
+        }
+        if self.is_stalled() {
+            self.is_stalled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A call was given up.
+    fn note_given_up(&self) {
+        let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let count = self.given_up.fetch_add(1, Ordering::Relaxed) + 1;
+        if count == 1 {
+            self.given_up_since.store(now, Ordering::Relaxed);
+        }
+        let since = self.given_up_since.load(Ordering::Relaxed);
+        let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
+        if (count >= STALL && silent || count >= self.surfeit)
+            && !self.is_stalled.swap(true, Ordering::Relaxed)
+        {
+            self.stalled.notify_one();
+        }
+    }
+}
+
+/// A call that has been sent. Dropped before it is answered, it counts as given up.
+pub(super) struct Call<'a> {
+    stall: &'a Stall,
+    answered: bool,
+}
+
+impl Call<'_> {
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            self.stall.note_answered();
+        } else {
+            self.stall.note_given_up();
+        }
+    }
+}
