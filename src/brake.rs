@@ -39,6 +39,8 @@ struct Look {
     began: Instant,
     found: u64,
     lost: u64,
+    /// How many were lost at the last look, and when the last of them was.
+    latest: (u64, Instant),
     usual: f64,
     held_until: Option<Instant>,
 }
@@ -49,7 +51,14 @@ impl Brake {
             found: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             held: AtomicBool::new(false),
-            look: Mutex::new(Look { began: now, found: 0, lost: 0, usual: 0.0, held_until: None }),
+            look: Mutex::new(Look {
+                began: now,
+                found: 0,
+                lost: 0,
+                latest: (0, now),
+                usual: 0.0,
+                held_until: None,
+            }),
         }
     }
 
@@ -94,12 +103,19 @@ impl Look {
         let (new_found, new_lost) = (found - self.found.min(found), lost - self.lost.min(lost));
         let all = new_found + new_lost;
         let share = if all == 0 { 0.0 } else { new_lost as f64 / all as f64 };
+        let whole = now.saturating_duration_since(self.began) >= WINDOW;
+        let was_held = self.held_until.is_some_and(|until| now < until);
+        if lost > self.latest.0 {
+            self.latest = (lost, now);
+        }
+        // It is pulled by the first few, and kept by what a whole window shows: a burst before anything
+        // else is found must not do.
         let jumps = new_lost >= LEAST && share > (TIMES * self.usual).clamp(SHARE, CERTAIN);
-        if jumps {
-            self.held_until = Some(now + HOLD);
+        if jumps && (whole || !was_held) {
+            self.held_until = Some(self.latest.1 + HOLD);
         }
         let held = self.held_until.is_some_and(|until| now < until);
-        if now.saturating_duration_since(self.began) >= WINDOW {
+        if whole {
             // What happens under the brake is not usual, however long it lasts.
             if all > 0 && !held {
                 self.usual += WEIGHT * (share - self.usual);
@@ -147,6 +163,26 @@ mod tests {
             brake.lost();
         }
         assert!(brake.look(now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_a_few_does_not_keep_it_held_where_many_are_found() {
+        let mut now = Instant::now();
+        let brake = Brake::new(now);
+        let burst = |now| {
+            (0..LEAST).for_each(|_| {
+                brake.lost();
+                brake.look(now);
+            });
+            brake.look(now)
+        };
+        assert!(burst(now));
+        for _ in 0..9 {
+            assert!(second(&brake, 1_000, 0, &mut now), "ten seconds");
+            // As the next window begins, before anything else is found.
+            burst(now);
+        }
+        assert!(!second(&brake, 1_000, 0, &mut now));
     }
 
     #[tokio::test(start_paused = true)]

@@ -212,6 +212,10 @@ impl Gate {
 
     /// The record of an id was missing, as this caller was told and others may not be.
     pub(crate) fn missing_to_caller(&self, visitor: &Visitor, now: Instant) {
+        // Somebody who signed out is one, however many records he saw before.
+        if self.visitors.was_shown(visitor) && self.visitors.loses_first(visitor, now) {
+            self.brake.lost();
+        }
         if !self.disbelieves(now) {
             self.visitors.lost(visitor);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::absence::{Asker, Outcome};
@@ -96,7 +96,7 @@ impl Watch {
             Outcome::Missing { .. } | Outcome::MissingToCaller if why == Why::Seen => {
                 edge.core.missing_to_caller(visitor);
             }
-            Outcome::Unsaid if why == Why::Present && response.status().is_server_error() => {
+            Outcome::Unsaid if why == Why::Present && has_failed(response.status()) => {
                 visitors.abandoned(visitor, Instant::now());
             }
             Outcome::Missing { .. } | Outcome::MissingToCaller | Outcome::Unsaid => {}
@@ -111,6 +111,11 @@ impl Drop for Watch {
             self.edge.core.gate().visitors().abandoned(&self.visitor, Instant::now());
         }
     }
+}
+
+/// Whether nobody learnt anything of the record: layers within answer 408 where they give up waiting.
+fn has_failed(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
 }
 
 /// By what a caller is told from others.

@@ -10,10 +10,15 @@ use crate::sightings::{Sightings, Trace, Tracer};
 
 /// Callers remembered.
 const RECENT_CALLERS: u64 = 1 << 15;
+/// Callers remembered for the second.
+const CALLERS_OF_A_SECOND: u64 = 1 << 10;
 
 /// How long an id is held to what became of its last request, at the longest: as long as a null lasts
 /// by default, so that it makes no more look-ups possible than nulls do.
 const SPELL: Duration = Duration::from_secs(30);
+
+/// Callers who may try an id once in a spell though it was missing.
+const TRIES: u64 = 8;
 
 /// What requests were answered, as far as it is remembered: forgetting is always safe.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(crate) struct Visitors {
     seen_by: Sightings,
     /// Callers with credentials who were shown a record that others are told is missing.
     callers: Sightings,
+    /// Callers with credentials who are not shown what they were, by the second.
+    losers: Sightings,
     /// Ids that are missing, as somebody was told; those found so while the backend is not believed, by
     /// the doubt.
     missed: Sightings,
@@ -80,6 +87,7 @@ impl Visitors {
             seen: Sightings::new(ids),
             seen_by: Sightings::new(ids),
             callers: Sightings::new(RECENT_CALLERS),
+            losers: Sightings::new(CALLERS_OF_A_SECOND),
             missed: Sightings::new(2 * ids),
             doubts: AtomicU64::new(0),
             abandoned: Sightings::new(ids),
@@ -119,12 +127,18 @@ impl Visitors {
         }
     }
 
-    /// Whether this caller has not tried this id before in this spell.
+    /// Whether this caller has not tried this id before in this spell, and few others have: one who finds
+    /// it is enough.
     pub(crate) fn try_once(&self, visitor: &Visitor, now: Instant) -> bool {
-        let trace = visitor.both.during(self.spell(now));
-        let first = !self.sought.hold(trace);
-        self.sought.note(trace);
-        first
+        let spell = self.spell(now);
+        let first = |trace| {
+            let first = !self.sought.hold(trace);
+            self.sought.note(trace);
+            first
+        };
+        // Numbers that no spell has.
+        let tries = (0..TRIES).map(|n| visitor.asked.during(u64::MAX - spell * TRIES - n));
+        first(visitor.both.during(spell)) && tries.into_iter().any(first)
     }
 
     fn lately(&self, visitor: &Visitor, now: Instant) -> Trace {
@@ -165,6 +179,17 @@ impl Visitors {
     /// Whether this caller was lately told that the id exists.
     pub(crate) fn was_shown(&self, visitor: &Visitor) -> bool {
         self.seen_by.hold(visitor.both)
+    }
+
+    /// Whether this is the first record in this second that a caller is not shown any more. Of callers
+    /// without credentials each is.
+    pub(crate) fn loses_first(&self, visitor: &Visitor, now: Instant) -> bool {
+        visitor.caller.is_none_or(|caller| {
+            let lately = caller.during(now.duration_since(self.origin).as_secs());
+            let first = !self.losers.hold(lately);
+            self.losers.note(lately);
+            first
+        })
     }
 
     /// The record of an id was found. Says whether this caller had been told so before.

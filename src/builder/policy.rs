@@ -38,11 +38,12 @@ impl<R> Builder<R> {
     }
 
     /// How wide the lane for unverified requests is: how many may be with the service within at once,
-    /// which is also the longest burst, and how many may enter it in a second. There are three more of the
-    /// same width for ids that passed the filter and of which no null could be kept, replayed by an
-    /// attacker perhaps: those that were missing in requests with `Authorization` or `Cookie`, for callers
-    /// who have found something with these credentials and for all others; and those whose requests are
-    /// given up before they are answered.
+    /// which is also the longest burst, and how many may enter it in a second. In each process there are
+    /// four more of the same width for ids that passed the filter and of which no null could be kept,
+    /// replayed by an attacker perhaps: two for those that were missing in requests with `Authorization`
+    /// or `Cookie`, for callers who have found something with these credentials and for all others; one
+    /// for those whose requests are given up before they are answered; and one for callers who were shown
+    /// the record, while the backend answers so many existing ids with 404 that it is not believed.
     ///
     /// A request counts until its response's head is there. Defaults to 64 and 500 a second; from 1 to
     /// 100,000 and from 1 to 1,000,000.

@@ -219,6 +219,49 @@ async fn while_the_backend_is_doubted_those_who_were_shown_a_record_keep_to_a_la
     assert_eq!(gate.visitors.standing(&anybody(&gate, 50), now), Standing::Good);
 }
 
+/// Junk credentials are free, and each was told of a public record that is deleted then.
+#[tokio::test(start_paused = true)]
+async fn while_the_backend_is_doubted_a_few_callers_try_an_id_and_the_others_keep_to_a_lane() {
+    let gate = gate(Policy::default());
+    let now = Instant::now();
+    let junk: Vec<_> = (0..10_000_u32).map(|n| with(&gate, 1, &n.to_be_bytes())).collect();
+    junk.iter().for_each(|visitor| gate.found(visitor));
+    (2..100).for_each(|n| gate.found(&anybody(&gate, n)));
+    assert!((2..100).any(|n| !gate.missing(&anybody(&gate, n), Scope::ALL, now)));
+    gate.missing_to_caller(&anybody(&gate, 1), now);
+    let rulings: Vec<_> =
+        junk.iter().map(|visitor| gate.rule(visitor, Verdict::Present, now)).collect();
+    assert_eq!(rulings.iter().filter(|ruling| passes(ruling)).count(), 8 + 64);
+}
+
+/// All callers show credentials, so that no 404 is remembered; for a while the backend answers 404.
+#[tokio::test(start_paused = true)]
+async fn no_caller_is_held_to_what_a_broken_backend_said_to_those_with_credentials() {
+    let gate = gate(Policy::default());
+    let mut now = Instant::now();
+    let owner = |n: u64| with(&gate, n, &n.to_be_bytes());
+    (0..1_000).for_each(|n| gate.found(&owner(n)));
+    (0..1_000).for_each(|n| gate.missing_to_caller(&owner(n), now));
+    now += Duration::from_secs(11);
+    gate.missing_to_caller(&with(&gate, 5_000, b"another"), now);
+    let held = (0..1_000).filter(|n| {
+        let (visitor, stranger) = (owner(*n), with(&gate, *n, b"stranger"));
+        [visitor, stranger]
+            .iter()
+            .any(|visitor| gate.visitors.standing(visitor, now) != Standing::Good)
+    });
+    assert!(held.count() < 8, "but for the first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_signs_out_does_not_pull_the_brake() {
+    let gate = gate(Policy::default());
+    let now = Instant::now();
+    (0..100).for_each(|n| gate.found(&with(&gate, n, b"me")));
+    (0..100).for_each(|n| gate.missing_to_caller(&with(&gate, n, b"me"), now));
+    assert!(gate.missing(&anybody(&gate, 5_000), Scope::ALL, now), "the backend is not believed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_seen_id_that_turns_out_to_be_missing_does_not_flow_on() {
     let gate = gate(Policy::default());
