@@ -73,4 +73,6 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 redis-server --version
 
+# Most of them wait most of the time, for servers to start and to come back.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
 exec cargo test --release --all-features "$@"
