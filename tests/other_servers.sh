@@ -33,7 +33,7 @@ done
 tests=(--release --all-features
   --test redis_connection --test redis_damage --test redis_nulls --test redis_rebuild)
 cargo test "${tests[@]}" --no-run
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 runs=()
 for server in "${servers[@]}"; do
   REDIS_SERVER="$server" cargo test "${tests[@]}" >"$server.log" 2>&1 &

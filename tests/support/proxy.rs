@@ -99,8 +99,7 @@ async fn forward(mut client: TcpStream, state: Arc<State>) {
                     return;
                 }
                 if cut == Some(Cut::BeforeReply) {
-                    // The reply's arrival says that the request was carried out.
-                    let _carried_out = server.read(&mut reply).await.is_ok();
+                    carried_out(&mut client, &mut server, &mut request, &mut reply).await;
                 }
                 if cut.is_some() {
                     state.fired.notify_one();
@@ -110,6 +109,27 @@ async fn forward(mut client: TcpStream, state: Arc<State>) {
             read = server.read(&mut reply) => {
                 let Ok(read @ 1..) = read else { return };
                 if client.write_all(&reply[..read]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a reply, whose arrival says that the request was carried out; of a long one the rest may be
+/// on its way yet.
+async fn carried_out(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    request: &mut [u8],
+    reply: &mut [u8],
+) {
+    loop {
+        tokio::select! {
+            _ = server.read(reply) => return,
+            read = client.read(request) => {
+                let Ok(read @ 1..) = read else { return };
+                if server.write_all(&request[..read]).await.is_err() {
                     return;
                 }
             }
