@@ -14,6 +14,8 @@ use support::eventually;
 use support::model::{Table, guard, guard_over, live};
 use support::proxy::{Cut, Proxy};
 use support::redis_server::RedisServer;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -320,6 +322,23 @@ async fn an_older_rebuild_never_replaces_a_newer_filter() {
 enum Kill {
     Connection(Cut),
     Task,
+}
+
+/// What the three tests below rest on.
+#[tokio::test]
+async fn a_request_that_comes_in_pieces_is_cut_too() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let mut client = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
+    proxy.arm(0, Cut::BeforeReply);
+    client.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n").await.unwrap();
+    eventually("the first half is there", Duration::from_secs(10), || async {
+        if proxy.requests() == 1 { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    client.write_all(b"$1\r\nv\r\n").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), proxy.fired()).await.expect("it is cut");
+    assert_eq!(redis.run::<String>(&["GET", "k"]), "v", "and was carried out");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

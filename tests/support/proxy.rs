@@ -56,6 +56,10 @@ impl Proxy {
         Self { port, state, _tasks: tasks }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The proxy's URL.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
