@@ -1,4 +1,4 @@
-//! One rebuild, from the lease to the swap (§7.3).
+//! One rebuild, from the lease to the swap.
 
 use std::sync::Arc;
 use std::time::Duration;

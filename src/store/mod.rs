@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 pub(crate) enum Remembered {
     /// It is stored.
     Stored,
-    /// A create of the id may have begun since the database was read (I8): nothing was stored.
+    /// A create of the id may have begun since the database was read: nothing was stored.
     Created,
     /// The request took too long, or the filter was replaced meanwhile: nothing was stored.
     Late,
@@ -125,13 +125,13 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
     fn start(&self);
 
-    /// What is known of an id (§7.1).
+    /// What is known of an id.
     fn check(&self, id: &Id) -> Asking<Lookup>;
 
-    /// Acknowledges ids in every filter that needs them (§7.2).
+    /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;
 
-    /// Remembers that an id was missing, unless a create of it can have begun since (§7.4).
+    /// Remembers that an id was missing, unless a create of it can have begun since.
     fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered>;
 
     /// Remembers that an id was deleted, under the same rule.

@@ -1,6 +1,6 @@
 //! Create marks: which ids may have been created a short while ago.
 //!
-//! As long as an id is marked, no null is stored for it (I8). An attacker who can create records must
+//! As long as an id is marked, no null is stored for it. An attacker who can create records must
 //! not be able to wash marks out, so there is no eviction: when the marks run out of room, the oldest
 //! makes way, and no null at all is stored until its time would have been up.
 

@@ -1,5 +1,5 @@
--- Acknowledges ids (§7.2): create marks, journal, then the bits of every filter that needs them.
--- Nothing here creates or grows a filter (I4).
+-- Acknowledges ids: create marks, journal, then the bits of every filter that needs them.
+-- Nothing here creates or grows a filter.
 --
 -- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5] marks
 -- KEYS[6..] the ids' null keys

@@ -1,4 +1,4 @@
-//! The add (§7.2): acknowledged when every filter that needs the bits has them.
+//! The add: acknowledged when every filter that needs the bits has them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::Shared;
+use super::build::GRACE;
 use super::connection::Live;
 use super::refusal::{Again, REFUSED_WAIT, Refusal};
 use super::reply::Reply;
 use super::script::{ADD, VIEW};
-use super::swap::GRACE;
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};

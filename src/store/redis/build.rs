@@ -1,4 +1,7 @@
-//! One rebuild on Redis: the steps of §7.3, each under the fencing token.
+//! One rebuild on Redis: its steps B0 to B10 (see [`rebuild`](crate::rebuild)), each under the fencing token.
+
+mod begin;
+mod swap;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +13,22 @@ use super::Shared;
 use super::add::offsets;
 use super::connection::Live;
 use super::journal::{Coverage, Entry};
-use super::lease::{Lease, Lock};
+use super::lease::Lease;
 use super::reply::Reply;
-use super::script::{ALLOCATE, CATCH_UP, LEASE, REPLAY, Script, UPLOAD};
-use super::view::View;
+use super::script::{ALLOCATE, CATCH_UP, REPLAY, Script, UPLOAD};
 use crate::error::StoreError;
 use crate::filter::format::BLOCK_LEN;
 use crate::filter::{Filter, Generation, Header, State};
-use crate::id::{Digest, Digester, SecretKey};
-use crate::store::{Begun, BoxFuture, Build, LeaseKeeper, Plan};
+use crate::id::{Digest, Digester};
+use crate::store::{BoxFuture, Build, LeaseKeeper, Plan};
 use crate::verdict::Doubt;
+
+pub(super) use self::swap::GRACE;
 
 /// How long one call of a rebuild may take.
 pub(super) const CALL: Duration = Duration::from_secs(5);
 /// Blocks per upload: 256 KiB.
-pub(super) const BLOCKS_PER_CALL: u32 = 4096;
+const BLOCKS_PER_CALL: u32 = 4096;
 /// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
 const PACE: u64 = 64 << 20;
 /// Entries read from the journal at once.
@@ -34,19 +38,19 @@ const DIGESTS_PER_CALL: usize = 32;
 
 /// A rebuild under way.
 pub(super) struct RedisBuild {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     /// The connection's Redis process at B1.
     run: u32,
     /// Redis's clock at B0, ms.
-    pub(super) began_ms: u64,
+    began_ms: u64,
     lease: Lease,
     token: Generation,
     nonce: u64,
-    pub(super) incarnation: Vec<u8>,
+    incarnation: Vec<u8>,
     digester: Digester,
     previous: Result<Header, Doubt>,
     /// The live and the building key's bytes where they are no filters.
-    pub(super) condemned: (Vec<u8>, Vec<u8>),
+    condemned: (Vec<u8>, Vec<u8>),
     cursor: String,
     coverage: Coverage,
     /// The building filter's header in the loading state, once it is allocated.
@@ -54,104 +58,24 @@ pub(super) struct RedisBuild {
     /// Where the journal stood at B6.
     stand: (u64, u64),
     /// The ids replayed over the wire.
-    pub(super) replayed: Vec<Digest>,
+    replayed: Vec<Digest>,
 }
 
 impl RedisBuild {
-    /// B0 and B1.
-    pub(super) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
-        match Self::try_begin(Arc::clone(&shared), lease).await {
-            // The metadata was lost: enrolled anew, it can begin after all.
-            Err(StoreError::Lost { .. }) => Self::try_begin(shared, lease).await,
-            begun => begun,
-        }
-    }
-
-    async fn try_begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
-        let mut live = shared.bulk.connected(CALL).await?;
-        let view = shared.survey_view(&shared.bulk, &live, CALL).await?;
-        if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
-            let reason = format!("holds a filter of {newer}, newer than this crate");
-            return Err(StoreError::Foreign { key: shared.keys.bits.clone(), reason });
-        }
-        let nonce = super::enrolment::random()?;
-        let lock = Lock { shared: Arc::clone(&shared), nonce: hex(&nonce), lease };
-        let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
-        let keys = [&shared.keys.lock, &shared.keys.meta, &shared.keys.marks].map(String::as_str);
-        let (lease_ms, least) = (lease.as_millis().to_string(), least.to_string());
-        let span = shared.retention.span().as_millis().to_string();
-        let args = [lock.nonce.as_str(), &lease_ms, &least, &span].map(str::as_bytes);
-        let reply = match shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await {
-            // A lost reply may have been a lease: the same nonce takes it up.
-            Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                live = shared.bulk.connected(CALL).await?;
-                shared.bulk.script(&live, &LEASE, &keys, &args, CALL).await?
-            }
-            reply => reply?,
-        };
-        let mut fields = reply.array()?;
-        if fields.len() == 1 {
-            return Ok(Begun::Busy);
-        }
-        let mut lease = Lease::new(lock);
-        fields.remove(0);
-        let fields: [Reply; 7] = fields.try_into().map_err(|_| StoreError::Odd {
-            step: LEASE.name(),
-            answer: "another number of fields".to_owned(),
-        })?;
-        let terms = match Terms::read(&shared, &live, fields) {
-            Ok(terms) => terms,
-            Err(error) => {
-                lease.release().await;
-                return Err(error);
-            }
-        };
-        Ok(Begun::Leased(Box::new(Self::leased(shared, &live, &view, lease, &nonce, terms))))
-    }
-
-    fn leased(
-        shared: Arc<Shared>,
-        live: &Arc<Live>,
-        view: &View,
-        lease: Lease,
-        nonce: &SecretKey,
-        terms: Terms,
-    ) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = *nonce.as_bytes();
-        let Terms { token, began_ms, start_ms, incarnation } = terms;
-        Self {
-            run: live.server.run,
-            began_ms,
-            lease,
-            token,
-            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-            incarnation,
-            digester: live.identity.digester.clone(),
-            previous: view.live(),
-            condemned: (view.live.condemned().to_vec(), view.next.condemned().to_vec()),
-            cursor: format!("{start_ms}-0"),
-            coverage: Coverage::since(start_ms),
-            header: None,
-            stand: (0, 0),
-            replayed: Vec::new(),
-            shared,
-        }
-    }
-
     /// Returns a connection to the Redis process that the rebuild began on.
-    pub(super) async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
+    async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
         let live = self.shared.bulk.connected(CALL).await?;
         if live.server.run == self.run { Ok(live) } else { Err(StoreError::OtherRedis) }
     }
 
     /// Returns the building filter's header in a state.
-    pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
+    fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
         let header = self.header.ok_or(StoreError::Lost { step })?;
         Ok(header.with_state(state))
     }
 
     /// Runs a step's script on the building key; anything but `OK` ends the rebuild.
-    pub(super) async fn step(
+    async fn step(
         &self,
         step: &'static str,
         script: &'static Script,
@@ -204,43 +128,6 @@ impl RedisBuild {
         }
         self.coverage.reaches(self.stand.0, self.stand.1)?;
         Ok(self.replayed.len() as u64)
-    }
-}
-
-/// What a rebuild begins with.
-struct Terms {
-    token: Generation,
-    began_ms: u64,
-    /// From when on the journal is read.
-    start_ms: u64,
-    incarnation: Vec<u8>,
-}
-
-impl Terms {
-    fn read(shared: &Shared, live: &Arc<Live>, fields: [Reply; 7]) -> Result<Self, StoreError> {
-        let [token, reach, incarnation, key_id, seconds, micros, unvouched] = fields;
-        let incarnation = incarnation.bytes()?;
-        if incarnation != live.identity.incarnation
-            || key_id.text()? != format!("{:08x}", live.identity.digester.key_id())
-        {
-            // The metadata was lost since this connection enrolled: enrol again, then rebuild.
-            shared.bulk.withdraw(live);
-            return Err(StoreError::Lost { step: "the lease" });
-        }
-        let token = token.int()?;
-        let token = Generation::new(token).ok_or_else(|| StoreError::Odd {
-            step: LEASE.name(),
-            answer: format!("the token {token}"),
-        })?;
-        let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
-        let unvouched = unvouched.count()?;
-        if unvouched >= began_ms {
-            return Err(super::swap::unvouched(unvouched - began_ms));
-        }
-        // Another process may allow its transactions more time than this one.
-        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
-        let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
-        Ok(Self { token, began_ms, start_ms, incarnation })
     }
 }
 
@@ -367,17 +254,13 @@ impl Build for RedisBuild {
 }
 
 /// Reads what a step's script answered.
-pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
+fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
     match answer.as_str() {
         "OK" => Ok(()),
         "LOST" => Err(StoreError::Lost { step }),
         "FENCED" => Err(StoreError::Fenced { step }),
         "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
-        "UNVOUCHED" => Err(super::swap::unvouched(0)),
+        "UNVOUCHED" => Err(swap::unvouched(0)),
         _ => Err(StoreError::Odd { step, answer }),
     }
-}
-
-fn hex(nonce: &SecretKey) -> String {
-    Digest::from_bytes(*nonce.as_bytes()).to_string()
 }

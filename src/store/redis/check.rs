@@ -1,4 +1,4 @@
-//! The check (§7.1): one plain BITFIELD and one GET in one round trip.
+//! The check: one plain BITFIELD and one GET in one round trip.
 //!
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses
 //! it instead of answering from stale bits; its GET form creates nothing.

@@ -1,6 +1,6 @@
 //! Connections that are ours to supervise.
 //!
-//! A client that reconnects by itself hides that Redis is another process now (§7.6). A [`Link`]
+//! A client that reconnects by itself hides that Redis is another process now. A [`Link`]
 //! publishes a connection only after INFO and enrolment have answered on it, polls INFO once a second
 //! (a proxy can swap the server behind an open connection), and withdraws it at the first doubt.
 //! There is one link for each kind of work, so that a bulk upload never queues before a check.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ::redis::{Pipeline, cmd};
 
+use super::build::GRACE;
 use super::dial::Wire;
 use super::keys::Keys;
 use super::own::OwnAdds;
 use super::reply::Reply;
 use super::script::{ENROL, Sending};
 use super::server::Server;
-use super::swap::GRACE;
 use super::wire::exchange;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};

@@ -2,7 +2,7 @@
 
 use crate::id::Digest;
 
-/// The keys of one filter (§7).
+/// The keys of one filter.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     /// The live filter.

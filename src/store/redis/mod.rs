@@ -17,7 +17,6 @@ mod reply;
 mod script;
 mod server;
 mod stall;
-mod swap;
 mod view;
 mod vouch;
 mod wire;

@@ -1,5 +1,5 @@
--- Remembers that an id is missing, unless a create of it may have begun since the database was read
--- (I8).
+-- Remembers that an id is missing, unless a create of it may have begun since the database was
+-- read.
 --
 -- KEYS[1] the id's null key   KEYS[2] bits   KEYS[3] marks   KEYS[4] meta
 -- ARGV[1] stamp (generation ‖ nonce, 16 bytes) of the live filter the null is good for

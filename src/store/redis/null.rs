@@ -1,4 +1,4 @@
-//! Nulls and create marks (§7.4).
+//! Nulls and create marks.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! Saying own adds again to a Redis that may have lost them (§7.6).
+//! Saying own adds again to a Redis that may have lost them.
 //!
 //! An *incarnation* is one life of the metadata on one Redis process: a restart, a failover and a loss
 //! of the metadata each begin another. What was acknowledged in an earlier one may be lost. So every
 //! process adds its recent adds again as soon as it meets a new incarnation, and until then trusts no
 //! filter of it. The others give it time: no filter goes live before Redis has been at work for the
-//! [`GRACE`](super::swap::GRACE), nor within the same time of anybody's last word while adds are said
+//! [`GRACE`](super::build::GRACE), nor within the same time of anybody's last word while adds are said
 //! again (`swap.lua`).
 //!
 //! A process that cannot say them all again (it has forgotten some, or a lost secret key was replaced)

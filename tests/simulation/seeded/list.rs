@@ -69,7 +69,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the overlap skipped",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build.rs",
+            file: "store/redis/build/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "reach.count()?.min(0)",
         }],
@@ -78,7 +78,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "other processes' longer transactions ignored",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build.rs",
+            file: "store/redis/build/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "overlap.max(reach.count()?.min(0))",
         }],

@@ -5,13 +5,13 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::sleep;
 
-use super::build::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
-use super::reply::Reply;
-use super::script::SWAP;
+use super::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, State};
 use crate::id::Digest;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::SWAP;
 
 /// Digests looked up at once.
 const DIGESTS_PER_CALL: usize = 64;
@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 3;
 /// the time: everybody alive has found the incarnation by then and has begun to replay. An idle
 /// connection is polled once a second; an attempt to connect takes 0.75 s at most, the wait before it
 /// 0.5 s.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
+pub(in super::super) const GRACE: Duration = Duration::from_secs(2);
 /// How often a swap that has to wait is tried.
 const HELD: Duration = Duration::from_millis(50);
 
