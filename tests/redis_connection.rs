@@ -284,3 +284,24 @@ async fn nothing_is_refused_while_redis_may_evict_any_key() {
     })
     .await;
 }
+
+/// A guard whose first runtime ends.
+#[test]
+fn a_guard_survives_the_runtime_it_was_first_used_in() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let guard = first.block_on(async {
+        let guard = guard_over(&redis.url(), &table).build();
+        live(&guard).await;
+        guard
+    });
+    drop(first);
+    let second = tokio::runtime::Runtime::new().unwrap();
+    second.block_on(async {
+        eventually("an insert in the second runtime", Duration::from_secs(5), || async {
+            guard.insert(&1).await.map_err(|error| error.to_string())
+        })
+        .await;
+    });
+}
