@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, IdSink, InvalidId, PathPattern, RebuildError, RebuildSource,
-    Schedule, Verdict, from_blocking, from_iter, from_stream,
+    BloomGuard, BoxError, Builder, Doubt, IdSink, InvalidId, PathPattern, RebuildError,
+    RebuildSource, Schedule, Verdict, from_blocking, from_iter, from_stream,
 };
 use futures_util::stream;
 use support::eventually;
+use support::model::{Table, get};
 
 fn builder() -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
@@ -292,4 +293,38 @@ async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
         tokio::time::sleep(2 * hour).await;
         assert!(guard.state().live.unwrap().generation > generation);
     }
+}
+
+/// Whoever can create and delete records of his own could stop all rebuilds otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_stays_smaller_is_believed_after_a_day_and_no_earlier() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let table = Table::with(0..1_000);
+    let hourly = Schedule::every(HOUR).unwrap();
+    let guard = builder().rebuild(hourly, table.clone()).build();
+    guard.ready().await;
+    (0..150).for_each(|id| table.delete(id));
+    tokio::time::sleep(24 * HOUR).await;
+    assert_eq!(guard.state().live.unwrap().items, 1_000, "a wrong tenant, as far as is known");
+    let error = guard.rebuild_status().last.unwrap().unwrap_err();
+    assert!(matches!(&*error, RebuildError::Shrunk { found: 850, .. }), "{error:?}");
+    tokio::time::sleep(3 * HOUR).await;
+    assert_eq!(guard.state().live.unwrap().items, 850);
+}
+
+/// Requests would keep to a lane until somebody came.
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_nobody_trusts_is_replaced_by_a_smaller_one_within_minutes() {
+    let table = Table::with(0..1_000);
+    let guard = builder().rebuild(Schedule::manual(), table.clone()).build();
+    guard.ready().await;
+    (0..150).for_each(|id| table.delete(id));
+    // A row that nobody told the guard of.
+    table.commit(4_711);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(get(&guard, &table, 4_711).await, 200, "let through for a look");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(guard.state().live.unwrap_err(), Doubt::Disproved, "the source may be at fault");
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert_eq!(guard.state().live.unwrap().items, 851);
 }

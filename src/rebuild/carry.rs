@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Progress, RebuildReport, RebuildStep};
+use super::shortfall::{Patience, Shortfall};
 use super::{ErasedSource, IdSink};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
-use crate::filter::{Filter, Sizing};
+use crate::filter::format::BLOCK_LEN;
+use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester};
 use crate::random;
 use crate::settings::Settings;
@@ -19,6 +22,8 @@ use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
 const LEASE: Duration = Duration::from_secs(10);
 /// How often a source that outgrows its filter is scanned at most.
 const SCANS: u32 = 3;
+/// Bytes of a filter that are made in passing: a few milliseconds.
+const LARGE: u64 = 4 << 20;
 /// The head-room for a filter that is sized from a count, not by the application.
 const HEAD_ROOM: f64 = 1.5;
 
@@ -38,6 +43,7 @@ pub(super) struct Carrier<'a> {
     pub(super) progress: &'a Progress,
     /// The ids of the last generation this process saw go live.
     pub(super) last_items: u64,
+    pub(super) shortfall: &'a Shortfall,
     pub(super) shrinking: Shrinking,
 }
 
@@ -116,7 +122,7 @@ impl Carrier<'_> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
         let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
         for scans in 1..=SCANS {
-            let filter = Arc::new(Filter::new(sizing.geometry(seed()?)));
+            let filter = Arc::new(empty(sizing.geometry(seed()?)).await?);
             let mut sink = IdSink::new(self.extractor, digester, &filter, self.progress);
             let end = self.source.scan(&mut sink).await;
             let ids = sink.count();
@@ -146,7 +152,7 @@ impl Carrier<'_> {
         Ok(sized)
     }
 
-    /// B4: an empty view or a wrong tenant must not go live.
+    /// B4: an empty view or a wrong tenant must not go live, not at once.
     fn sane(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
         if self.shrinking == Shrinking::Accepted {
@@ -155,9 +161,22 @@ impl Carrier<'_> {
         if found == 0 {
             return Err(RebuildError::Empty);
         }
-        if (found as f64) < previous as f64 * (1.0 - limit) {
+        if found as f64 >= previous as f64 * (1.0 - limit) {
+            self.shortfall.is_over();
+            return Ok(());
+        }
+        let patience = match self.store.condition().live {
+            Ok(_) => Patience::with_a_filter(limit),
+            Err(_) => Patience::without_a_filter(),
+        };
+        if !self.shortfall.lasts(found, patience, Instant::now()) {
             return Err(RebuildError::Shrunk { previous, found, limit });
         }
+        tracing::warn!(
+            previous,
+            found,
+            "the source goes on giving far fewer ids: they are all there are"
+        );
         Ok(())
     }
 }
@@ -169,6 +188,16 @@ fn plan(scanned: &Scanned) -> Plan {
         rate: scanned.sizing.rate() as f32,
         items: u32::try_from(scanned.ids).unwrap_or(u32::MAX),
     }
+}
+
+/// Returns an empty filter. A large one takes so long to get from the system that others would wait.
+async fn empty(geometry: Geometry) -> Result<Filter, RebuildError> {
+    if u64::from(geometry.blocks()) * BLOCK_LEN as u64 <= LARGE {
+        return Ok(Filter::new(geometry));
+    }
+    let made = spawn_blocking(move || Filter::new(geometry)).await;
+    // It ends early with the runtime only, and then so does this.
+    made.map_err(|error| RebuildError::Source(error.into()))
 }
 
 /// Renews the lease for as long as it is polled.
@@ -184,4 +213,31 @@ fn seed() -> Result<u32, RebuildError> {
     let mut bytes = [0; 4];
     random::fill(&mut bytes).map_err(|error| RebuildError::Source(error.to_string().into()))?;
     Ok(u32::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn others_run_while_a_large_filter_is_made() {
+        let sizing = Sizing::new(10_000_000, 0.001).unwrap();
+        assert!(sizing.bytes() > LARGE);
+        let turns = Arc::new(AtomicU64::new(0));
+        let others = tokio::spawn({
+            let turns = Arc::clone(&turns);
+            async move {
+                loop {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let filter = empty(sizing.geometry(1)).await.unwrap();
+        assert_eq!(filter.geometry(), sizing.geometry(1));
+        assert!(turns.load(Ordering::Relaxed) > 0);
+        others.abort();
+    }
 }

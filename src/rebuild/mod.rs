@@ -22,6 +22,7 @@ mod adapters;
 mod carry;
 mod report;
 mod schedule;
+mod shortfall;
 mod sink;
 mod source;
 mod task;

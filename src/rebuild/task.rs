@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::carry::Carrier;
 use super::report::{Cause, Progress, RebuildReport, RebuildStatus};
 use super::schedule::Due;
+use super::shortfall::Shortfall;
 use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
@@ -38,6 +39,7 @@ pub(crate) struct Rebuilder {
     settings: Settings,
     progress: Progress,
     last_items: AtomicU64,
+    shortfall: Shortfall,
     one_at_a_time: Mutex<()>,
 }
 
@@ -57,6 +59,7 @@ impl Rebuilder {
             settings: settings.clone(),
             progress: Progress::default(),
             last_items: AtomicU64::new(0),
+            shortfall: Shortfall::default(),
             one_at_a_time: Mutex::new(()),
         }
     }
@@ -106,8 +109,8 @@ impl Rebuilder {
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
                 let error = chain(error);
-                // Said once, and not at every attempt.
-                let said = self.last_failure().as_ref() == Some(&error);
+                // Said once, and not at every attempt, though it may tell of another number each time.
+                let said = self.last_failure().is_some_and(|last| words(&last).eq(words(&error)));
                 match self.store.condition().live {
                     _ if said => {}
                     Ok(_) => tracing::warn!(error, "the rebuild failed; the live filter stays"),
@@ -133,6 +136,7 @@ impl Rebuilder {
             settings: &self.settings,
             progress: &self.progress,
             last_items: self.last_items.load(Ordering::Relaxed),
+            shortfall: &self.shortfall,
             shrinking,
         };
         carrier.carry().await
@@ -262,6 +266,11 @@ impl Drop for IdleAtLast<'_> {
     fn drop(&mut self) {
         self.0.enter(super::RebuildStep::Idle);
     }
+}
+
+/// An error's text but for its numbers.
+fn words(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.')
 }
 
 /// Writes an error and its causes in one line.
