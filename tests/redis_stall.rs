@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
 /// What may lie before a silent server at most: the calls under way, those given up, and some polls.
 const BOUND: u64 = 512 + 32 + 50;
@@ -75,4 +76,29 @@ async fn checks_above_the_limit_are_unknown_at_once_and_those_below_wait() {
     .await;
     let count = |doubt| verdicts.iter().filter(|&&v| v == Verdict::Unknown(doubt)).count();
     assert_eq!((count(Doubt::Timeout), count(Doubt::Overloaded)), (600, 400));
+}
+
+/// Less than the three attempts of an insert take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_stands_still_for_a_moment_fails_no_insert_under_load() {
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build();
+    live(&guard).await;
+    guard.insert(&1).await.unwrap();
+    redis.pause();
+    let paused = Instant::now();
+    let mut inserts = JoinSet::new();
+    for id in 10_000.. {
+        let guard = guard.clone();
+        inserts.spawn(async move { guard.insert(&id).await.map_err(|error| format!("{error:?}")) });
+        sleep(Duration::from_millis(2)).await;
+        if paused.elapsed() > Duration::from_millis(400) {
+            break;
+        }
+    }
+    redis.resume();
+    assert!(inserts.len() > 50, "a load");
+    while let Some(inserted) = inserts.join_next().await {
+        assert_eq!(inserted.unwrap(), Ok(()));
+    }
 }

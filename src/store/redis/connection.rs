@@ -12,7 +12,7 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, QUEUE, Wire};
@@ -83,10 +83,20 @@ pub(super) struct Link {
     broken: Notify,
     stall: Stall,
     room: Semaphore,
+    silence: Silence,
+}
+
+/// What calls do while the server is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// They fail at once: who asks has something better to do than to wait.
+    Fails,
+    /// They wait for it to end, within their deadlines.
+    IsWaitedFor,
 }
 
 impl Link {
-    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>) -> Self {
+    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, silence: Silence) -> Self {
         Self {
             dial,
             enrolment,
@@ -96,6 +106,7 @@ impl Link {
             broken: Notify::new(),
             stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
+            silence,
         }
     }
 
@@ -155,15 +166,8 @@ impl Link {
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
         let late = StoreError::Timeout { deadline };
-        if self.stall.is_stalled() {
-            return Err(late);
-        }
         let begun = Instant::now();
-        let Ok(Ok(_room)) = timeout(deadline, self.room.acquire()).await else { return Err(late) };
-        // It may have stalled during the wait.
-        if self.stall.is_stalled() {
-            return Err(late);
-        }
+        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
         let call = self.stall.call();
         let rest = deadline.saturating_sub(begun.elapsed());
         match self.send(live, commands, rest).await {
@@ -171,6 +175,22 @@ impl Link {
             answered => {
                 call.answered();
                 answered
+            }
+        }
+    }
+
+    /// Waits for room for a call, and for the server to be heard; gives up where that is not waited for.
+    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        loop {
+            if self.silence == Silence::IsWaitedFor {
+                self.stall.ends().await;
+            } else if self.stall.is_stalled() {
+                return None;
+            }
+            let room = self.room.acquire().await.ok()?;
+            // It may have fallen silent during the wait.
+            if !self.stall.is_stalled() {
+                return Some(room);
             }
         }
     }

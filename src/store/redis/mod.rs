@@ -31,7 +31,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use self::build::RedisBuild;
-use self::connection::{Link, Live};
+use self::connection::{Link, Live, Silence};
 use self::dial::{Address, Dial};
 use self::enrolment::Enrolment;
 use self::keys::Keys;
@@ -248,16 +248,18 @@ impl RedisStore {
         let mark_ttl = settings.retention().mark_ttl();
         // No more than the journal holds: there is nothing to replay into beyond that.
         let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
-        let own = Arc::new(OwnAdds::new(settings.longest_transaction, capacity));
+        let own =
+            Arc::new(OwnAdds::new(settings.longest_transaction, settings.handler_time, capacity));
         let key = settings.secret_key.clone();
         let enrolment = Arc::new(Enrolment::new(&settings.name, key, mark_ttl, Arc::clone(&own)));
-        let link = || Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment)));
+        let link =
+            |silence| Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment), silence));
         let shared = Shared {
             name: settings.name.as_str().into(),
             keys: Keys::new(&settings.name),
-            checks: link(),
-            adds: link(),
-            bulk: link(),
+            checks: link(Silence::Fails),
+            adds: link(Silence::IsWaitedFor),
+            bulk: link(Silence::IsWaitedFor),
             own,
             accept_eviction: settings.accept_eviction,
             eviction_said: AtomicBool::new(false),

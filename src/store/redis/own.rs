@@ -15,14 +15,16 @@ use tokio::time::Instant;
 
 use crate::id::Digest;
 
-/// How much longer than its transaction an add is remembered: a process that finds Redis's new life
-/// this late still has all that was open when the old one ended.
+/// How much longer than its transaction an add is remembered at least: a process that finds Redis's new
+/// life this late still has all that was open when the old one ended.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// The adds of this process whose transactions may be open, as digests: 20 bytes each.
 pub(super) struct OwnAdds {
     /// The longest time from an add to the end of its transaction.
     reach: Duration,
+    /// How long it is remembered.
+    life: Duration,
     /// How many are remembered at most.
     capacity: usize,
     origin: Instant,
@@ -64,7 +66,8 @@ pub(super) struct InFlight<'a> {
 }
 
 impl OwnAdds {
-    pub(super) fn new(reach: Duration, capacity: usize) -> Self {
+    /// `handler` is how much longer than its transaction a 404 may be under way that does not know of it.
+    pub(super) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
         let books = Books {
             acknowledged: VecDeque::new(),
             gone: 0,
@@ -75,6 +78,7 @@ impl OwnAdds {
         };
         Self {
             reach,
+            life: reach + handler.max(MARGIN),
             capacity,
             origin: Instant::now(),
             books: Mutex::new(books),
@@ -154,7 +158,7 @@ impl OwnAdds {
     }
 
     fn forget_over(&self, books: &mut Books) {
-        let life = tenths(self.reach + MARGIN);
+        let life = tenths(self.life);
         let now = self.now();
         while books.acknowledged.len() > self.capacity
             || books
@@ -236,6 +240,7 @@ mod tests {
     use super::*;
 
     const REACH: Duration = Duration::from_secs(900);
+    const HANDLER: Duration = Duration::from_secs(30);
     const KEY: u32 = 7;
 
     fn digests(range: std::ops::Range<u8>) -> Vec<Digest> {
@@ -255,7 +260,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn acknowledged_and_in_flight_adds_are_said_again_and_failed_ones_are_not() {
-        let own = OwnAdds::new(REACH, 100);
+        let own = OwnAdds::new(REACH, HANDLER, 100);
         assert!(own.are_in(b"any"), "there is nothing to vouch for");
         own.begin(&digests(0..3), KEY).acknowledged();
         assert!(!own.are_in(b"any"));
@@ -271,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_add_is_remembered_for_longer_than_its_transaction_and_then_forgotten() {
-        let own = OwnAdds::new(REACH, 100);
+        let own = OwnAdds::new(REACH, HANDLER, 100);
         own.begin(&digests(0..1), KEY).acknowledged();
         advance(REACH + Duration::from_secs(30)).await;
         own.prune();
@@ -286,7 +291,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn more_than_it_holds_makes_it_incomplete_until_their_transactions_end() {
-        let own = OwnAdds::new(REACH, 3);
+        let own = OwnAdds::new(REACH, HANDLER, 3);
         own.begin(&digests(0..4), KEY).acknowledged();
         assert_eq!(all(&own), digests(1..4), "the oldest went");
         let open = own.complete_since(Duration::ZERO).unwrap_err();
@@ -297,7 +302,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn another_secret_key_makes_it_incomplete() {
-        let own = OwnAdds::new(REACH, 100);
+        let own = OwnAdds::new(REACH, HANDLER, 100);
         own.begin(&digests(0..1), KEY).acknowledged();
         let flying = own.begin(&digests(1..2), KEY);
         assert_eq!(own.complete_since(Duration::ZERO), Ok(()));

@@ -27,6 +27,7 @@ pub(super) struct Stall {
     given_up_since: AtomicU64,
     is_stalled: AtomicBool,
     stalled: Notify,
+    answered: Notify,
     /// So many given up say it whatever the time.
     surfeit: u32,
 }
@@ -39,6 +40,7 @@ impl Stall {
             given_up_since: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
             stalled: Notify::new(),
+            answered: Notify::new(),
             surfeit,
         }
     }
@@ -51,6 +53,18 @@ impl Stall {
     /// Returns what ends when the server falls silent.
     pub(super) fn begins(&self) -> Notified<'_> {
         self.stalled.notified()
+    }
+
+    /// Waits until the server has answered again.
+    pub(super) async fn ends(&self) {
+        loop {
+            // Listening comes first: an answer between the two is not missed.
+            let answered = self.answered.notified();
+            if !self.is_stalled() {
+                return;
+            }
+            answered.await;
+        }
     }
 
     /// A call is about to be sent.
@@ -66,6 +80,7 @@ impl Stall {
         }
         if self.is_stalled() {
             self.is_stalled.store(false, Ordering::Relaxed);
+            self.answered.notify_waiters();
         }
     }
 
