@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use bloom_guard::filter::{Filter, Sizing};
 use bloom_guard::{BloomGuard, Digest, Digester, Id, PathPattern, Schedule, SecretKey, from_iter};
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use futures_util::future::join_all;
 use http::{Request, Response};
 use support::redis_server::RedisServer;
 use tokio::runtime::Runtime;
@@ -22,6 +23,8 @@ use tower::{Layer, Service, ServiceExt};
 
 const IDS: u64 = 1_000_000;
 const RATE: f64 = 0.001;
+/// Checks under way together, where many are.
+const AT_ONCE: u64 = 64;
 
 fn filter(c: &mut Criterion) {
     let digester = Digester::new(&SecretKey::new([7; 16]), "users");
@@ -76,6 +79,14 @@ fn check(c: &mut Criterion) {
                 });
             });
         }
+        group.throughput(Throughput::Elements(AT_ONCE));
+        group.bench_function("absent, many at once", |b| {
+            let mut ids = (IDS..2 * IDS).cycle();
+            b.to_async(&runtime).iter(|| {
+                let ids: Vec<u64> = ids.by_ref().take(AT_ONCE as usize).collect();
+                async move { join_all(ids.iter().map(|id| guard.check(id))).await }
+            });
+        });
         group.finish();
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct AbsenceRules {
 pub(crate) struct Asker {
     /// The scope of a null that may refuse it.
     pub(crate) needs: Scope,
+    /// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
+    pub(crate) reads: bool,
     teaches: Teaches,
 }
 
@@ -90,13 +92,13 @@ impl AbsenceRules {
             Teaches::Always
         };
         let needs = Scope { credentials, get: request.method != Method::HEAD };
-        Asker { needs, teaches }
+        Asker { needs, reads, teaches }
     }
 
     /// Returns what a response says of the record that was asked for.
     pub(crate) fn outcome<B>(self, asker: Asker, response: &Response<B>) -> Outcome {
         if is_found(response.status()) {
-            return Outcome::Found;
+            return if asker.reads { Outcome::Found } else { Outcome::Unsaid };
         }
         if !self.status_counts(response.status()) {
             return Outcome::Unsaid;
@@ -187,6 +189,21 @@ mod tests {
         match rules.outcome(asker, response) {
             Outcome::Missing { scope, .. } => Some(scope),
             _ => None,
+        }
+    }
+
+    #[test]
+    fn only_a_reading_shows_a_record() {
+        let done = Response::builder().status(204).body(()).unwrap();
+        for (method, outcome) in [
+            (Method::GET, Outcome::Found),
+            (Method::HEAD, Outcome::Found),
+            (Method::DELETE, Outcome::Unsaid),
+            (Method::PATCH, Outcome::Unsaid),
+        ] {
+            let mut parts = request(&[]);
+            parts.method = method;
+            assert_eq!(STRICT.outcome(STRICT.asker(&parts), &done), outcome);
         }
     }
 

@@ -32,15 +32,9 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 /// use std::time::Duration;
 ///
-/// use bloom_guard::{BloomGuard, Doubt, Extraction, Id, OnInvalid};
-/// use http::request::Parts;
+/// use bloom_guard::{BloomGuard, Doubt, OnInvalid, Query};
 ///
-/// let last_segment = |parts: &Parts| match parts.uri.path().rsplit('/').next().map(Id::new) {
-///     Some(Ok(id)) => Extraction::Id(id),
-///     Some(Err(reason)) => Extraction::Invalid(reason),
-///     None => Extraction::Unguarded,
-/// };
-/// let guard = BloomGuard::builder("users", last_segment)?
+/// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))?
 ///     .capacity(50_000, 0.01)?
 ///     .negative_ttl(Duration::from_secs(10))?
 ///     .on_invalid(OnInvalid::BadRequest)
@@ -63,6 +57,9 @@ pub struct Builder<R = NotFound> {
 impl BloomGuard {
     /// Begins to set up a guard for the records of one kind: `name` is the filter's name, the same in
     /// all processes that share it, and `extractor` finds the id in a request.
+    ///
+    /// Guards of one name share their filter in Redis. Without Redis each has its own, which knows nothing
+    /// of what the other was told: clone the guard, rather than building another.
     ///
     /// # Errors
     ///
@@ -126,7 +123,9 @@ impl<R> Builder<R> {
 
     /// The share of ids, 0 to 1, by which a rebuild may fall short of the filter it replaces. One that
     /// falls shorter is given up, as an empty view or a wrong tenant must not go live;
-    /// [`rebuild_accepting_loss`](BloomGuard::rebuild_accepting_loss) overrides it once.
+    /// [`rebuild_accepting_loss`](BloomGuard::rebuild_accepting_loss) overrides it once. A source that goes
+    /// on giving as few for a day is believed, unless they are none; for a minute while no filter is
+    /// trusted.
     ///
     /// Defaults to 0.1.
     ///

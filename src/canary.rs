@@ -1,4 +1,4 @@
-//! What watches that refusals are right (I10).
+//! What watches that refusals are right.
 //!
 //! A few refusals are let through. One that finds a record is looked into here: asked again, as the
 //! record may have been created just then, and if the guard still holds it absent, that is an alarm.

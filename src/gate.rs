@@ -121,7 +121,7 @@ impl Gate {
                 self.note_built();
                 if !enforced {
                     Ruling::admit(Why::Shadow(proof), None)
-                } else if self.audits(visitor.id(), now) {
+                } else if visitor.reads() && self.audits(visitor.id(), now) {
                     Ruling::admit(Why::Audit(proof), None)
                 } else {
                     Ruling::Refuse(proof)
@@ -140,6 +140,16 @@ impl Gate {
                 OnUnknown::PassLimited => Ruling::by_lane(&self.unknown_lane, Why::Unknown, now),
                 OnUnknown::Shed => Ruling::Busy { retry_after: RETRY.0 },
             },
+        }
+    }
+
+    /// Rules on a request that only another process's 404 speaks against. One who has seen the record looks
+    /// for himself: not every backend is as good as one's own.
+    pub(crate) fn rule_on_hearsay(&self, visitor: &Visitor, proof: Proof, now: Instant) -> Ruling {
+        if self.mode() == Mode::Enforce && visitor.reads() && self.exists(visitor, now) {
+            Ruling::by_lane(&self.missed_lane, Why::Present, now)
+        } else {
+            self.rule(visitor, Verdict::Absent(proof), now)
         }
     }
 

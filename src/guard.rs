@@ -97,9 +97,12 @@ impl Core {
     }
 
     /// Rules on a request for an id of which this is known.
-    pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict) -> Ruling {
+    pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict, hearsay: bool) -> Ruling {
         let now = Instant::now();
-        let ruling = self.gate.rule(visitor, verdict, now);
+        let ruling = match verdict {
+            Verdict::Absent(proof) if hearsay => self.gate.rule_on_hearsay(visitor, proof, now),
+            _ => self.gate.rule(visitor, verdict, now),
+        };
         match &ruling {
             Ruling::Admit(admission) => match admission.why {
                 Why::Present => {}

@@ -15,6 +15,7 @@ use crate::policy::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
 use crate::removal::Removed;
+use crate::scope::Scope;
 use crate::service::BloomGuardService;
 use crate::state::GuardState;
 use crate::verdict::Verdict;
@@ -42,7 +43,8 @@ impl<R> BloomGuard<R> {
         Self { edge, rejection }
     }
 
-    /// Returns what is known of an id, as a request for it would find it.
+    /// Returns what is known of an id, as a GET with credentials would find it: a 404 that some caller was
+    /// answered refuses here only if it holds for all.
     ///
     /// # Errors
     ///
@@ -50,7 +52,7 @@ impl<R> BloomGuard<R> {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         self.edge.start();
-        Ok(self.edge.core.check(&id).answer().await.verdict)
+        Ok(self.edge.core.check(&id).answer().await.verdict_for(Scope::ALL))
     }
 
     /// Adds an id to the filter. To be called **before** the transaction that creates the record
@@ -100,8 +102,9 @@ impl<R> BloomGuard<R> {
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
     /// Remembers nothing when the id was inserted lately, within the last 31 minutes by default, as a
-    /// record with this id may be there again or on its way; nor when there is no filter. The filter
-    /// itself forgets the id with its next rebuild.
+    /// record with this id may be there again or on its way; nor before Redis (without it, this process) has
+    /// been up for as long, as nobody knows what was inserted before; nor when there is no filter. The
+    /// filter itself forgets the id with its next rebuild.
     ///
     /// # Errors
     ///
@@ -166,7 +169,7 @@ impl<R> BloomGuard<R> {
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
     /// after a purge, or for a table that is empty to begin with. Until one of these or the first row,
-    /// an empty table has no filter, and all requests pass.
+    /// an empty table has no filter.
     ///
     /// # Errors
     ///

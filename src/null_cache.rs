@@ -30,6 +30,14 @@ struct Null {
     expires: Instant,
 }
 
+impl Null {
+    fn outlasts(&self, other: &Self) -> bool {
+        self.generation == other.generation
+            && self.scope.covers(other.scope)
+            && self.expires >= other.expires
+    }
+}
+
 impl NullCache {
     /// Returns a cache of at most about `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
@@ -47,9 +55,12 @@ impl NullCache {
         (null.generation == generation && Instant::now() < null.expires).then_some(null.scope)
     }
 
-    /// Remembers a null of this generation.
+    /// Remembers a null of this generation, unless one that says as much lasts longer.
     pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
-        self.0.insert(digest, Null { generation, scope, expires: Instant::now() + ttl });
+        let null = Null { generation, scope, expires: Instant::now() + ttl };
+        if !self.0.get(&digest).is_some_and(|there| there.outlasts(&null)) {
+            self.0.insert(digest, null);
+        }
     }
 
     /// Forgets the id's null.
@@ -122,6 +133,18 @@ mod tests {
         assert!(cache.find(&digest(1), generation(2)).is_none());
         cache.put(digest(1), generation(2), Scope::ALL, TTL);
         assert!(cache.find(&digest(1), generation(2)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_null_is_not_cut_short_by_one_that_says_no_more() {
+        let cache = NullCache::new(1 << 20);
+        let less = Scope { credentials: false, get: true };
+        cache.put(digest(1), generation(1), Scope::ALL, TTL * 2);
+        cache.put(digest(1), generation(1), less, TTL);
+        tokio::time::advance(TTL).await;
+        assert_eq!(cache.find(&digest(1), generation(1)), Some(Scope::ALL));
+        cache.put(digest(1), generation(2), less, TTL);
+        assert_eq!(cache.find(&digest(1), generation(2)), Some(less), "of another generation");
     }
 
     #[test]

@@ -5,12 +5,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Removed {
-    /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt.
+    /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt, or, in
+    /// this process, until there is no more room for it.
     Remembered,
     /// Nothing was remembered: the id was inserted within twice the
     /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
     /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be there or on its
-    /// way; or there is no filter, and nothing is refused anyway.
+    /// way; or Redis (without it, this process) has not been up for as long; or there is no filter, and
+    /// nothing is refused anyway.
     Withheld,
 }
 

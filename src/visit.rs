@@ -13,7 +13,7 @@ use crate::gate::{Admission, Ruling, Why};
 use crate::id::Id;
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::Verdict;
 use crate::visitors::Visitor;
 
 /// A guarded request that is not decided yet.
@@ -29,20 +29,18 @@ impl Visit {
     pub(crate) fn new(edge: Arc<Edge>, id: Id, parts: &Parts) -> Self {
         let asker = edge.options.absence.asker(parts);
         let (head, credentials) = (parts.method == Method::HEAD, credentials(&parts.headers));
-        let visitor = edge.core.gate().visitors().recognise(&id, head, credentials);
+        let visitors = edge.core.gate().visitors();
+        let visitor = visitors.recognise(&id, head, credentials).reading(asker.reads);
         Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 
     /// Turns the visitor away, or says what to watch for in the response.
     pub(crate) fn settle(self, lookup: &Lookup) -> Result<Watch, Rejected> {
-        let Lookup { verdict, scope, asked } = *lookup;
+        let asked = lookup.asked;
         let Self { edge, id, visitor, method, asker } = self;
-        let verdict = match verdict {
-            // A null that was learnt from others than this caller's like.
-            Verdict::Absent(Proof::Null) if !scope.covers(asker.needs) => Verdict::Present,
-            other => other,
-        };
-        match edge.core.rule(&visitor, verdict) {
+        // A null may have been learnt from others than this caller's like.
+        let verdict = lookup.verdict_for(asker.needs);
+        match edge.core.rule(&visitor, verdict, lookup.hearsay) {
             Ruling::Admit(admission) => {
                 let open = Some(Open { id, admission });
                 Ok(Watch { edge, visitor, verdict, asked, asker, open })

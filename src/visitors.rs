@@ -53,9 +53,21 @@ pub(crate) struct Visitor {
     asked: Trace,
     caller: Option<Trace>,
     both: Trace,
+    /// Whether what becomes of the request can show the record.
+    reads: bool,
 }
 
 impl Visitor {
+    /// The same, of a request whose success shows the record, or does not.
+    pub(crate) fn reading(self, reads: bool) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// Whether what becomes of the request can show the record.
+    pub(crate) fn reads(&self) -> bool {
+        self.reads
+    }
+
     /// The id asked for.
     pub(crate) fn id(&self) -> Trace {
         self.id
@@ -105,7 +117,7 @@ impl Visitors {
     ) -> Visitor {
         let (id, caller) = (self.tracer.trace(id), self.tracer.caller(credentials));
         let asked = if head { id.by_head() } else { id };
-        Visitor { id, asked, caller, both: self.tracer.both(asked, caller) }
+        Visitor { id, asked, caller, both: self.tracer.both(asked, caller), reads: true }
     }
 
     pub(crate) fn standing(&self, visitor: &Visitor, now: Instant) -> Standing {

@@ -6,10 +6,10 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, PathPattern, Query, Schedule};
+use bloom_guard::{BloomGuard, PathPattern, Query, Schedule, Verdict};
 use futures_util::future::join_all;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use support::model::{Table, live};
+use support::model::{Strangers, Table, live};
 use tower::{Layer, ServiceExt};
 
 async fn local(table: &Table) -> BloomGuard {
@@ -204,4 +204,47 @@ async fn a_404_of_a_subresource_is_no_null_of_the_resource() {
     assert_eq!(send("/users/7").await.unwrap().status(), 200);
     assert_eq!(send("/users/7/avatar").await.unwrap().status(), 404);
     assert_eq!(send("/users/7").await.unwrap().status(), 200, "an existing user is refused");
+}
+
+/// A private record, which only its owner is shown; a job asks on behalf of the owner.
+#[tokio::test]
+async fn what_one_caller_was_told_is_no_proof_to_who_checks_by_hand() {
+    let guard = local(&Table::with([7, 8])).await;
+    let service = guard.layer(tower::service_fn(|request: Request<String>| async move {
+        let owner = request.headers().contains_key("authorization");
+        let public = request.uri().path().ends_with('8') && request.method() == Method::GET;
+        Ok::<_, Infallible>(ok(if owner || public {
+            StatusCode::OK
+        } else {
+            StatusCode::NOT_FOUND
+        }))
+    }));
+    for (method, id) in [(Method::GET, 7), (Method::HEAD, 8)] {
+        let request = Request::builder().method(method).uri(format!("/users/{id}"));
+        let request = request.body(String::new()).unwrap();
+        assert_eq!(service.clone().oneshot(request).await.unwrap().status(), 404);
+        assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "record {id} exists");
+    }
+    assert_eq!(guard.stats().nulls_stored, 2);
+}
+
+/// Idempotent, as deletions should be.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_succeeds_shows_no_record() {
+    let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .unwrap()
+        .methods([Method::GET, Method::HEAD, Method::DELETE])
+        .rebuild(Schedule::manual(), Table::with(0..1_000))
+        .build();
+    live(&guard).await;
+    let service = guard.layer(tower::service_fn(|_: Request<String>| async {
+        Ok::<_, Infallible>(ok(StatusCode::NO_CONTENT))
+    }));
+    for id in Strangers(7).take(100) {
+        let request = Request::delete(format!("/users/{id}")).body(String::new()).unwrap();
+        assert_eq!(service.clone().oneshot(request).await.unwrap().status(), 404);
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    assert_eq!((guard.stats().audits, guard.stats().false_negatives), (0, 0));
+    assert!(guard.state().is_ready());
 }

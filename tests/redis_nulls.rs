@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Proof, Verdict};
+use bloom_guard::{BloomGuard, Proof, Removed, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::model::{Table, get, guard, guard_over, live};
@@ -27,6 +27,8 @@ async fn false_positive(redis: &RedisServer, table: &Table) -> (BloomGuard, u64)
         .unwrap()
         .negative_ttl(Duration::from_secs(2))
         .unwrap()
+        // What one was told holds for all, also for who checks by hand.
+        .shared_absence(true)
         .build();
     live_at_a_high_rate(&guard).await;
     for id in 10_000.. {
@@ -189,6 +191,7 @@ async fn a_removed_id_is_refused_until_it_is_created_anew() {
     live(&guard).await;
     let other = support::model::guard(&redis.url()).build();
     live(&other).await;
+    redis.age();
 
     table.delete(7);
     guard.remove(&7).await.unwrap();
@@ -202,12 +205,82 @@ async fn a_removed_id_is_refused_until_it_is_created_anew() {
     assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
 }
 
+/// Its marks went with Redis's data. The record was deleted, and created anew by a process that is gone.
+#[tokio::test]
+async fn a_removal_that_is_told_after_redis_lost_its_marks_hides_no_record() {
+    let mut redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let worker = guard_over(&redis.url(), &table).build();
+    let creator = guard(&redis.url()).build();
+    live(&worker).await;
+    live(&creator).await;
+    redis.age();
+    table.delete(7);
+    creator.insert(&7).await.unwrap();
+    table.commit(7);
+    worker.rebuild_now().await.unwrap();
+    assert_eq!(worker.remove(&7).await.unwrap(), Removed::Withheld, "as long as it is marked");
+    drop(creator);
+    redis.restart();
+    live(&worker).await;
+    assert_eq!(worker.remove(&7).await.unwrap(), Removed::Withheld, "now that nobody knows");
+    assert_eq!(get(&worker, &table, 7).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn removals_are_remembered_once_no_mark_can_be_missing() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table)
+        .longest_transaction(Duration::from_secs(1))
+        .unwrap()
+        .handler_time(Duration::from_millis(100))
+        .unwrap()
+        .build();
+    live(&guard).await;
+    table.delete(7);
+    eventually("a removal is remembered", Duration::from_secs(10), || async {
+        match guard.remove(&7).await.unwrap() {
+            Removed::Remembered => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(guard.check(&7).await.unwrap(), NULL);
+}
+
+/// The handler has read that the record is missing when its removal is told.
+#[tokio::test]
+async fn a_404_under_way_does_not_cut_a_removal_short() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build();
+    live(&guard).await;
+    redis.age();
+    table.delete(7);
+    let remover = guard.clone();
+    let service = guard.layer(tower::service_fn(move |_: Request<String>| {
+        let remover = remover.clone();
+        async move {
+            assert_eq!(remover.remove(&7).await.unwrap(), Removed::Remembered);
+            Ok::<_, Infallible>(Response::builder().status(404).body(String::new()).unwrap())
+        }
+    }));
+    let request = Request::get("/users/7").body(String::new()).unwrap();
+    assert_eq!(service.oneshot(request).await.unwrap().status(), StatusCode::NOT_FOUND);
+    let null = redis.keys().into_iter().find(|key| key.contains(":null:")).expect("a null");
+    let left = redis.run::<i64>(&["TTL", &null]);
+    assert!(left > 3_600, "a day was asked for, {left} s are left");
+    assert_eq!(redis.run::<String>(&["GETRANGE", &null, "0", "1"]), "Ra", "whoever asks");
+}
+
 #[tokio::test]
 async fn an_old_generations_null_is_ignored() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
     let guard = guard_over(&redis.url(), &table).build();
     live(&guard).await;
+    redis.age();
     table.delete(7);
     guard.remove(&7).await.unwrap();
     assert_eq!(guard.check(&7).await.unwrap(), NULL);
@@ -223,7 +296,8 @@ async fn a_null_written_before_its_filter_was_lost_is_ignored() {
     let table = Table::with(0..1_000);
     let guard = guard_over(&redis.url(), &table).build();
     live(&guard).await;
-    guard.remove(&7).await.unwrap();
+    redis.age();
+    assert_eq!(guard.remove(&7).await.unwrap(), Removed::Remembered);
     redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
     let newcomer = support::model::guard(&redis.url()).build();
     let verdict = eventually("connected", Duration::from_secs(5), || async {
@@ -293,6 +367,7 @@ async fn an_eviction_of_everything_volatile_hides_no_created_record() {
     })
     .await;
     redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    redis.age();
     guard.remove(&id).await.unwrap();
     assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
 }
@@ -365,4 +440,29 @@ async fn who_hangs_up_while_his_404_is_remembered_holds_nobody_up() {
         }
     })
     .await;
+}
+
+/// Deployed with the wrong tenant, or an empty schema: nothing that it answers was ever found there.
+#[tokio::test]
+async fn a_newcomer_with_a_broken_backend_does_not_speak_for_those_who_saw_the_records() {
+    let redis = RedisServer::start();
+    let (table, nothing) = (Table::with(0..1_000), Table::default());
+    let sound = guard_over(&redis.url(), &table).build();
+    let broken = guard(&redis.url()).build();
+    live(&sound).await;
+    live(&broken).await;
+    // As many as a lane takes at once.
+    for id in 0..50 {
+        assert_eq!(get(&sound, &table, id).await, StatusCode::OK);
+        assert_eq!(get(&broken, &nothing, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(get(&sound, &table, id).await, StatusCode::OK, "shown a moment ago");
+    }
+    assert_eq!(broken.stats().nulls_stored, 50);
+
+    // Once it is gone, one look tells, and then the 404s of others hold again.
+    table.delete(7);
+    assert_eq!(get(&sound, &table, 7).await, StatusCode::NOT_FOUND);
+    let lookups = table.lookups();
+    assert_eq!(get(&sound, &table, 7).await, StatusCode::NOT_FOUND);
+    assert_eq!(table.lookups(), lookups, "refused without asking the database");
 }

@@ -12,9 +12,9 @@ use crate::id::{Id, InvalidId};
 
 /// Takes the id out of a request header.
 ///
-/// A request without the header is unguarded; one that has it twice is
-/// [ambiguous](InvalidId::Ambiguous); a value that is not UTF-8 is [no text](InvalidId::NotText).
-/// Nothing is trimmed and a comma does not split.
+/// A request without the header is unguarded; one that has it twice, with different values, is
+/// [ambiguous](InvalidId::Ambiguous): some handlers read the first and some the last. A value that is not
+/// UTF-8 is [no text](InvalidId::NotText). Nothing is trimmed and a comma does not split.
 ///
 /// ```
 /// use bloom_guard::{Extraction, Header, Id, IdExtractor};
@@ -49,16 +49,16 @@ where
 {
     fn extract(&self, parts: &Parts) -> Extraction {
         let mut values = parts.headers.get_all(&self.name).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Extraction::Unguarded,
-            // Not `HeaderValue::to_str`, which is for ASCII only: some handlers read UTF-8, and a
-            // text that a handler can read must not be refused.
-            (Some(value), None) => std::str::from_utf8(value.as_bytes())
-                .map_err(|_| InvalidId::NotText)
-                .and_then(typed::canonical::<T>)
-                .into(),
-            (Some(_), Some(_)) => Extraction::Invalid(InvalidId::Ambiguous),
+        let Some(value) = values.next() else { return Extraction::Unguarded };
+        if values.any(|other| other != value) {
+            return Extraction::Invalid(InvalidId::Ambiguous);
         }
+        // Not `HeaderValue::to_str`, which is for ASCII only: some handlers read UTF-8, and a text that
+        // a handler can read must not be refused.
+        std::str::from_utf8(value.as_bytes())
+            .map_err(|_| InvalidId::NotText)
+            .and_then(typed::canonical::<T>)
+            .into()
     }
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
@@ -102,9 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_header_is_unguarded_and_a_repeated_one_is_ambiguous() {
+    fn a_missing_header_is_unguarded_and_one_that_contradicts_itself_is_ambiguous() {
         assert_eq!(extract::<u64>(&[]), Extraction::Unguarded);
-        assert_eq!(extract::<u64>(&[b"7", b"7"]), Extraction::Invalid(InvalidId::Ambiguous));
+        assert_eq!(extract::<u64>(&[b"7", b"7"]), id("7"), "a client's and its gateway's");
+        assert_eq!(extract::<u64>(&[b"7", b"8"]), Extraction::Invalid(InvalidId::Ambiguous));
     }
 
     #[test]

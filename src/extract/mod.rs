@@ -51,7 +51,44 @@ impl From<Result<Id, InvalidId>> for Extraction {
 /// Takes the resource id out of a request.
 ///
 /// A closure from [`&Parts`](Parts) to [`Extraction`] is an extractor whose ids are taken as they
-/// are written.
+/// are written. It has to see what the handler sees: in a path or a query that is percent-encoded, and an
+/// empty segment is mostly another route. The extractors of this crate do that, so others are best built
+/// around them:
+///
+/// ```
+/// use bloom_guard::{Extraction, Id, IdExtractor, InvalidId, PathPattern};
+/// use http::request::Parts;
+///
+/// /// Names that the database compares without regard to case.
+/// struct AnyCase(PathPattern<String>);
+///
+/// fn folded(id: &Id) -> Result<Id, InvalidId> {
+///     Id::new(String::from_utf8_lossy(id.as_bytes()).to_lowercase())
+/// }
+///
+/// impl IdExtractor for AnyCase {
+///     fn extract(&self, parts: &Parts) -> Extraction {
+///         match self.0.extract(parts) {
+///             Extraction::Id(id) => folded(&id).into(),
+///             other => other,
+///         }
+///     }
+///
+///     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+///         folded(&self.0.canonical(text)?)
+///     }
+///
+///     fn is_ambiguous(&self) -> bool {
+///         self.0.is_ambiguous()
+///     }
+/// }
+///
+/// let names = AnyCase(PathPattern::new("/users/{name}")?);
+/// let (request, ()) = http::Request::get("/users/Zo%C3%8B").body(())?.into_parts();
+/// assert_eq!(names.extract(&request), Extraction::Id(Id::new("zoë")?));
+/// assert_eq!(names.canonical("ZOË")?, Id::new("zoë")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait IdExtractor: Send + Sync + 'static {
     /// Returns what the request says about its id.
     fn extract(&self, parts: &Parts) -> Extraction;

@@ -19,7 +19,7 @@ use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
 use crate::scope::Scope;
-use crate::verdict::{Doubt, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -53,7 +53,19 @@ pub(crate) struct Lookup {
     pub(crate) verdict: Verdict,
     /// For which requests it holds, where a null is the proof; otherwise for all.
     pub(crate) scope: Scope,
+    /// Whether the proof is a 404 that a handler gave, of this process or of another.
+    pub(crate) hearsay: bool,
     pub(crate) asked: Asked,
+}
+
+impl Lookup {
+    /// What it says to a request that only a null of this scope may refuse.
+    pub(crate) fn verdict_for(&self, needed: Scope) -> Verdict {
+        match self.verdict {
+            Verdict::Absent(Proof::Null) if !self.scope.covers(needed) => Verdict::Present,
+            other => other,
+        }
+    }
 }
 
 /// When a check was asked, and of which generation.

@@ -165,10 +165,11 @@ async fn an_admitted_verdict_is_shown_by_option_only() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_handle_and_the_layer_share_one_state() {
     let (handler, calls) = Handler::new(StatusCode::OK);
     let guard = prompt(Options::default()).await;
+    tokio::time::advance(settings().retention().mark_ttl()).await;
     let mut service = guard.layer(handler);
     assert_eq!(guard.check(&33).await.unwrap(), Verdict::Absent(Proof::Filter));
     guard.insert_many([33, 34]).await.unwrap();

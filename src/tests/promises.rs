@@ -11,6 +11,7 @@ use crate::gate::Ruling;
 use crate::guard::Core;
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::removal::Removed;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
@@ -55,10 +56,11 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self
-            .core
-            .rule(&self.core.gate().visitors().recognise(id, false, []), self.verdict(id))
-        {
+        match self.core.rule(
+            &self.core.gate().visitors().recognise(id, false, []),
+            self.verdict(id),
+            false,
+        ) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
@@ -71,7 +73,7 @@ impl World {
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
         let visitor = self.core.gate().visitors().recognise(id, false, []);
-        if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict) {
+        if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict, false) {
             self.core
                 .missing(id, visitor, decision.asked, Scope::ALL, Duration::MAX)
                 .answer()
@@ -79,13 +81,15 @@ impl World {
         }
     }
 
-    /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up.
+    /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up. It is
+    /// as old as a mark gets.
     async fn with_long_nulls(ids: &[Id]) -> Self {
         let mut settings = settings();
         settings.null_ttl = 60 * MINUTE;
         settings.removed_ttl = Some(60 * MINUTE);
         let world = Self::new(settings);
         rebuild(&*world.store, ids).await;
+        world.outlive_marks().await;
         world
     }
 
@@ -218,6 +222,21 @@ async fn a_late_remove_never_hides_a_recreated_id() {
     world.core.remove(&id(3)).await.unwrap();
     world.outlive_marks().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
+}
+
+/// The record was created anew in the process before this one.
+#[tokio::test(start_paused = true)]
+async fn a_removal_told_to_a_process_that_has_just_begun_never_hides_a_recreated_id() {
+    let world = World::new(settings());
+    rebuild(&*world.store, &ids(0..10)).await;
+    let last_moment = world.settings.retention().mark_ttl() - SECOND;
+    for step in [Duration::ZERO, last_moment] {
+        advance(step).await;
+        assert_eq!(world.core.remove(&id(3)).await.unwrap(), Removed::Withheld);
+        assert_eq!(world.verdict(&id(3)), Verdict::Present);
+    }
+    advance(SECOND).await;
+    assert_eq!(world.core.remove(&id(3)).await.unwrap(), Removed::Remembered);
 }
 
 /// The create's transaction waits for the deletion's, and the process that deleted gets to say so late.

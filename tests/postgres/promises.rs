@@ -156,10 +156,20 @@ async fn a_deleted_user_is_refused_once_removed_and_found_once_recreated() {
     for home in HOMES {
         let users = Users::with(1_000).await;
         let scan = Scan::new(&users, Reading::Pages);
-        let api = Api::start(home, &users, &scan, |builder| builder).await;
+        let brief = |builder: Builder| {
+            let brief = builder.longest_transaction(Duration::from_secs(2)).unwrap();
+            brief.handler_time(Duration::from_millis(100)).unwrap()
+        };
+        let api = Api::start(home, &users, &scan, brief).await;
         let client = users.connect().await.unwrap();
         client.execute("delete from users where id = 500", &[]).await.unwrap();
-        assert_eq!(api.guards[0].remove(&500_i64).await.unwrap(), Removed::Remembered);
+        eventually("the removal is remembered", Duration::from_secs(30), || async {
+            match api.guards[0].remove(&500_i64).await.unwrap() {
+                Removed::Remembered => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
         let lookups = users.lookups();
         assert_eq!(api.get(500).await, Answer::Refused);
         assert_eq!(users.lookups(), lookups, "the database is spared");

@@ -138,6 +138,11 @@ impl RedisServer {
         redis::Cmd::new().arg(words).query(&mut self.try_connect()?)
     }
 
+    /// Puts the filter "users" where it would be after ages on this server: no create mark can be missing.
+    pub fn age(&self) {
+        self.run::<i64>(&["HSET", "bg:{users}:meta", "since", "1"]);
+    }
+
     /// All keys, sorted.
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.run(&["KEYS", "*"]);

@@ -41,3 +41,16 @@ async fn in_a_flood_the_refusals_that_matter_are_audited_first() {
         assert!(count > 20, "{wanted} was audited {count} times");
     }
 }
+
+/// Deletions of records that never were succeed in many services.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_show_a_record_is_no_audit() {
+    let gate = Gate::new(Policy { audits: 10, ..Policy::default() });
+    let absent = Verdict::Absent(Proof::Filter);
+    let began = Instant::now();
+    for ms in 0..10_000 {
+        let deletes = anybody(&gate, ms).reading(false);
+        let ruling = gate.rule(&deletes, absent, began + Duration::from_millis(ms));
+        assert!(matches!(ruling, Ruling::Refuse(_)), "{ruling:?}");
+    }
+}

@@ -125,9 +125,7 @@ impl Store for MemoryStore {
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
-        let asked = Asked { at: Instant::now(), generation: self.0.generation() };
-        let remembered = self.0.remember(self.0.digester.digest(id), asked, Scope::ALL, ttl);
-        Box::pin(std::future::ready(Ok(remembered)))
+        Box::pin(std::future::ready(Ok(self.0.remove(self.0.digester.digest(id), ttl))))
     }
 
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -166,7 +164,8 @@ impl Shared {
         // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
         let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
         let verdict = if created { Verdict::Present } else { found };
-        Lookup { verdict, scope, asked: Asked { at, generation } }
+        // There is nobody else who could have heard it.
+        Lookup { verdict, scope, hearsay: false, asked: Asked { at, generation } }
     }
 
     fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
@@ -214,6 +213,15 @@ impl Shared {
             }
             _ => Remembered::Late,
         }
+    }
+
+    fn remove(&self, digest: Digest, ttl: Duration) -> Remembered {
+        // Who created the record anew may have been the process before this one.
+        if self.clock.origin.elapsed() < self.retention.mark_ttl() {
+            return Remembered::Created;
+        }
+        let asked = Asked { at: Instant::now(), generation: self.generation() };
+        self.remember(digest, asked, Scope::ALL, ttl)
     }
 
     fn generation(&self) -> Option<Generation> {

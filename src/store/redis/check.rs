@@ -10,6 +10,7 @@ use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::connection::Live;
+use super::null::{HEARD, TOLD};
 use super::refusal::doubt;
 use super::reply::Reply;
 use super::script::VIEW;
@@ -33,6 +34,7 @@ impl Shared {
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
             scope: Scope::ALL,
+            hearsay: false,
             asked: Asked { at, generation: None },
         };
         let Ok(_permit) = self.in_flight.try_acquire() else {
@@ -70,12 +72,13 @@ impl Shared {
                     // The metadata may have been made anew since: join it again.
                     self.checks.withdraw(&live);
                 }
-                let (verdict, scope) = verdict?;
+                let (verdict, scope, hearsay) = verdict?;
                 if matches!(verdict, Verdict::Absent(_)) {
                     self.believes(&live)?;
                 }
                 let generation = Some(header.generation);
-                return Ok(Lookup { verdict, scope, asked: Asked { at, generation } });
+                let asked = Asked { at, generation };
+                return Ok(Lookup { verdict, scope, hearsay, asked });
             }
             self.forget(&header);
         }
@@ -152,7 +155,7 @@ impl Answer {
         header: &Header,
         position: &Position,
         live: &Live,
-    ) -> Result<(Verdict, Scope), Doubt> {
+    ) -> Result<(Verdict, Scope, bool), Doubt> {
         if self.state == i64::from(State::Disproved.as_byte()) {
             return Err(Doubt::Disproved);
         }
@@ -164,15 +167,15 @@ impl Answer {
         }
         trusted(*header, live)?;
         if position.is_in(&self.words) == Membership::Never {
-            return Ok((Verdict::Absent(Proof::Filter), Scope::ALL));
+            return Ok((Verdict::Absent(Proof::Filter), Scope::ALL, false));
         }
         // A null counts for the generation it was found under: with the filter its claim may be lost.
-        if let Some([b'N', scope, of @ ..]) = self.null.as_deref()
+        if let Some([letter @ (HEARD | TOLD), scope, of @ ..]) = self.null.as_deref()
             && let Some(scope) = Scope::from_byte(*scope)
             && of == header.generation.get().to_string().as_bytes()
         {
-            return Ok((Verdict::Absent(Proof::Null), scope));
+            return Ok((Verdict::Absent(Proof::Null), scope, *letter == HEARD));
         }
-        Ok((Verdict::Present, Scope::ALL))
+        Ok((Verdict::Present, Scope::ALL, false))
     }
 }

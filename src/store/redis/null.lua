@@ -3,7 +3,8 @@
 --
 -- KEYS[1] the id's null key   KEYS[2] bits   KEYS[3] marks   KEYS[4] meta
 -- ARGV[1] stamp (generation ‖ nonce, 16 bytes) of the live filter the null is good for
--- ARGV[2] the null: N, the letter of its scope, the generation in decimal
+-- ARGV[2] the null: N where a handler answered 404, R where the application tells of a deletion, which may
+--         be a transaction's length ago; the letter of its scope; the generation in decimal
 -- ARGV[3] life of the null, ms
 -- ARGV[4] latest moment for it by Redis's clock, µs, so that a command held up on its way cannot
 --         outlive the create mark
@@ -15,14 +16,24 @@ local function within_mark(moment)
   return moment and tonumber(moment) > now
 end
 if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end
-local meta = redis.call('HMGET', KEYS[4], 'marked', 'blind', 'inc')
+local meta = redis.call('HMGET', KEYS[4], 'marked', 'blind', 'inc', 'since', 'reach')
 -- Nothing is known of marks any more.
 if not meta[3] then return 'CREATED' end
 -- Marks that must be there and are not: the key was lost.
 if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREATED' end
 -- Marks were dropped before their time.
 if meta[2] and tonumber(meta[2]) > now then return 'CREATED' end
+-- Marks from before this life of Redis may be lost. For a 404 that was asked for in it, those are enough
+-- that everybody has set anew; a deletion may be older than any of them.
+local told = string.sub(ARGV[2], 1, 1) == 'R'
+if told and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end
 if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end
 if redis.call('GETRANGE', KEYS[2], 16, 31) ~= ARGV[1] then return 'STALE' end
+-- What is there and says as much for longer stays: a 404 does not cut a removal short.
+local there = redis.call('GET', KEYS[1])
+if (there == ARGV[2] or there == 'Ra' .. string.sub(ARGV[2], 3))
+  and redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[3]) then
+  return 'OK'
+end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 'OK'

@@ -17,6 +17,19 @@ use crate::store::{Asked, Remembered};
 /// How long an application's `remove` may take.
 const REMOVE: Duration = Duration::from_millis(250);
 
+/// The letter of a null that a handler's 404 is the reason for.
+pub(super) const HEARD: u8 = b'N';
+/// The letter of one that the application has told of.
+pub(super) const TOLD: u8 = b'R';
+
+/// A null to be written.
+struct Null {
+    letter: u8,
+    asked: Instant,
+    scope: Scope,
+    ttl: Duration,
+}
+
 impl Shared {
     /// Remembers that the handler found an id missing.
     pub(super) async fn remember(
@@ -33,8 +46,8 @@ impl Shared {
             return Remembered::Late;
         }
         let deadline = self.check_deadline;
-        let writing =
-            self.write_null(&self.checks, &live, &header, &id, asked.at, scope, ttl, deadline);
+        let null = Null { letter: HEARD, asked: asked.at, scope, ttl };
+        let writing = self.write_null(&self.checks, &live, &header, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -51,21 +64,20 @@ impl Shared {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        self.write_null(&self.adds, &live, &header, id, asked, Scope::ALL, ttl, REMOVE).await
+        let null = Null { letter: TOLD, asked, scope: Scope::ALL, ttl };
+        self.write_null(&self.adds, &live, &header, id, null, REMOVE).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the two callers differ in every one")]
     async fn write_null(
         &self,
         link: &Link,
         live: &Arc<Live>,
         header: &Header,
         id: &Id,
-        asked: Instant,
-        scope: Scope,
-        ttl: Duration,
+        null: Null,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
+        let Null { letter, asked, scope, ttl } = null;
         let share = self.retention.handler;
         if asked.elapsed() > share {
             return Ok(Remembered::Late);
@@ -74,7 +86,8 @@ impl Shared {
         let null = self.keys.null(&digest);
         let keys = [&null, &self.keys.bits, &self.keys.marks, &self.keys.meta].map(String::as_str);
         let head = header.encode();
-        let value = format!("N{}{}", char::from(scope.as_byte()), header.generation.get());
+        let [letter, scope] = [letter, scope.as_byte()].map(char::from);
+        let value = format!("{letter}{scope}{}", header.generation.get());
         let ttl = ttl.as_millis().to_string();
         let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
         let args: [&[u8]; 5] =

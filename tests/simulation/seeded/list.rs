@@ -261,8 +261,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Calm],
         edits: &[Source {
             file: "rebuild/carry.rs",
-            from: "(found as f64) < previous as f64 * (1.0 - limit)",
-            to: "false",
+            from: "found as f64 >= previous as f64 * (1.0 - limit)",
+            to: "true",
         }],
     },
     Bug {
@@ -394,8 +394,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "one caller's null told to another",
         flavours: ANY,
         edits: &[Source {
-            file: "visit.rs",
-            from: "scope.covers(asker.needs)",
+            file: "store/mod.rs",
+            from: "self.scope.covers(needed)",
             to: "true",
         }],
     },
