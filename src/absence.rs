@@ -13,6 +13,7 @@ use http::{Extensions, Method, Response, StatusCode};
 
 use self::freshness::fresh_for;
 use crate::scope::Scope;
+use crate::visitors::Manner;
 
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///
@@ -50,6 +51,9 @@ pub(crate) struct Asker {
     pub(crate) needs: Scope,
     /// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
     pub(crate) reads: bool,
+    /// Whether it asks for the record and no more: a parameter may be what is missing.
+    plain: bool,
+    pub(crate) manner: Manner,
     teaches: Teaches,
 }
 
@@ -70,6 +74,8 @@ pub(crate) enum Outcome {
         scope: Scope,
         /// For how long the response may be kept.
         fresh: Duration,
+        /// Whether it is surely the record that is missing, and not something else that was asked for.
+        sure: bool,
     },
     /// It is missing as far as this caller is told; others may be told otherwise.
     MissingToCaller,
@@ -92,7 +98,13 @@ impl AbsenceRules {
             Teaches::Always
         };
         let needs = Scope { credentials, get: request.method != Method::HEAD };
-        Asker { needs, reads, teaches }
+        let plain = request.uri.query().is_none_or(str::is_empty);
+        let manner = match request.method {
+            Method::HEAD => Manner::Head,
+            _ if plain => Manner::Plain,
+            _ => Manner::WithQuery,
+        };
+        Asker { needs, reads, plain, manner, teaches }
     }
 
     /// Returns what a response says of the record that was asked for.
@@ -111,11 +123,11 @@ impl AbsenceRules {
         let Some(fresh) = kept_for(response.headers()) else { return Outcome::MissingToCaller };
         match asker.teaches {
             Teaches::Nothing => Outcome::MissingToCaller,
-            _ if marked => Outcome::Missing { scope: Scope::ALL, fresh },
+            _ if marked => Outcome::Missing { scope: Scope::ALL, fresh, sure: true },
             Teaches::WhenMarked => Outcome::MissingToCaller,
             Teaches::Always => {
                 let scope = Scope { credentials: self.shared, get: asker.needs.get };
-                Outcome::Missing { scope, fresh }
+                Outcome::Missing { scope, fresh, sure: asker.plain }
             }
         }
     }
@@ -126,7 +138,7 @@ impl AbsenceRules {
 }
 
 /// Whether a status shows a record. A redirect does not: it may lead to a page for signing in.
-fn is_found(status: StatusCode) -> bool {
+pub(crate) fn is_found(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 

@@ -14,6 +14,7 @@ use crate::extract::IdExtractor;
 use crate::guard::{Core, NullLimits};
 use crate::layer::BloomGuard;
 use crate::metrics::Metrics;
+use crate::oversight::Oversight;
 use crate::policy::Policy;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::rejection::NotFound;
@@ -166,9 +167,10 @@ impl<R> Builder<R> {
         let metrics = Arc::new(Metrics::new(&settings.name));
         let per_second = settings.nulls_per_second;
         let nulls = NullLimits { ttl: settings.null_ttl, removed_ttl, per_second };
-        let core = Core::new(Arc::clone(&store), metrics, policy, nulls);
-        let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings);
-        let edge = Arc::new(Edge::new(core, rebuilder, extractor, options));
+        let oversight = Oversight::new(Arc::clone(&metrics), policy.audits);
+        let core = Core::new(Arc::clone(&store), Arc::clone(&metrics), policy, nulls);
+        let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
+        let edge = Arc::new(Edge::new(core, rebuilder, extractor, options, oversight));
         edge.start();
         BloomGuard::new(edge, Arc::new(rejection))
     }

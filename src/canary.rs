@@ -85,7 +85,8 @@ impl Findings {
         if self.logged.take(Instant::now()).is_ok() {
             tracing::error!(
                 proof = proof.as_str(),
-                "a record exists that the guard holds absent: requests for it were refused"
+                "a record exists that the guard holds absent: created without insert, not given by the source, or the \
+                 filter's name is used by others, too"
             );
         }
     }

@@ -14,7 +14,8 @@ use crate::background::{self, Background, persist};
 use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
-use crate::id::Id;
+use crate::id::{Id, InvalidId};
+use crate::oversight::{Look, Oversight};
 use crate::policy::Mode;
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
 use crate::rejection::Rejected;
@@ -101,6 +102,7 @@ pub(crate) struct Edge {
     pub(crate) options: Options,
     pub(crate) rebuilder: Arc<Rebuilder>,
     doubted: Doubted,
+    oversight: Arc<Oversight>,
     /// Ends with the last clone of the guard.
     background: Background,
 }
@@ -111,6 +113,8 @@ pub(crate) enum Screened {
     Pass,
     /// Refused as it is.
     Reject(Rejected),
+    /// It would be refused, but somebody has to look whether that is right.
+    Look(Look),
     /// About this id.
     About(Id),
 }
@@ -121,6 +125,7 @@ impl Edge {
         rebuilder: Rebuilder,
         extractor: Arc<dyn IdExtractor>,
         options: Options,
+        oversight: Oversight,
     ) -> Self {
         Self {
             core: Arc::new(core),
@@ -128,6 +133,7 @@ impl Edge {
             options,
             rebuilder: Arc::new(rebuilder),
             doubted: Doubted::default(),
+            oversight: Arc::new(oversight),
             background: Background::default(),
         }
     }
@@ -179,17 +185,30 @@ impl Edge {
             Extraction::Invalid(reason) => {
                 metrics.invalid();
                 match self.options.on_invalid.status() {
-                    Some(status) if mode == Mode::Enforce => {
-                        Screened::Reject(Rejected::invalid(reason, status, parts.method.clone()))
-                    }
-                    _ => Screened::Pass,
+                    None => Screened::Pass,
+                    Some(status) => self.screen_invalid(reason, status, mode, &parts.method),
                 }
             }
         }
     }
-}
 
-impl Edge {
+    fn screen_invalid(
+        &self,
+        reason: InvalidId,
+        status: StatusCode,
+        mode: Mode,
+        method: &Method,
+    ) -> Screened {
+        let reads = method == Method::GET || method == Method::HEAD;
+        if reads && (mode == Mode::Shadow || self.oversight.looks()) {
+            Screened::Look(Look::new(&self.oversight, reason))
+        } else if mode == Mode::Shadow {
+            Screened::Pass
+        } else {
+            Screened::Reject(Rejected::invalid(reason, status, method.clone()))
+        }
+    }
+
     fn extract(&self, parts: &Parts) -> Extraction {
         let extraction = self.extractor.extract(parts);
         if !matches!(extraction, Extraction::Unguarded) {
@@ -207,7 +226,8 @@ impl Edge {
 
 impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, extractor: _, options, rebuilder, doubted: _, background } = self;
+        let Self { core, extractor: _, options, rebuilder, doubted: _, oversight: _, background } =
+            self;
         f.debug_struct("Edge")
             .field("core", core)
             .field("options", options)

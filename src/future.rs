@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::rejection::{Rejection, reject};
 use crate::store::{Asking, BoxFuture, Lookup};
-use crate::visit::{Visit, Watch};
+use crate::visit::{Visit, Watching};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 
@@ -31,7 +31,7 @@ pin_project! {
     enum State<F, S, R, ReqBody, ResBody> {
         Rejected { response: Option<Response<ResBody>> },
         Asking { question: Option<Question<S, R, ReqBody>> },
-        Running { #[pin] response: F, watch: Option<Watch> },
+        Running { #[pin] response: F, watch: Option<Watching> },
         Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
     }
 }
@@ -69,7 +69,7 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
     }
 
     /// The request is with the service within.
-    pub(crate) const fn running(response: F, watch: Option<Watch>) -> Self {
+    pub(crate) const fn running(response: F, watch: Option<Watching>) -> Self {
         Self { state: State::Running { response, watch } }
     }
 }

@@ -232,6 +232,12 @@ impl Gate {
         self.visitors.missed(visitor);
     }
 
+    /// Something was missing that was asked for with a record that is there.
+    pub(crate) fn missing_part(&self, visitor: &Visitor) {
+        self.visitors.lost(visitor);
+        self.visitors.missed(visitor);
+    }
+
     /// Whether the backend's 404s are not believed at present.
     fn disbelieves(&self, now: Instant) -> bool {
         let held = self.brake.look(now);

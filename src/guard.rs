@@ -104,13 +104,16 @@ impl Core {
             _ => self.gate.rule(visitor, verdict, now),
         };
         match &ruling {
-            Ruling::Admit(admission) => match admission.why {
-                Why::Present => {}
-                Why::Seen => self.metrics.admitted_seen.add(1),
-                Why::Unknown => self.metrics.admitted_unknown.add(1),
-                Why::Audit(_) => self.metrics.audits.add(1),
-                Why::Shadow(_) => self.metrics.shadowed.add(1),
-            },
+            Ruling::Admit(admission) => {
+                self.metrics.admitted.add(1);
+                match admission.why {
+                    Why::Present => {}
+                    Why::Seen => self.metrics.admitted_seen.add(1),
+                    Why::Unknown => self.metrics.admitted_unknown.add(1),
+                    Why::Audit(_) => self.metrics.audits.add(1),
+                    Why::Shadow(_) => self.metrics.shadowed.add(1),
+                }
+            }
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { .. } => {
                 self.metrics.overloaded.add(1);

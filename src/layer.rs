@@ -33,6 +33,10 @@ const BATCH: usize = 1024;
 /// from them, share one state. `R` makes the responses to refused requests.
 ///
 /// Dropping the future of any of these methods is safe. An insert so dropped is not acknowledged.
+///
+/// # Panics
+///
+/// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
 pub struct BloomGuard<R = NotFound> {
     edge: Arc<Edge>,
     rejection: Arc<R>,

@@ -95,6 +95,7 @@ mod lane;
 mod layer;
 mod metrics;
 mod null_cache;
+mod oversight;
 mod policy;
 mod random;
 mod rebuild;

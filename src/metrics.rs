@@ -17,6 +17,8 @@ use crate::verdict::{Proof, Verdict};
 pub struct Stats {
     /// Requests seen.
     pub requests: u64,
+    /// Requests that were checked and passed.
+    pub admitted: u64,
     /// Requests that passed unchecked: of another method, or about no id.
     pub unguarded: u64,
     /// Requests with an invalid id, refused or not.
@@ -46,6 +48,9 @@ pub struct Stats {
     pub false_negatives: u64,
     /// Such findings that were not looked into, as there were too many at a time.
     pub findings_dropped: u64,
+    /// Requests with an invalid id that were let through for a look, and answered as if there were a
+    /// record: each an alarm.
+    pub invalid_answered: u64,
     /// Nulls stored after a 404.
     pub nulls_stored: u64,
     /// Nulls not stored after a 404, because a create of the id may have begun since, or because too
@@ -67,6 +72,10 @@ pub struct Stats {
     pub removals_withheld: u64,
     /// Removals that the store failed to do.
     pub removals_failed: u64,
+    /// Rebuilds of this process whose filter went live.
+    pub rebuilds: u64,
+    /// Rebuilds of this process that failed, other than for another that was under way.
+    pub rebuilds_failed: u64,
 }
 
 /// The counters themselves.
@@ -75,6 +84,9 @@ pub(crate) struct Metrics {
     /// The name of the filter whose they are.
     pub(crate) filter: Arc<str>,
     requests: Count,
+    pub(crate) admitted: Count,
+    pub(crate) rebuilds: Count,
+    pub(crate) rebuilds_failed: Count,
     unguarded: Count,
     invalid: Count,
     present: Count,
@@ -97,6 +109,7 @@ pub(crate) struct Metrics {
     pub(crate) shadowed: Count,
     pub(crate) false_negatives: Count,
     pub(crate) findings_dropped: Count,
+    pub(crate) invalid_answered: Count,
     pub(crate) nulls_limited: Count,
     pub(crate) nulls_doubted: Count,
 }
@@ -107,7 +120,10 @@ impl Metrics {
         let count = |name, outcome| Count::new(filter, name, outcome);
         Self {
             filter: filter.into(),
-            requests: count("requests", "any"),
+            requests: Count::unpublished(),
+            admitted: count("requests", "admitted"),
+            rebuilds: count("rebuilds", "done"),
+            rebuilds_failed: count("rebuilds", "failed"),
             unguarded: count("requests", "unguarded"),
             invalid: count("requests", "invalid"),
             present: count("checks", "present"),
@@ -130,6 +146,7 @@ impl Metrics {
             shadowed: count("audits", "shadowed"),
             false_negatives: count("audits", "false_negative"),
             findings_dropped: count("audits", "dropped"),
+            invalid_answered: count("audits", "invalid_answered"),
             nulls_limited: count("nulls", "limited"),
             nulls_doubted: count("nulls", "doubted"),
         }
@@ -180,6 +197,9 @@ impl Metrics {
     pub(crate) fn stats(&self) -> Stats {
         Stats {
             requests: self.requests.get(),
+            admitted: self.admitted.get(),
+            rebuilds: self.rebuilds.get(),
+            rebuilds_failed: self.rebuilds_failed.get(),
             unguarded: self.unguarded.get(),
             invalid: self.invalid.get(),
             present: self.present.get(),
@@ -202,6 +222,7 @@ impl Metrics {
             shadowed: self.shadowed.get(),
             false_negatives: self.false_negatives.get(),
             findings_dropped: self.findings_dropped.get(),
+            invalid_answered: self.invalid_answered.get(),
             nulls_limited: self.nulls_limited.get(),
             nulls_doubted: self.nulls_doubted.get(),
         }
@@ -212,7 +233,7 @@ impl Metrics {
 pub(crate) struct Count {
     total: AtomicU64,
     #[cfg(feature = "metrics")]
-    published: metrics::Counter,
+    published: Option<metrics::Counter>,
 }
 
 impl Count {
@@ -224,18 +245,29 @@ impl Count {
         Self {
             total: AtomicU64::new(0),
             #[cfg(feature = "metrics")]
-            published: metrics::counter!(
+            published: Some(metrics::counter!(
                 format!("bloom_guard_{name}_total"),
                 "filter" => filter.to_owned(),
                 "outcome" => outcome
-            ),
+            )),
+        }
+    }
+
+    /// For what is the sum of others.
+    fn unpublished() -> Self {
+        Self {
+            total: AtomicU64::new(0),
+            #[cfg(feature = "metrics")]
+            published: None,
         }
     }
 
     pub(crate) fn add(&self, n: u64) {
         self.total.fetch_add(n, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        self.published.increment(n);
+        if let Some(published) = &self.published {
+            published.increment(n);
+        }
     }
 
     fn get(&self) -> u64 {

@@ -12,7 +12,7 @@ use crate::future::ResponseFuture;
 use crate::layer::BloomGuard;
 use crate::rejection::{Rejected, Rejection, reject};
 use crate::store::Asking;
-use crate::visit::Visit;
+use crate::visit::{Visit, Watching};
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
 ///
@@ -92,6 +92,10 @@ where
         let id = match edge.screen(&parts) {
             Screened::About(id) => id,
             Screened::Reject(rejected) => return self.refuse(&rejected),
+            Screened::Look(look) => {
+                let response = self.inner.call(Request::from_parts(parts, body));
+                return ResponseFuture::running(response, Some(Watching::Invalid(look)));
+            }
             Screened::Pass => {
                 return ResponseFuture::passing(self.inner.call(Request::from_parts(parts, body)));
             }

@@ -42,6 +42,11 @@ impl Trace {
         Self::of(!self.0.get())
     }
 
+    /// Returns the trace of the same id as it is asked for with a query.
+    pub(crate) fn with_query(self) -> Self {
+        Self::of(self.0.get().rotate_left(32))
+    }
+
     /// Returns the trace of the same during one of many spells: what is noted in one is forgotten in
     /// the next.
     pub(crate) fn during(self, spell: u64) -> Self {

@@ -44,7 +44,7 @@ impl GuardState {
         let trouble = match (trouble, failed) {
             (Some(trouble), Some(failed)) => Some(format!("{trouble}; the last rebuild: {failed}")),
             (None, Some(failed)) => Some(format!("the last rebuild: {failed}")),
-            (trouble, None) => trouble,
+            (trouble, None) => trouble.or_else(|| live.as_ref().err().map(Doubt::to_string)),
         };
         Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), mode, trouble }
     }

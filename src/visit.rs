@@ -11,6 +11,7 @@ use crate::absence::{Asker, Outcome};
 use crate::edge::Edge;
 use crate::gate::{Admission, Ruling, Why};
 use crate::id::Id;
+use crate::oversight::Look;
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::Verdict;
@@ -28,14 +29,14 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn new(edge: Arc<Edge>, id: Id, parts: &Parts) -> Self {
         let asker = edge.options.absence.asker(parts);
-        let (head, credentials) = (parts.method == Method::HEAD, credentials(&parts.headers));
+        let (manner, credentials) = (asker.manner, credentials(&parts.headers));
         let visitors = edge.core.gate().visitors();
-        let visitor = visitors.recognise(&id, head, credentials).reading(asker.reads);
+        let visitor = visitors.recognise(&id, manner, credentials).reading(asker.reads);
         Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 
     /// Turns the visitor away, or says what to watch for in the response.
-    pub(crate) fn settle(self, lookup: &Lookup) -> Result<Watch, Rejected> {
+    pub(crate) fn settle(self, lookup: &Lookup) -> Result<Watching, Rejected> {
         let asked = lookup.asked;
         let Self { edge, id, visitor, method, asker } = self;
         // A null may have been learnt from others than this caller's like.
@@ -43,7 +44,7 @@ impl Visit {
         match edge.core.rule(&visitor, verdict, lookup.hearsay) {
             Ruling::Admit(admission) => {
                 let open = Some(Open { id, admission });
-                Ok(Watch { edge, visitor, verdict, asked, asker, open })
+                Ok(Watching::Record(Watch { edge, visitor, verdict, asked, asker, open }))
             }
             Ruling::Refuse(proof) => Err(Rejected::absent(proof, method)),
             Ruling::Busy { retry_after } => Err(Rejected::busy(verdict, retry_after, method)),
@@ -70,7 +71,7 @@ struct Open {
 
 impl Watch {
     /// Looks at the response; returns what has to be waited for before it is handed on.
-    pub(crate) fn conclude<B>(mut self, response: &mut Response<B>) -> Option<Asking<()>> {
+    fn conclude<B>(mut self, response: &mut Response<B>) -> Option<Asking<()>> {
         let Open { id, admission } = self.open.take()?;
         let Admission { why, place } = admission;
         let Self { edge, visitor, verdict, asked, asker, .. } = &self;
@@ -79,8 +80,10 @@ impl Watch {
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
-        if let Outcome::Missing { scope, fresh } = outcome
+        if let Outcome::Missing { scope, fresh, sure } = outcome
             && why == Why::Present
+            // A record that was lately shown is not gone because one of its revisions is.
+            && (sure || !visitors.know_of(visitor.id()))
         {
             return Some(edge.core.missing(&id, *visitor, *asked, scope, fresh));
         }
@@ -90,6 +93,10 @@ impl Watch {
         match outcome {
             Outcome::Found => edge.core.found(id, visitor, why),
             Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(visitor),
+            // The next one who asks like this keeps to a lane, and nobody else.
+            Outcome::Missing { .. } if why == Why::Present => {
+                edge.core.gate().missing_part(visitor);
+            }
             // It is not as it was seen to be: the next one keeps to the lane.
             Outcome::Missing { .. } | Outcome::MissingToCaller if why == Why::Seen => {
                 edge.core.missing_to_caller(visitor);
@@ -107,6 +114,27 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if self.open.take().is_some_and(|open| open.admission.why == Why::Present) {
             self.edge.core.gate().visitors().abandoned(&self.visitor, Instant::now());
+        }
+    }
+}
+
+/// What is watched for in a response.
+pub(crate) enum Watching {
+    /// What becomes of a record.
+    Record(Watch),
+    /// Whether an id is invalid indeed.
+    Invalid(Look),
+}
+
+impl Watching {
+    /// Looks at the response; returns what has to be waited for before it is handed on.
+    pub(crate) fn conclude<B>(self, response: &mut Response<B>) -> Option<Asking<()>> {
+        match self {
+            Self::Record(watch) => watch.conclude(response),
+            Self::Invalid(look) => {
+                look.conclude(response);
+                None
+            }
         }
     }
 }

@@ -44,12 +44,22 @@ pub(crate) struct Visitors {
     origin: Instant,
 }
 
+/// In which manner a record is asked for: what one is answered says nothing to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// By its id alone.
+    Plain,
+    /// With parameters, one of which may be what is missing.
+    WithQuery,
+    /// By HEAD, which a service may not know.
+    Head,
+}
+
 /// Who asks for what: good within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visitor {
     id: Trace,
-    /// The id as this method asks for it: a service may know no HEAD, so that one's 404 says nothing
-    /// to those who GET.
+    /// The id as it is asked for in this manner.
     asked: Trace,
     caller: Option<Trace>,
     both: Trace,
@@ -108,15 +118,19 @@ impl Visitors {
         }
     }
 
-    /// Recognises who asks for an id with these credentials, and whether by HEAD.
+    /// Recognises who asks for an id with these credentials.
     pub(crate) fn recognise<'a>(
         &self,
         id: &Id,
-        head: bool,
+        manner: Manner,
         credentials: impl IntoIterator<Item = &'a [u8]>,
     ) -> Visitor {
         let (id, caller) = (self.tracer.trace(id), self.tracer.caller(credentials));
-        let asked = if head { id.by_head() } else { id };
+        let asked = match manner {
+            Manner::Plain => id,
+            Manner::WithQuery => id.with_query(),
+            Manner::Head => id.by_head(),
+        };
         Visitor { id, asked, caller, both: self.tracer.both(asked, caller), reads: true }
     }
 
@@ -157,7 +171,7 @@ impl Visitors {
         visitor.asked.during(self.spell(now))
     }
 
-    /// Whether the record was missing. What GET missed HEAD does, too.
+    /// Whether the record was missing. What a plain GET missed others do, too.
     fn is_missed(&self, visitor: &Visitor) -> bool {
         let is_missed = |trace| {
             self.missed.hold(trace)

@@ -22,8 +22,13 @@ fn users() -> Builder {
 }
 
 async fn get(guard: &BloomGuard, path: &str) -> StatusCode {
-    let handler = tower::service_fn(async |_| {
-        let response = Response::builder().status(StatusCode::NOT_FOUND).body(String::new());
+    get_from(StatusCode::NOT_FOUND, guard, path).await
+}
+
+/// Asks a handler that always answers the same.
+async fn get_from(status: StatusCode, guard: &BloomGuard, path: &str) -> StatusCode {
+    let handler = tower::service_fn(move |_| async move {
+        let response = Response::builder().status(status).body(String::new());
         Ok::<_, std::convert::Infallible>(response.unwrap())
     });
     let request = Request::get(path).body(String::new()).unwrap();
@@ -108,14 +113,15 @@ async fn every_line_names_the_filter() {
     let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
     guard.ready().await;
     guard.rebuild_now().await.unwrap();
-    eventually("redis is missed", Duration::from_secs(10), || async {
-        match log.with("redis cannot be reached") {
+    let missed = eventually("redis is missed", Duration::from_secs(10), || async {
+        match log.with("there is no connection to redis") {
             lines if lines.is_empty() => Err("not yet".to_owned()),
             lines => Ok(lines),
         }
     })
     .await;
     drop(away);
+    assert!(missed.iter().all(|line| line.contains("127.0.0.1:1")), "{missed:?}");
     for line in log.with("") {
         assert_eq!(line.matches(FILTER).count(), 1, "{line}");
     }
@@ -136,4 +142,27 @@ async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
     empty.rebuild_now().await.unwrap_err();
     let failed = log.with("the rebuild failed");
     assert!(failed.len() == 1 && !failed[0].contains("stays"), "{failed:?}");
+}
+
+/// A route beside the pattern that nobody has excepted.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_id_that_the_handler_answers_is_noticed_and_watched_for() {
+    let (log, _kept) = Log::begin();
+    let alarm = "a request whose id is called invalid was answered";
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    guard.set_mode(Mode::Shadow);
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/me").await, StatusCode::OK);
+    assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (1, 1));
+
+    guard.set_mode(Mode::Enforce);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(
+        get_from(StatusCode::OK, &guard, "/users/me").await,
+        StatusCode::OK,
+        "one a second is let through"
+    );
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/me").await, StatusCode::NOT_FOUND);
+    assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (2, 2));
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/7").await, StatusCode::OK);
+    assert_eq!(guard.stats().invalid_answered, 2);
 }

@@ -248,3 +248,30 @@ async fn a_deletion_that_succeeds_shows_no_record() {
     assert_eq!((guard.stats().audits, guard.stats().false_negatives), (0, 0));
     assert!(guard.state().is_ready());
 }
+
+/// A revision that there is not, of a record that there is.
+#[tokio::test(start_paused = true)]
+async fn a_missing_part_of_a_record_that_was_shown_hides_it_from_nobody() {
+    let guard = local(&Table::with(0..10)).await;
+    let service = guard.layer(tower::service_fn(|request: Request<String>| async move {
+        let missing = request.uri().query() == Some("rev=99");
+        Ok::<_, Infallible>(ok(if missing { StatusCode::NOT_FOUND } else { StatusCode::OK }))
+    }));
+    let get = |path: &str| {
+        let request = Request::get(path).body(String::new()).unwrap();
+        let sent = service.clone().oneshot(request);
+        async move { sent.await.unwrap().status() }
+    };
+    assert_eq!(get("/users/7").await, 200);
+    for _ in 0..1_000 {
+        assert_ne!(get("/users/7?rev=99").await, 200);
+        assert_eq!(get("/users/7").await, 200);
+    }
+    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
+    // It is no way to make the handler work, either.
+    let stats = guard.stats();
+    assert!(stats.overloaded > 900 && stats.nulls_stored == 0, "{stats:?}");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(get("/users/7?lang=en").await, 200);
+    assert_eq!(get("/users/7?lang=en").await, 200);
+}

@@ -80,7 +80,11 @@ impl fmt::Display for StoreError {
             Self::Lost { step } => {
                 write!(f, "the filter being built was lost or changed before {step}")
             }
-            Self::JournalGap { reason } => write!(f, "the journal has a gap: {reason}"),
+            Self::JournalGap { reason } => write!(
+                f,
+                "the journal has a gap, and no rebuild goes live before transactions from before it are \
+                 over: {reason}"
+            ),
             Self::OtherRedis => f.write_str("redis is another process than when the rebuild began"),
             Self::Changing => f.write_str("the filter kept being replaced"),
         }

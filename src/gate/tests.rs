@@ -5,6 +5,7 @@ mod unknown;
 
 use super::*;
 use crate::id::Id;
+use crate::visitors::Manner;
 
 const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
 
@@ -18,12 +19,12 @@ fn gate(policy: Policy) -> Gate {
 
 /// Somebody without credentials, who asks for this id.
 fn anybody(gate: &Gate, n: u64) -> Visitor {
-    gate.visitors.recognise(&id(n), false, [])
+    gate.visitors.recognise(&id(n), Manner::Plain, [])
 }
 
 /// Somebody with these.
 fn with(gate: &Gate, n: u64, credentials: &[u8]) -> Visitor {
-    gate.visitors.recognise(&id(n), false, [credentials])
+    gate.visitors.recognise(&id(n), Manner::Plain, [credentials])
 }
 
 fn passes(ruling: &Ruling) -> bool {

@@ -16,6 +16,7 @@ use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::{Store, Survey};
 use crate::verdict::Doubt;
@@ -37,6 +38,7 @@ pub(crate) struct Rebuilder {
     source: Option<Arc<dyn ErasedSource>>,
     schedule: Schedule,
     settings: Settings,
+    metrics: Arc<Metrics>,
     progress: Progress,
     last_items: AtomicU64,
     shortfall: Shortfall,
@@ -49,6 +51,7 @@ impl Rebuilder {
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
         settings: &Settings,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (schedule, source) = source.unzip();
         Self {
@@ -57,6 +60,7 @@ impl Rebuilder {
             source,
             schedule: schedule.unwrap_or(Schedule::manual()),
             settings: settings.clone(),
+            metrics,
             progress: Progress::default(),
             last_items: AtomicU64::new(0),
             shortfall: Shortfall::default(),
@@ -97,6 +101,7 @@ impl Rebuilder {
         let ended = self.carry(shrinking).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
+                self.metrics.rebuilds.add(1);
                 self.last_items.store(report.ids, Ordering::Relaxed);
                 tracing::info!(
                     generation = report.generation.get(),
@@ -108,6 +113,7 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
+                self.metrics.rebuilds_failed.add(1);
                 let error = chain(error);
                 // Said once, and not at every attempt, though it may tell of another number each time.
                 let said = self.last_failure().is_some_and(|last| words(&last).eq(words(&error)));

@@ -18,6 +18,7 @@ use crate::extract::IdExtractor;
 use crate::guard::Core;
 use crate::layer::BloomGuard;
 use crate::metrics::Metrics;
+use crate::oversight::Oversight;
 use crate::rebuild::Rebuilder;
 use crate::rejection::{NotFound, RejectReason, Rejected};
 use crate::store::Store;
@@ -27,10 +28,12 @@ use crate::verdict::{Proof, Verdict};
 fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
     let settings = settings();
     let metrics = Arc::new(Metrics::new(&settings.name));
-    let core = Core::new(Arc::clone(&store), metrics, unaudited(), null_limits(&settings));
+    let oversight = Oversight::new(Arc::clone(&metrics), 0);
+    let core =
+        Core::new(Arc::clone(&store), Arc::clone(&metrics), unaudited(), null_limits(&settings));
     let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
-    let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings);
-    let edge = Edge::new(core, rebuilder, extractor, options);
+    let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings, metrics);
+    let edge = Edge::new(core, rebuilder, extractor, options, oversight);
     BloomGuard::new(Arc::new(edge), Arc::new(NotFound))
 }
 

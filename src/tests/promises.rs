@@ -17,6 +17,7 @@ use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{Asking, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
+use crate::visitors::Manner;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ impl World {
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
         match self.core.rule(
-            &self.core.gate().visitors().recognise(id, false, []),
+            &self.core.gate().visitors().recognise(id, Manner::Plain, []),
             self.verdict(id),
             false,
         ) {
@@ -72,7 +73,7 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        let visitor = self.core.gate().visitors().recognise(id, false, []);
+        let visitor = self.core.gate().visitors().recognise(id, Manner::Plain, []);
         if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict, false) {
             self.core
                 .missing(id, visitor, decision.asked, Scope::ALL, Duration::MAX)

@@ -27,6 +27,7 @@ mod sources {
     pub(crate) mod layer;
     pub(crate) mod metrics;
     pub(crate) mod null_cache;
+    pub(crate) mod oversight;
     pub(crate) mod policy;
     pub(crate) mod rebuild;
     pub(crate) mod rejection;
@@ -43,8 +44,8 @@ mod sources {
 }
 use sources::{
     absence, background, brake, bucket, builder, canary, edge, error, extract, filter, future,
-    gate, guard, id, lane, layer, metrics, null_cache, policy, rebuild, rejection, removal, scope,
-    service, settings, sightings, state, store, verdict, visit, visitors,
+    gate, guard, id, lane, layer, metrics, null_cache, oversight, policy, rebuild, rejection,
+    removal, scope, service, settings, sightings, state, store, verdict, visit, visitors,
 };
 
 mod campaign;

@@ -83,20 +83,35 @@ pub(super) struct Link {
     broken: Notify,
     stall: Stall,
     room: Semaphore,
-    silence: Silence,
+    purpose: Purpose,
 }
 
-/// What calls do while the server is silent.
+/// What a link is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silence {
-    /// They fail at once: who asks has something better to do than to wait.
-    Fails,
-    /// They wait for it to end, within their deadlines.
-    IsWaitedFor,
+pub(super) enum Purpose {
+    Checks,
+    Inserts,
+    Rebuilds,
+}
+
+impl Purpose {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Checks => "checks",
+            Self::Inserts => "inserts",
+            Self::Rebuilds => "rebuilds",
+        }
+    }
+
+    /// Whether calls wait for a silence of the server's to end, within their deadlines. Who checks has
+    /// something better to do.
+    fn is_patient(self) -> bool {
+        self != Self::Checks
+    }
 }
 
 impl Link {
-    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, silence: Silence) -> Self {
+    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, purpose: Purpose) -> Self {
         Self {
             dial,
             enrolment,
@@ -106,7 +121,7 @@ impl Link {
             broken: Notify::new(),
             stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
-            silence,
+            purpose,
         }
     }
 
@@ -182,7 +197,7 @@ impl Link {
     /// Waits for room for a call, and for the server to be heard; gives up where that is not waited for.
     async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         loop {
-            if self.silence == Silence::IsWaitedFor {
+            if self.purpose.is_patient() {
                 self.stall.ends().await;
             } else if self.stall.is_stalled() {
                 return None;
@@ -263,13 +278,13 @@ impl Link {
                 Ok(live) => {
                     self.stall.note_answered();
                     if self.trouble.swap(None).is_some() {
-                        tracing::info!("connected to redis again");
+                        tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
                     }
                     self.live.store(Some(Arc::clone(&live)));
                     self.connected.notify_waiters();
                     let reason = self.poll(&live).await;
                     self.live.store(None);
-                    tracing::warn!(reason, "a connection to redis is given up");
+                    tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
                     self.trouble.store(Some(Arc::new(reason)));
                     // Where two servers answer by turns, each connection is soon given up.
                     if live.age() < POLL {
@@ -281,8 +296,12 @@ impl Link {
                 }
                 Err(error) => {
                     // Said once for each outage, and not at every attempt.
-                    if self.trouble.swap(Some(Arc::new(error.to_string()))).is_none() {
-                        tracing::warn!(%error, "redis cannot be reached");
+                    let reason = match error {
+                        StoreError::Disconnected { reason } => reason,
+                        other => other.to_string(),
+                    };
+                    if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
+                        tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
                     }
                     sleep(wait).await;
                     wait = (wait * 2).min(BACKOFF.1);

@@ -31,7 +31,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use self::build::RedisBuild;
-use self::connection::{Link, Live, Silence};
+use self::connection::{Link, Live, Purpose};
 use self::dial::{Address, Dial};
 use self::enrolment::Enrolment;
 use self::keys::Keys;
@@ -253,13 +253,13 @@ impl RedisStore {
         let key = settings.secret_key.clone();
         let enrolment = Arc::new(Enrolment::new(&settings.name, key, mark_ttl, Arc::clone(&own)));
         let link =
-            |silence| Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment), silence));
+            |purpose| Arc::new(Link::new(Arc::clone(&server.0), Arc::clone(&enrolment), purpose));
         let shared = Shared {
             name: settings.name.as_str().into(),
             keys: Keys::new(&settings.name),
-            checks: link(Silence::Fails),
-            adds: link(Silence::IsWaitedFor),
-            bulk: link(Silence::IsWaitedFor),
+            checks: link(Purpose::Checks),
+            adds: link(Purpose::Inserts),
+            bulk: link(Purpose::Rebuilds),
             own,
             accept_eviction: settings.accept_eviction,
             eviction_said: AtomicBool::new(false),
