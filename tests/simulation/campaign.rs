@@ -186,9 +186,13 @@ fn conclude(
 }
 
 /// Runs one seed, with its trace; a failing one is made small first.
+fn plan_of(seed: u64) -> Plan {
+    let kept = kept::plans().into_iter().find(|plan| plan.seed == seed);
+    kept.unwrap_or_else(|| Plan::draw(seed, OPERATIONS))
+}
+
 fn replay(seed: u64) -> ExitCode {
-    let plan = Plan::draw(seed, OPERATIONS);
-    let outcome = world::run(&plan, true);
+    let outcome = world::run(&plan_of(seed), true);
     if outcome.findings.violations.is_empty() {
         for line in &outcome.lines {
             println!("{line}");
@@ -202,7 +206,7 @@ fn replay(seed: u64) -> ExitCode {
 
 /// Prints the smallest plan that fails as a seed's does, and its trace.
 fn show_smallest(seed: u64) {
-    let smallest = shrink::shrink(&Plan::draw(seed, OPERATIONS));
+    let smallest = shrink::shrink(&plan_of(seed));
     println!("the smallest plan of seed {seed} that fails, with {:?}:", smallest.config);
     for operation in &smallest.operations {
         println!("  {:>6} ms {:?}", operation.at, operation.what);

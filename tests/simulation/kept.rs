@@ -17,7 +17,19 @@ pub(crate) fn run() -> Findings {
 }
 
 pub(crate) fn plans() -> Vec<Plan> {
-    vec![refused_writes()]
+    vec![refused_writes(), forgotten_marks()]
+}
+
+/// For runs that no seed has drawn.
+const DRAWN_UP: u64 = 1 << 40;
+
+fn create(instance: usize, id: u64, before: u64, hold: u64) -> What {
+    What::Create { instance, id, before, hold, aborts: false, private: false }
+}
+
+fn plan(seed: u64, config: Config, operations: impl IntoIterator<Item = (u64, What)>) -> Plan {
+    let operations = operations.into_iter().map(|(at, what)| Operation { at, what }).collect();
+    Plan { seed, config, operations }
 }
 
 /// The metadata is lost, and Redis refuses writes for longer than the grace: the process with an open
@@ -41,23 +53,59 @@ fn refused_writes() -> Plan {
         slow: 0,
         flavour: Flavour::Evicting,
     };
-    let create = |instance, id, hold| What::Create {
-        instance,
-        id,
-        before: 50,
-        hold,
-        aborts: false,
-        private: false,
-    };
     let operations = [
-        (255, create(1, 43, 3764)),
-        (398, create(0, 91, 2)),
+        (255, create(1, 43, 50, 3764)),
+        (398, create(0, 91, 50, 2)),
         (435, What::Redis(Mishap::Delete(&["log", "meta"]))),
         (469, What::Redis(Mishap::Misconfigured(true))),
         (2888, What::Redis(Mishap::Misconfigured(false))),
         (3064, What::Redis(Mishap::Lonely(true))),
         (9799, What::Crash { instance: 1 }),
     ];
-    let operations = operations.map(|(at, what)| Operation { at, what }).to_vec();
-    Plan { seed: 268_487, config, operations }
+    plan(268_487, config, operations)
+}
+
+/// A row is deleted, and created anew by a process that ends; Redis loses its data; and only then, though
+/// soon enough, the deletion is told.
+fn forgotten_marks() -> Plan {
+    const ID: u64 = 7;
+    let config = Config {
+        instances: 2,
+        version: "7.0.15",
+        capacity: 400,
+        rate: 0.0002,
+        initial: 38,
+        longest_transaction: [4000; 4],
+        longest_rebuild: 60_000,
+        handler_time: 100,
+        null_ttl: 5000,
+        removed_ttl: 60_000,
+        period: None,
+        journal_entries: 1000,
+        node_entries: 100,
+        page: (100, 0),
+        slow: 0,
+        flavour: Flavour::Forgetful,
+    };
+    let get = What::Get {
+        instance: 0,
+        id: ID,
+        before: 0,
+        after: 0,
+        lag: 0,
+        credentials: false,
+        head: false,
+    };
+    let operations = [
+        (8000, What::Delete { instance: 0, id: ID, takes: 0, later: 3900 }),
+        (8010, create(1, ID, 0, 1)),
+        (8100, What::Crash { instance: 1 }),
+        (8200, What::Redis(Mishap::Restart { from_dump: false, loading: 0 })),
+        (11_800, get.clone()),
+        // One of them may be let through for a look.
+        (11_950, get.clone()),
+        (11_950, get.clone()),
+        (12_500, get),
+    ];
+    plan(DRAWN_UP, config, operations)
 }

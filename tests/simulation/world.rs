@@ -234,8 +234,7 @@ async fn check(guard: BloomGuard, instance: usize, id: u64, healed: bool) {
     let asked = Instant::now();
     let verdict = guard.check(&id).await.expect("a number is an id");
     oracle::waited(instance, asked.elapsed(), 1);
-    // A null speaks for some requests only; which, only a request shows.
-    let refused = verdict == Verdict::Absent(crate::Proof::Filter);
+    let refused = matches!(verdict, Verdict::Absent(_));
     judge(instance, id, before, refused, healed);
 }
 

@@ -37,6 +37,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::ALL,
+                hearsay: false,
                 asked: Asked { at, generation: None },
             },
             Ok(Err(doubt)) => {\n",
@@ -51,6 +52,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::ALL,
+                hearsay: false,
                 asked: Asked { at, generation: None },
             },
             Err(_) => unknown(Doubt::Timeout),\n",
@@ -170,6 +172,15 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Script {
             file: "null.lua",
             from: "if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "removals remembered while create marks may be missing",
+        flavours: ANY,
+        edits: &[Script {
+            file: "null.lua",
+            from: "if told and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
             to: "",
         }],
     },
