@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Progress, RebuildReport, RebuildStep};
-use super::shortfall::{Patience, Shortfall};
+use super::shortfall::{Instead, Shortfall};
 use super::{ErasedSource, IdSink};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
@@ -44,6 +44,8 @@ pub(super) struct Carrier<'a> {
     /// The ids of the last generation this process saw go live.
     pub(super) last_items: u64,
     pub(super) shortfall: &'a Shortfall,
+    /// Whether it is for want of a filter to trust that there is a rebuild.
+    pub(super) distrusted: bool,
     pub(super) shrinking: Shrinking,
 }
 
@@ -84,7 +86,7 @@ impl Carrier<'_> {
         let digester = build.digester().clone();
         let scanned = self.scan(&digester, previous).await?;
         let scan_took = began.elapsed();
-        self.sane(previous, scanned.ids)?;
+        self.sane(previous, scanned.ids, self.instead(build))?;
 
         self.progress.enter(RebuildStep::Journal);
         let journalled = build.read_journal(&scanned.filter).await?;
@@ -152,24 +154,29 @@ impl Carrier<'_> {
         Ok(sized)
     }
 
+    /// Returns what a new filter would replace.
+    fn instead(&self, build: &dyn Build) -> Instead {
+        match build.previous() {
+            Ok(header) if !self.distrusted => Instead::OfTrusted(header.generation),
+            _ => Instead::OfNone,
+        }
+    }
+
     /// B4: an empty view or a wrong tenant must not go live, not at once.
-    fn sane(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+    fn sane(&self, previous: u64, found: u64, instead: Instead) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
         if self.shrinking == Shrinking::Accepted {
             return Ok(());
         }
         if found == 0 {
+            self.shortfall.is_over();
             return Err(RebuildError::Empty);
         }
         if found as f64 >= previous as f64 * (1.0 - limit) {
             self.shortfall.is_over();
             return Ok(());
         }
-        let patience = match self.store.condition().live {
-            Ok(_) => Patience::with_a_filter(limit),
-            Err(_) => Patience::without_a_filter(),
-        };
-        if !self.shortfall.lasts(found, patience, Instant::now()) {
+        if !self.shortfall.lasts(found, instead, Instant::now()) {
             return Err(RebuildError::Shrunk { previous, found, limit });
         }
         tracing::warn!(

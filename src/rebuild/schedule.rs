@@ -48,7 +48,8 @@ impl Schedule {
         })
     }
 
-    /// Rebuilds at the times of a cron expression of five fields (or six, seconds first), in UTC.
+    /// Rebuilds at the times of a cron expression of five fields (six with seconds first, seven
+    /// with years last), in UTC.
     ///
     /// # Errors
     ///

@@ -9,45 +9,68 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long the source has to say the same, and how far two counts may differ that are the same.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    time: Duration,
-    tolerance: f64,
+use crate::filter::Generation;
+
+/// What the scan would replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    /// A filter that answers: somebody has a day to look.
+    OfTrusted(Generation),
+    /// None that does, so that requests keep to a lane: the source has to be stable, and no more.
+    OfNone,
 }
 
-impl Patience {
-    /// While a filter answers: somebody has a day to look.
-    pub(super) fn with_a_filter(limit: f64) -> Self {
-        Self { time: Duration::from_secs(24 * 60 * 60), tolerance: limit }
-    }
+/// For how long a source has to say the same, and how far counts may differ that are the same.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const OVER_A_DAY: f64 = 0.1;
+const MINUTE: Duration = Duration::from_secs(60);
+const OVER_A_MINUTE: f64 = 0.01;
+/// So far in any case.
+const FEW: u64 = 10;
 
-    /// While none does, requests keep to a lane: the source has to be stable, and no more.
-    pub(super) fn without_a_filter() -> Self {
-        Self { time: Duration::from_secs(60), tolerance: 0.01 }
-    }
-}
-
-/// Since when a source has given about so many ids, far fewer than the live filter was built from.
+/// Since when a source has given about so many ids, far fewer than the last filter was built from.
 #[derive(Debug, Default)]
-pub(super) struct Shortfall(Mutex<Option<(Instant, u64)>>);
+pub(super) struct Shortfall(Mutex<Option<First>>);
+
+#[derive(Debug, Clone, Copy)]
+struct First {
+    at: Instant,
+    found: u64,
+    instead: Instead,
+}
 
 impl Shortfall {
     /// Notes a scan that found far fewer ids; returns whether that has been so for long enough.
-    pub(super) fn lasts(&self, found: u64, patience: Patience, now: Instant) -> bool {
+    ///
+    /// A filter that somebody else has put live meanwhile begins it anew: his source says otherwise.
+    pub(super) fn lasts(&self, found: u64, instead: Instead, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, before)) = *first
-            && found.abs_diff(before) as f64 <= before as f64 * patience.tolerance
+        if let Some(first) = *first
+            && first.instead == instead
+            && first.says_the_same(found)
         {
-            return now.duration_since(since) >= patience.time;
+            let time = if instead == Instead::OfNone { MINUTE } else { DAY };
+            return now.duration_since(first.at) >= time;
         }
-        *first = Some((now, found));
+        *first = Some(First { at: now, found, instead });
         false
     }
 
-    /// Notes a scan that found enough.
+    /// Notes a scan that found enough, or nothing at all.
     pub(super) fn is_over(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl First {
+    fn says_the_same(&self, found: u64) -> bool {
+        let within = |share: f64| ((self.found as f64 * share) as u64).max(FEW);
+        match self.instead {
+            // Growth is no reason to doubt it, and must not be a way to put it off.
+            Instead::OfTrusted(_) => found.saturating_add(within(OVER_A_DAY)) >= self.found,
+            // A table that is being restored grows.
+            Instead::OfNone => found.abs_diff(self.found) <= within(OVER_A_MINUTE),
+        }
     }
 }
 
@@ -55,44 +78,66 @@ impl Shortfall {
 mod tests {
     use super::*;
 
-    const MINUTE: Duration = Duration::from_secs(60);
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    fn trusted(generation: i64) -> Instead {
+        Instead::OfTrusted(Generation::new(generation).unwrap())
+    }
 
     #[test]
     fn the_same_count_for_long_enough_is_believed_and_no_earlier() {
         let now = Instant::now();
-        let day = Patience::with_a_filter(0.1);
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(800, day, now));
-        assert!(!shortfall.lasts(810, day, now + DAY - MINUTE));
-        assert!(shortfall.lasts(790, day, now + DAY));
+        assert!(!shortfall.lasts(8_000, trusted(1), now));
+        assert!(!shortfall.lasts(8_100, trusted(1), now + DAY - MINUTE));
+        assert!(shortfall.lasts(7_900, trusted(1), now + DAY));
 
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(800, Patience::without_a_filter(), now));
-        assert!(!shortfall.lasts(800, Patience::without_a_filter(), now + MINUTE / 2));
-        assert!(shortfall.lasts(800, Patience::without_a_filter(), now + MINUTE));
+        assert!(!shortfall.lasts(8_000, Instead::OfNone, now));
+        assert!(!shortfall.lasts(8_000, Instead::OfNone, now + MINUTE / 2));
+        assert!(shortfall.lasts(8_000, Instead::OfNone, now + MINUTE));
     }
 
     #[test]
-    fn a_count_that_changes_begins_anew() {
+    fn a_table_that_is_being_restored_is_not_believed_before_it_is() {
         let now = Instant::now();
-        let minute = Patience::without_a_filter();
         let shortfall = Shortfall::default();
-        for (n, found) in [100, 200, 300, 400].into_iter().enumerate() {
-            let growing = now + MINUTE * n as u32;
-            assert!(!shortfall.lasts(found, minute, growing), "a table that is being restored");
+        for (n, found) in [1_000, 2_000, 3_000, 4_000].into_iter().enumerate() {
+            assert!(!shortfall.lasts(found, Instead::OfNone, now + MINUTE * n as u32));
         }
-        assert!(shortfall.lasts(400, minute, now + MINUTE * 4));
-        assert!(!shortfall.lasts(0, minute, now + MINUTE * 5), "or emptied");
+        assert!(shortfall.lasts(4_000, Instead::OfNone, now + MINUTE * 4));
+        assert!(!shortfall.lasts(40, Instead::OfNone, now + MINUTE * 5), "or emptied");
+    }
+
+    #[test]
+    fn a_count_that_goes_up_and_down_does_not_put_it_off() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        assert!(!shortfall.lasts(8_990, trusted(1), now));
+        assert!(!shortfall.lasts(8_000, trusted(1), now + DAY / 2), "it fell");
+        assert!(!shortfall.lasts(8_990, trusted(1), now + DAY));
+        assert!(shortfall.lasts(8_000, trusted(1), now + DAY * 2));
+    }
+
+    /// One process has a wrong tenant, and another one rebuilds rightly in between.
+    #[test]
+    fn a_filter_of_somebody_elses_begins_it_anew() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        for hour in 0..72 {
+            let at = now + DAY / 24 * hour;
+            assert!(!shortfall.lasts(500, trusted(i64::from(hour) + 1), at), "hour {hour}");
+        }
+        assert!(
+            !shortfall.lasts(500, Instead::OfNone, now + DAY * 4),
+            "so does trust that is lost"
+        );
     }
 
     #[test]
     fn a_scan_that_finds_enough_ends_it() {
         let now = Instant::now();
-        let minute = Patience::without_a_filter();
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(800, minute, now));
+        assert!(!shortfall.lasts(8_000, Instead::OfNone, now));
         shortfall.is_over();
-        assert!(!shortfall.lasts(800, minute, now + MINUTE));
+        assert!(!shortfall.lasts(8_000, Instead::OfNone, now + MINUTE));
     }
 }

@@ -98,7 +98,8 @@ impl Rebuilder {
         let _only = self.one_at_a_time.lock().await;
         self.progress.begin_for(cause);
         let _idle = IdleAtLast(&self.progress);
-        let ended = self.carry(shrinking).await.map_err(Arc::new);
+        let distrusted = matches!(cause, Cause::NoTrust(_));
+        let ended = self.carry(shrinking, distrusted).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
                 self.metrics.rebuilds.add(1);
@@ -133,7 +134,11 @@ impl Rebuilder {
         ended
     }
 
-    async fn carry(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
+    async fn carry(
+        &self,
+        shrinking: Shrinking,
+        distrusted: bool,
+    ) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         let carrier = Carrier {
             store: &*self.store,
@@ -143,6 +148,7 @@ impl Rebuilder {
             progress: &self.progress,
             last_items: self.last_items.load(Ordering::Relaxed),
             shortfall: &self.shortfall,
+            distrusted,
             shrinking,
         };
         carrier.carry().await
