@@ -101,6 +101,7 @@ impl AbsenceRules {
         let plain = request.uri.query().is_none_or(str::is_empty);
         let manner = match request.method {
             Method::HEAD => Manner::Head,
+            _ if !reads => Manner::Acting,
             _ if plain => Manner::Plain,
             _ => Manner::WithQuery,
         };

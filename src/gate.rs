@@ -12,7 +12,7 @@ use crate::policy::{Mode, OnUnknown, Policy};
 use crate::scope::Scope;
 use crate::sightings::{Sightings, Trace};
 use crate::verdict::{Doubt, Proof, Verdict};
-use crate::visitors::{Standing, Visitor, Visitors};
+use crate::visitors::{Manner, Standing, Visitor, Visitors};
 
 /// Ids remembered as refused, as far as there is room in a flood.
 const RECENTLY_REFUSED: u64 = 1 << 15;
@@ -38,8 +38,12 @@ pub(crate) struct Gate {
     /// The same for callers who were told that they exist, while the backend is not believed.
     doubted_lane: Lane,
     abandoned_lane: Lane,
+    /// The same for what was lately shown, and is missing by hearsay.
+    hearsay_lane: Lane,
     audits: Bucket,
     brake: Brake,
+    /// The same for requests with a query, whose 404s anybody can bring about.
+    brake_on_queries: Brake,
 }
 
 /// What becomes of a request.
@@ -66,6 +70,8 @@ pub(crate) struct Admission {
 pub(crate) enum Why {
     /// The filter lets it.
     Present,
+    /// It was lately shown, and somebody was told that it is missing.
+    Hearsay,
     /// The answer is unknown, and the id was lately seen to exist.
     Seen,
     /// The answer is unknown.
@@ -89,9 +95,11 @@ impl Gate {
             known_lane: Lane::new(policy.lane),
             doubted_lane: Lane::new(policy.lane),
             abandoned_lane: Lane::new(policy.lane),
+            hearsay_lane: Lane::new(policy.lane),
             // An audit is a sample: the first refusal is no better one than the next.
             audits: Bucket::sampling(policy.audits),
             brake: Brake::new(Instant::now()),
+            brake_on_queries: Brake::new(Instant::now()),
             policy,
         }
     }
@@ -121,7 +129,7 @@ impl Gate {
                 self.note_built();
                 if !enforced {
                     Ruling::admit(Why::Shadow(proof), None)
-                } else if visitor.reads() && self.audits(visitor.id(), now) {
+                } else if visitor.manner() != Manner::Acting && self.audits(visitor.id(), now) {
                     Ruling::admit(Why::Audit(proof), None)
                 } else {
                     Ruling::Refuse(proof)
@@ -143,11 +151,11 @@ impl Gate {
         }
     }
 
-    /// Rules on a request that only another process's 404 speaks against. One who has seen the record looks
-    /// for himself: not every backend is as good as one's own.
+    /// Rules on a request that only a handler's 404 speaks against, to somebody, somewhere. Where the record
+    /// was lately shown, one looks: not every backend is as good as one's own.
     pub(crate) fn rule_on_hearsay(&self, visitor: &Visitor, proof: Proof, now: Instant) -> Ruling {
-        if self.mode() == Mode::Enforce && visitor.reads() && self.exists(visitor, now) {
-            Ruling::by_lane(&self.missed_lane, Why::Present, now)
+        if self.mode() == Mode::Enforce && self.exists(visitor, now) {
+            Ruling::by_lane(&self.hearsay_lane, Why::Hearsay, now)
         } else {
             self.rule(visitor, Verdict::Absent(proof), now)
         }
@@ -195,6 +203,9 @@ impl Gate {
     /// The record of an id was found.
     pub(crate) fn found(&self, visitor: &Visitor) {
         if self.visitors.found(visitor) {
+            if visitor.manner() == Manner::WithQuery {
+                self.brake_on_queries.found();
+            }
             self.brake.found();
             if self.brake.is_held() {
                 self.visitors.regained(visitor);
@@ -232,10 +243,19 @@ impl Gate {
         self.visitors.missed(visitor);
     }
 
-    /// Something was missing that was asked for with a record that is there.
+    /// Something was missing that may be another thing than the record.
     pub(crate) fn missing_part(&self, visitor: &Visitor) {
+        if visitor.manner() == Manner::WithQuery {
+            self.brake_on_queries.lost();
+        }
         self.visitors.lost(visitor);
         self.visitors.missed(visitor);
+    }
+
+    /// Whether a 404 to this request is no null, as it may be about another thing than the record: the
+    /// record was lately shown, or many that were are answered so.
+    pub(crate) fn is_about_a_part(&self, visitor: &Visitor, now: Instant) -> bool {
+        self.visitors.know_of(visitor.id()) || self.brake_on_queries.look(now)
     }
 
     /// Whether the backend's 404s are not believed at present.

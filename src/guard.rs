@@ -15,7 +15,7 @@ use tracing::Span;
 use self::overload::Overload;
 use crate::background;
 use crate::bucket::Bucket;
-use crate::canary::Findings;
+use crate::canary::{Finding, Findings};
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
 use crate::gate::{Gate, Ruling, Why};
@@ -107,7 +107,7 @@ impl Core {
             Ruling::Admit(admission) => {
                 self.metrics.admitted.add(1);
                 match admission.why {
-                    Why::Present => {}
+                    Why::Present | Why::Hearsay => {}
                     Why::Seen => self.metrics.admitted_seen.add(1),
                     Why::Unknown => self.metrics.admitted_unknown.add(1),
                     Why::Audit(_) => self.metrics.audits.add(1),
@@ -129,9 +129,12 @@ impl Core {
     /// An admitted request found the record.
     pub(crate) fn found(&self, id: Id, visitor: &Visitor, why: Why) {
         self.gate.found(visitor);
-        if let Why::Audit(_) | Why::Shadow(_) = why
-            && !self.findings.report(id)
-        {
+        let finding = match why {
+            Why::Audit(_) | Why::Shadow(_) => Finding::Refusable(id),
+            Why::Hearsay => Finding::Denied(id),
+            Why::Present | Why::Seen | Why::Unknown => return,
+        };
+        if !self.findings.report(finding) {
             self.metrics.findings_dropped.add(1);
         }
     }

@@ -23,10 +23,13 @@ pub(crate) const BYTES_PER_NULL: u32 = 352;
 /// A bounded map from digests to nulls.
 pub(crate) struct NullCache(Cache<Digest, Null>);
 
-#[derive(Clone, Copy)]
-struct Null {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Null {
     generation: Generation,
-    scope: Scope,
+    /// The requests it speaks for.
+    pub(crate) scope: Scope,
+    /// Whether a handler's 404 is the reason, or else the application's word.
+    pub(crate) heard: bool,
     expires: Instant,
 }
 
@@ -34,6 +37,7 @@ impl Null {
     fn outlasts(&self, other: &Self) -> bool {
         self.generation == other.generation
             && self.scope.covers(other.scope)
+            && (other.heard || !self.heard)
             && self.expires >= other.expires
     }
 }
@@ -49,15 +53,22 @@ impl NullCache {
         Self(cache)
     }
 
-    /// Returns the scope of the null of this generation that is remembered for the id.
-    pub(crate) fn find(&self, digest: &Digest, generation: Generation) -> Option<Scope> {
+    /// Returns the null of this generation that is remembered for the id.
+    pub(crate) fn find(&self, digest: &Digest, generation: Generation) -> Option<Null> {
         let null = self.0.get(digest)?;
-        (null.generation == generation && Instant::now() < null.expires).then_some(null.scope)
+        (null.generation == generation && Instant::now() < null.expires).then_some(null)
     }
 
     /// Remembers a null of this generation, unless one that says as much lasts longer.
-    pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
-        let null = Null { generation, scope, expires: Instant::now() + ttl };
+    pub(crate) fn put(
+        &self,
+        digest: Digest,
+        generation: Generation,
+        scope: Scope,
+        heard: bool,
+        ttl: Duration,
+    ) {
+        let null = Null { generation, scope, heard, expires: Instant::now() + ttl };
         if !self.0.get(&digest).is_some_and(|there| there.outlasts(&null)) {
             self.0.insert(digest, null);
         }
@@ -118,7 +129,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_null_ends_at_its_deadline() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, TTL);
+        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
         assert!(cache.find(&digest(1), generation(1)).is_some());
         tokio::time::advance(TTL - Duration::from_millis(1)).await;
         assert!(cache.find(&digest(1), generation(1)).is_some());
@@ -129,9 +140,9 @@ mod tests {
     #[test]
     fn a_null_counts_for_its_own_generation_only() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, TTL);
+        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
         assert!(cache.find(&digest(1), generation(2)).is_none());
-        cache.put(digest(1), generation(2), Scope::ALL, TTL);
+        cache.put(digest(1), generation(2), Scope::ALL, true, TTL);
         assert!(cache.find(&digest(1), generation(2)).is_some());
     }
 
@@ -139,18 +150,19 @@ mod tests {
     async fn a_null_is_not_cut_short_by_one_that_says_no_more() {
         let cache = NullCache::new(1 << 20);
         let less = Scope { credentials: false, get: true };
-        cache.put(digest(1), generation(1), Scope::ALL, TTL * 2);
-        cache.put(digest(1), generation(1), less, TTL);
+        let scope = |of| cache.find(&digest(1), generation(of)).map(|null| null.scope);
+        cache.put(digest(1), generation(1), Scope::ALL, true, TTL * 2);
+        cache.put(digest(1), generation(1), less, true, TTL);
         tokio::time::advance(TTL).await;
-        assert_eq!(cache.find(&digest(1), generation(1)), Some(Scope::ALL));
-        cache.put(digest(1), generation(2), less, TTL);
-        assert_eq!(cache.find(&digest(1), generation(2)), Some(less), "of another generation");
+        assert_eq!(scope(1), Some(Scope::ALL));
+        cache.put(digest(1), generation(2), less, true, TTL);
+        assert_eq!(scope(2), Some(less), "of another generation");
     }
 
     #[test]
     fn a_forgotten_null_is_gone_at_once() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, TTL);
+        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
         cache.forget(&digest(1));
         assert!(cache.find(&digest(1), generation(1)).is_none());
     }
@@ -160,7 +172,7 @@ mod tests {
         let room = 100;
         let cache = NullCache::new(room * u64::from(BYTES_PER_NULL));
         for n in 0..10_000 {
-            cache.put(digest(n), generation(1), Scope::ALL, TTL);
+            cache.put(digest(n), generation(1), Scope::ALL, true, TTL);
         }
         cache.0.run_pending_tasks();
         assert!(cache.0.entry_count() <= room);

@@ -31,7 +31,7 @@ impl Visit {
         let asker = edge.options.absence.asker(parts);
         let (manner, credentials) = (asker.manner, credentials(&parts.headers));
         let visitors = edge.core.gate().visitors();
-        let visitor = visitors.recognise(&id, manner, credentials).reading(asker.reads);
+        let visitor = visitors.recognise(&id, manner, credentials);
         Self { edge, id, visitor, method: parts.method.clone(), asker }
     }
 
@@ -75,15 +75,16 @@ impl Watch {
         let Open { id, admission } = self.open.take()?;
         let Admission { why, place } = admission;
         let Self { edge, visitor, verdict, asked, asker, .. } = &self;
-        let visitors = edge.core.gate().visitors();
+        let gate = edge.core.gate();
+        let visitors = gate.visitors();
+        let believed = matches!(why, Why::Present | Why::Hearsay);
         let outcome = edge.options.absence.outcome(*asker, response);
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
         if let Outcome::Missing { scope, fresh, sure } = outcome
-            && why == Why::Present
-            // A record that was lately shown is not gone because one of its revisions is.
-            && (sure || !visitors.know_of(visitor.id()))
+            && believed
+            && (sure || !gate.is_about_a_part(visitor, Instant::now()))
         {
             return Some(edge.core.missing(&id, *visitor, *asked, scope, fresh));
         }
@@ -92,16 +93,15 @@ impl Watch {
         }
         match outcome {
             Outcome::Found => edge.core.found(id, visitor, why),
-            Outcome::MissingToCaller if why == Why::Present => edge.core.missing_to_caller(visitor),
             // The next one who asks like this keeps to a lane, and nobody else.
-            Outcome::Missing { .. } if why == Why::Present => {
-                edge.core.gate().missing_part(visitor);
-            }
+            Outcome::Missing { .. } if believed => gate.missing_part(visitor),
+            Outcome::MissingToCaller if believed && !asker.reads => gate.missing_part(visitor),
+            Outcome::MissingToCaller if believed => edge.core.missing_to_caller(visitor),
             // It is not as it was seen to be: the next one keeps to the lane.
             Outcome::Missing { .. } | Outcome::MissingToCaller if why == Why::Seen => {
                 edge.core.missing_to_caller(visitor);
             }
-            Outcome::Unsaid if why == Why::Present && has_failed(response.status()) => {
+            Outcome::Unsaid if believed && has_failed(response.status()) => {
                 visitors.abandoned(visitor, Instant::now());
             }
             Outcome::Missing { .. } | Outcome::MissingToCaller | Outcome::Unsaid => {}
@@ -112,7 +112,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if self.open.take().is_some_and(|open| open.admission.why == Why::Present) {
+        let believed = |open: Open| matches!(open.admission.why, Why::Present | Why::Hearsay);
+        if self.open.take().is_some_and(believed) {
             self.edge.core.gate().visitors().abandoned(&self.visitor, Instant::now());
         }
     }

@@ -53,6 +53,8 @@ pub(crate) enum Manner {
     WithQuery,
     /// By HEAD, which a service may not know.
     Head,
+    /// To change it, which may be allowed to nobody who asks.
+    Acting,
 }
 
 /// Who asks for what: good within this process.
@@ -63,19 +65,13 @@ pub(crate) struct Visitor {
     asked: Trace,
     caller: Option<Trace>,
     both: Trace,
-    /// Whether what becomes of the request can show the record.
-    reads: bool,
+    manner: Manner,
 }
 
 impl Visitor {
-    /// The same, of a request whose success shows the record, or does not.
-    pub(crate) fn reading(self, reads: bool) -> Self {
-        Self { reads, ..self }
-    }
-
-    /// Whether what becomes of the request can show the record.
-    pub(crate) fn reads(&self) -> bool {
-        self.reads
+    /// In which manner it asks.
+    pub(crate) fn manner(&self) -> Manner {
+        self.manner
     }
 
     /// The id asked for.
@@ -130,8 +126,9 @@ impl Visitors {
             Manner::Plain => id,
             Manner::WithQuery => id.with_query(),
             Manner::Head => id.by_head(),
+            Manner::Acting => id.with_query().by_head(),
         };
-        Visitor { id, asked, caller, both: self.tracer.both(asked, caller), reads: true }
+        Visitor { id, asked, caller, both: self.tracer.both(asked, caller), manner }
     }
 
     pub(crate) fn standing(&self, visitor: &Visitor, now: Instant) -> Standing {
@@ -141,8 +138,13 @@ impl Visitors {
                 // Credentials that were good for what others may not see are not to be had for the
                 // asking.
                 Some(caller) if self.callers.hold(caller) => Standing::MissedByKnown,
-                // One answer is good for all without credentials; of others, each gets his own.
-                None if self.sought.hold(self.lately(visitor, now)) => Standing::Sought,
+                // One answer is good for all without credentials; of others, each gets his own. So does
+                // who asks with a query: another's may have been another.
+                None if visitor.manner != Manner::WithQuery
+                    && self.sought.hold(self.lately(visitor, now)) =>
+                {
+                    Standing::Sought
+                }
                 _ => Standing::Missed,
             };
         }
@@ -278,6 +280,7 @@ impl Visitors {
         self.seen.note(trace);
         self.forget_missed(trace);
         self.forget_missed(trace.by_head());
+        self.forget_missed(trace.with_query());
     }
 
     /// The record of an id was deleted.

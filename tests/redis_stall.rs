@@ -92,7 +92,7 @@ async fn a_redis_that_stands_still_for_a_moment_fails_no_insert_under_load() {
         let guard = guard.clone();
         inserts.spawn(async move { guard.insert(&id).await.map_err(|error| format!("{error:?}")) });
         sleep(Duration::from_millis(2)).await;
-        if paused.elapsed() > Duration::from_millis(400) {
+        if paused.elapsed() > Duration::from_millis(350) {
             break;
         }
     }

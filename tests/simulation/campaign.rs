@@ -185,12 +185,13 @@ fn conclude(
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one seed, with its trace; a failing one is made small first.
+/// The run of a seed, or one that is kept under its number.
 fn plan_of(seed: u64) -> Plan {
     let kept = kept::plans().into_iter().find(|plan| plan.seed == seed);
     kept.unwrap_or_else(|| Plan::draw(seed, OPERATIONS))
 }
 
+/// Runs one seed, with its trace; a failing one is made small first.
 fn replay(seed: u64) -> ExitCode {
     let outcome = world::run(&plan_of(seed), true);
     if outcome.findings.violations.is_empty() {

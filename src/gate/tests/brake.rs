@@ -114,3 +114,20 @@ async fn when_the_backend_is_back_no_id_is_held_to_what_it_said() {
         );
     }
 }
+
+/// All clients ask with a query.
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_loses_everything_teaches_nothing_to_requests_with_a_query() {
+    let gate = gate(Policy::default());
+    let now = Instant::now();
+    let asks = |n| gate.visitors.recognise(&id(n), Manner::WithQuery, []);
+    (0..1_000).for_each(|n| gate.found(&asks(n)));
+    assert!(!gate.is_about_a_part(&asks(5_000), now), "the record is missing");
+    assert!(gate.is_about_a_part(&asks(7), now), "it was shown");
+    (0..100).for_each(|n| gate.missing_part(&asks(n)));
+    assert!(gate.is_about_a_part(&asks(5_001), now), "nobody knows what is missing");
+    assert!(
+        gate.missing(&anybody(&gate, 5_002), Scope::ALL, now),
+        "whoever asks without is believed"
+    );
+}

@@ -98,3 +98,44 @@ async fn a_caller_who_is_known_has_a_lane_that_junk_does_not_fill() {
         admitted(gate.rule(&with(&gate, 500, b"owner"), Verdict::Present, now)).place.is_some()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_shown_here_is_looked_for_though_somebody_was_told_that_it_is_missing() {
+    let gate = gate(Policy::default());
+    let now = Instant::now();
+    gate.found(&anybody(&gate, 1));
+    // Junk may fill the lane of what is missing.
+    let junk = with(&gate, 500, b"junk");
+    gate.visitors.missed(&junk);
+    let _full: Vec<_> = (0..1_000).map(|_| gate.rule(&junk, Verdict::Present, now)).collect();
+    let ruling = gate.rule_on_hearsay(&anybody(&gate, 1), Proof::Null, now);
+    assert_eq!(admitted(ruling).why, Why::Hearsay);
+    let stranger = gate.rule_on_hearsay(&anybody(&gate, 2), Proof::Null, now);
+    assert!(matches!(stranger, Ruling::Refuse(Proof::Null)), "{stranger:?}");
+
+    // Once this process knows better, it holds.
+    assert!(gate.missing(&anybody(&gate, 1), Scope::ALL, now));
+    let ruling = gate.rule_on_hearsay(&anybody(&gate, 1), Proof::Null, now);
+    assert!(matches!(ruling, Ruling::Refuse(Proof::Null)), "{ruling:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_with_a_query_or_to_a_deletion_is_missing_to_those_only() {
+    for manner in [Manner::WithQuery, Manner::Acting] {
+        let gate = gate(Policy::default());
+        let now = Instant::now();
+        let asks = gate.visitors.recognise(&id(1), manner, []);
+        gate.found(&anybody(&gate, 1));
+        gate.missing_part(&asks);
+        assert_eq!(gate.visitors.standing(&anybody(&gate, 1), now), Standing::Good);
+        assert!(admitted(gate.rule(&asks, Verdict::Present, now)).place.is_some());
+        if manner == Manner::WithQuery {
+            let next = gate.rule(&asks, Verdict::Present, now);
+            assert!(passes(&next), "another query may be another thing");
+        }
+        gate.visitors.created(&id(1));
+        if manner == Manner::WithQuery {
+            assert!(admitted(gate.rule(&asks, Verdict::Present, now)).place.is_none());
+        }
+    }
+}

@@ -121,7 +121,7 @@ impl Store for MemoryStore {
     }
 
     fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
-        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, scope, ttl))
+        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, scope, true, ttl))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
@@ -157,27 +157,26 @@ impl Shared {
     fn look_up(&self, digest: &Digest) -> Lookup {
         let at = Instant::now();
         let live = self.live.load();
-        let (generation, (found, scope)) = match &*live {
-            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::ALL)),
+        let (generation, (found, scope, hearsay)) = match &*live {
+            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::ALL, false)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
         // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
         let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
         let verdict = if created { Verdict::Present } else { found };
-        // There is nobody else who could have heard it.
-        Lookup { verdict, scope, hearsay: false, asked: Asked { at, generation } }
+        Lookup { verdict, scope, hearsay, asked: Asked { at, generation } }
     }
 
-    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
+    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope, bool) {
         if live.header.state != State::Live {
-            return (Verdict::Unknown(Doubt::Disproved), Scope::ALL);
+            return (Verdict::Unknown(Doubt::Disproved), Scope::ALL, false);
         }
         if live.filter.lookup(digest) == Membership::Never {
-            return (Verdict::Absent(Proof::Filter), Scope::ALL);
+            return (Verdict::Absent(Proof::Filter), Scope::ALL, false);
         }
         match self.nulls.find(digest, live.header.generation) {
-            Some(scope) => (Verdict::Absent(Proof::Null), scope),
-            None => (Verdict::Present, Scope::ALL),
+            Some(null) => (Verdict::Absent(Proof::Null), null.scope, null.heard),
+            None => (Verdict::Present, Scope::ALL, false),
         }
     }
 
@@ -197,7 +196,14 @@ impl Shared {
         }
     }
 
-    fn remember(&self, digest: Digest, asked: Asked, scope: Scope, ttl: Duration) -> Remembered {
+    fn remember(
+        &self,
+        digest: Digest,
+        asked: Asked,
+        scope: Scope,
+        heard: bool,
+        ttl: Duration,
+    ) -> Remembered {
         let books = self.books();
         let now = Instant::now();
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
@@ -208,7 +214,7 @@ impl Shared {
                 if asked.generation == Some(live)
                     && now.duration_since(asked.at) <= self.retention.handler =>
             {
-                self.nulls.put(digest, live, scope, ttl);
+                self.nulls.put(digest, live, scope, heard, ttl);
                 Remembered::Stored
             }
             _ => Remembered::Late,
@@ -221,7 +227,7 @@ impl Shared {
             return Remembered::Created;
         }
         let asked = Asked { at: Instant::now(), generation: self.generation() };
-        self.remember(digest, asked, Scope::ALL, ttl)
+        self.remember(digest, asked, Scope::ALL, false, ttl)
     }
 
     fn generation(&self) -> Option<Generation> {
@@ -306,13 +312,13 @@ mod tests {
         for n in 2..10 {
             shared.add(digest(n));
         }
-        assert_eq!(shared.remember(victim, asked, Scope::ALL, ttl), Remembered::Created);
-        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, ttl), Remembered::Created);
+        assert_eq!(shared.remember(victim, asked, Scope::ALL, true, ttl), Remembered::Created);
+        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, true, ttl), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(shared.retention.mark_ttl()).await;
         let asked = shared.look_up(&digest(77)).asked;
-        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, ttl), Remembered::Stored);
+        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, true, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 

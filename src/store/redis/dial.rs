@@ -67,6 +67,6 @@ impl Wire for MultiplexedConnection {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.client.get_connection_info().addr().fmt(f)
+        write!(f, "{}", self.client.get_connection_info().addr())
     }
 }

@@ -1,4 +1,4 @@
-//! Putting a filter out of use that was found incomplete (I10).
+//! Putting a filter out of use that was found incomplete.
 
 use std::time::Duration;
 

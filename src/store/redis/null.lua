@@ -30,8 +30,11 @@ if told and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return '
 if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end
 if redis.call('GETRANGE', KEYS[2], 16, 31) ~= ARGV[1] then return 'STALE' end
 -- What is there and says as much for longer stays: a 404 does not cut a removal short.
-local there = redis.call('GET', KEYS[1])
-if (there == ARGV[2] or there == 'Ra' .. string.sub(ARGV[2], 3))
+local says = { a = 'abcd', b = 'bd', c = 'cd', d = 'd' }
+local there = redis.call('GET', KEYS[1]) or ''
+if string.sub(there, 3) == string.sub(ARGV[2], 3)
+  and (string.sub(there, 1, 1) == 'R' or not told)
+  and string.find(says[string.sub(there, 2, 2)] or '', string.sub(ARGV[2], 2, 2), 1, true)
   and redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[3]) then
   return 'OK'
 end
