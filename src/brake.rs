@@ -28,6 +28,8 @@ const WEIGHT: f64 = 0.1;
 /// Holds nulls back while ids that exist are answered with 404.
 #[derive(Debug)]
 pub(crate) struct Brake {
+    /// Which requests it is for, in words.
+    requests: &'static str,
     found: AtomicU64,
     lost: AtomicU64,
     held: AtomicBool,
@@ -46,8 +48,9 @@ struct Look {
 }
 
 impl Brake {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(requests: &'static str, now: Instant) -> Self {
         Self {
+            requests,
             found: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             held: AtomicBool::new(false),
@@ -86,12 +89,13 @@ impl Brake {
         let is_held = look.judge(found, lost, now);
         if is_held && !was_held {
             tracing::error!(
+                requests = self.requests,
                 "many ids that were seen to exist are answered with 404: none is remembered"
             );
         }
         if was_held && !is_held {
             look.held_until = None;
-            tracing::info!("404s are remembered again");
+            tracing::info!(requests = self.requests, "404s are remembered again");
         }
         self.held.store(is_held, Ordering::Relaxed);
         is_held
@@ -140,7 +144,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_loses_what_exists_is_not_believed() {
         let mut now = Instant::now();
-        let brake = Brake::new(now);
+        let brake = Brake::new("any", now);
         for _ in 0..60 {
             assert!(!second(&brake, 1_000, 10, &mut now), "deletions are usual");
         }
@@ -157,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_acts_within_the_window_in_which_the_jump_begins() {
         let now = Instant::now();
-        let brake = Brake::new(now);
+        let brake = Brake::new("any", now);
         for _ in 0..LEAST {
             assert!(!brake.look(now));
             brake.lost();
@@ -168,7 +172,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_burst_of_a_few_does_not_keep_it_held_where_many_are_found() {
         let mut now = Instant::now();
-        let brake = Brake::new(now);
+        let brake = Brake::new("any", now);
         let burst = |now| {
             (0..LEAST).for_each(|_| {
                 brake.lost();
@@ -188,7 +192,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_usual_is_no_jump() {
         let mut now = Instant::now();
-        let brake = Brake::new(now);
+        let brake = Brake::new("any", now);
         for percent in 0..=20 {
             for _ in 0..30 {
                 let lost = percent * 10;

@@ -21,18 +21,9 @@ const ROOM: usize = 256;
 /// Alarms written to the log in a second; all are counted.
 const LOGGED: u32 = 1;
 
-/// A record that was found.
-#[derive(Debug)]
-pub(crate) enum Finding {
-    /// The guard held it absent, and would have refused who asked for it.
-    Refusable(Id),
-    /// Somebody was told that it is missing, and others are refused for that.
-    Denied(Id),
-}
-
 /// Records that were found although the guard held them absent.
 pub(crate) struct Findings {
-    waiting: Mutex<VecDeque<Finding>>,
+    waiting: Mutex<VecDeque<Id>>,
     arrived: Notify,
     logged: Bucket,
 }
@@ -47,28 +38,25 @@ impl Findings {
     }
 
     /// Reports one; says whether there was room for it.
-    pub(crate) fn report(&self, finding: Finding) -> bool {
+    pub(crate) fn report(&self, id: Id) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let room = waiting.len() < ROOM;
         if room {
-            waiting.push_back(finding);
+            waiting.push_back(id);
             self.arrived.notify_one();
         }
         room
     }
 
-    fn take(&self) -> Option<Finding> {
+    fn take(&self) -> Option<Id> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// Looks into all that are reported, for as long as it is polled.
     pub(crate) async fn look_into(&self, core: &Core) {
         loop {
-            while let Some(finding) = self.take() {
-                match finding {
-                    Finding::Refusable(id) => self.judge(core, id).await,
-                    Finding::Denied(id) => mend(core, id).await,
-                }
+            while let Some(id) = self.take() {
+                self.judge(core, id).await;
             }
             self.arrived.notified().await;
         }
@@ -80,8 +68,10 @@ impl Findings {
             core.metrics().false_negatives.add(1);
             self.raise(proof);
         }
-        // Whatever the answer is now, the record is there.
-        mend(core, id).await;
+        // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
+        if let Err(error) = core.insert(vec![id]).await {
+            tracing::warn!(%error, "an id found missing from the filter could not be added");
+        }
         // A false null is mended by the insert; a filter without one id may be without others.
         if verdict == Verdict::Absent(Proof::Filter)
             && let Some(generation) = asked.generation
@@ -99,13 +89,6 @@ impl Findings {
                  filter's name is used by others, too"
             );
         }
-    }
-}
-
-/// Adds the id of a record that is there: that costs nothing, and takes a null away.
-async fn mend(core: &Core, id: Id) {
-    if let Err(error) = core.insert(vec![id]).await {
-        tracing::warn!(%error, "an id that was found could not be added");
     }
 }
 

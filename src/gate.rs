@@ -98,8 +98,8 @@ impl Gate {
             hearsay_lane: Lane::new(policy.lane),
             // An audit is a sample: the first refusal is no better one than the next.
             audits: Bucket::sampling(policy.audits),
-            brake: Brake::new(Instant::now()),
-            brake_on_queries: Brake::new(Instant::now()),
+            brake: Brake::new("any", Instant::now()),
+            brake_on_queries: Brake::new("with a query", Instant::now()),
             policy,
         }
     }
@@ -151,10 +151,11 @@ impl Gate {
         }
     }
 
-    /// Rules on a request that only a handler's 404 speaks against, to somebody, somewhere. Where the record
-    /// was lately shown, one looks: not every backend is as good as one's own.
+    /// Rules on a request that only a remembered 404 speaks against, which some handler gave. Where the record
+    /// was lately shown, the request looks for itself, by a lane: not every backend is as good as one's own.
     pub(crate) fn rule_on_hearsay(&self, visitor: &Visitor, proof: Proof, now: Instant) -> Ruling {
-        if self.mode() == Mode::Enforce && self.exists(visitor, now) {
+        let looks = visitor.manner() != Manner::Acting && self.exists(visitor, now);
+        if self.mode() == Mode::Enforce && looks {
             Ruling::by_lane(&self.hearsay_lane, Why::Hearsay, now)
         } else {
             self.rule(visitor, Verdict::Absent(proof), now)
@@ -245,7 +246,8 @@ impl Gate {
 
     /// Something was missing that may be another thing than the record.
     pub(crate) fn missing_part(&self, visitor: &Visitor) {
-        if visitor.manner() == Manner::WithQuery {
+        // Of what this caller was never shown anybody can bring about as many as he likes.
+        if visitor.manner() == Manner::WithQuery && self.visitors.was_shown(visitor) {
             self.brake_on_queries.lost();
         }
         self.visitors.lost(visitor);

@@ -15,7 +15,7 @@ use tracing::Span;
 use self::overload::Overload;
 use crate::background;
 use crate::bucket::Bucket;
-use crate::canary::{Finding, Findings};
+use crate::canary::Findings;
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
 use crate::gate::{Gate, Ruling, Why};
@@ -129,12 +129,9 @@ impl Core {
     /// An admitted request found the record.
     pub(crate) fn found(&self, id: Id, visitor: &Visitor, why: Why) {
         self.gate.found(visitor);
-        let finding = match why {
-            Why::Audit(_) | Why::Shadow(_) => Finding::Refusable(id),
-            Why::Hearsay => Finding::Denied(id),
-            Why::Present | Why::Seen | Why::Unknown => return,
-        };
-        if !self.findings.report(finding) {
+        if let Why::Audit(_) | Why::Shadow(_) = why
+            && !self.findings.report(id)
+        {
             self.metrics.findings_dropped.add(1);
         }
     }
@@ -176,6 +173,11 @@ impl Core {
                 })
             }
         }
+    }
+
+    /// Whether a 404 to this request may be about another thing than the record.
+    pub(crate) fn is_about_a_part(&self, visitor: &Visitor) -> bool {
+        self.span.in_scope(|| self.gate.is_about_a_part(visitor, Instant::now()))
     }
 
     /// An admitted request found the record missing, which may be so for this caller only.

@@ -155,6 +155,10 @@ mod tests {
         cache.put(digest(1), generation(1), less, true, TTL);
         tokio::time::advance(TTL).await;
         assert_eq!(scope(1), Some(Scope::ALL));
+        cache.put(digest(2), generation(1), Scope::ALL, true, TTL * 2);
+        cache.put(digest(2), generation(1), Scope::ALL, false, TTL);
+        let told = cache.find(&digest(2), generation(1)).is_some_and(|null| !null.heard);
+        assert!(told, "the application's word says more than a 404");
         cache.put(digest(1), generation(2), less, true, TTL);
         assert_eq!(scope(2), Some(less), "of another generation");
     }

@@ -11,7 +11,7 @@ pub enum Removed {
     /// Nothing was remembered: the id was inserted within twice the
     /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
     /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be there or on its
-    /// way; or the filter's data in Redis (without it, this process) is not as old; or there is no filter, and
+    /// way; or the filter's data in Redis (without it, this process) is younger than that; or there is no filter, and
     /// nothing is refused anyway.
     Withheld,
 }

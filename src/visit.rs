@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::absence::{Asker, Outcome};
+use crate::absence::{Asker, Outcome, is_found};
 use crate::edge::Edge;
 use crate::gate::{Admission, Ruling, Why};
 use crate::id::Id;
@@ -15,7 +15,7 @@ use crate::oversight::Look;
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::Verdict;
-use crate::visitors::Visitor;
+use crate::visitors::{Manner, Visitor};
 
 /// A guarded request that is not decided yet.
 pub(crate) struct Visit {
@@ -78,13 +78,14 @@ impl Watch {
         let gate = edge.core.gate();
         let visitors = gate.visitors();
         let believed = matches!(why, Why::Present | Why::Hearsay);
+        let known = visitors.know_of(visitor.id());
         let outcome = edge.options.absence.outcome(*asker, response);
         if edge.options.expose_verdict {
             response.extensions_mut().insert(*verdict);
         }
         if let Outcome::Missing { scope, fresh, sure } = outcome
             && believed
-            && (sure || !gate.is_about_a_part(visitor, Instant::now()))
+            && (sure || !edge.core.is_about_a_part(visitor))
         {
             return Some(edge.core.missing(&id, *visitor, *asked, scope, fresh));
         }
@@ -95,11 +96,18 @@ impl Watch {
             Outcome::Found => edge.core.found(id, visitor, why),
             // The next one who asks like this keeps to a lane, and nobody else.
             Outcome::Missing { .. } if believed => gate.missing_part(visitor),
-            Outcome::MissingToCaller if believed && !asker.reads => gate.missing_part(visitor),
+            Outcome::MissingToCaller if believed && known && asker.manner == Manner::WithQuery => {
+                gate.missing_part(visitor);
+            }
+            // Who may not change a record that is there is mostly told that there is none.
+            Outcome::MissingToCaller if known && asker.manner == Manner::Acting => {}
             Outcome::MissingToCaller if believed => edge.core.missing_to_caller(visitor),
             // It is not as it was seen to be: the next one keeps to the lane.
             Outcome::Missing { .. } | Outcome::MissingToCaller if why == Why::Seen => {
                 edge.core.missing_to_caller(visitor);
+            }
+            Outcome::Unsaid if asker.manner == Manner::Acting && is_found(response.status()) => {
+                visitors.regained(visitor);
             }
             Outcome::Unsaid if believed && has_failed(response.status()) => {
                 visitors.abandoned(visitor, Instant::now());

@@ -138,10 +138,10 @@ impl Visitors {
                 // Credentials that were good for what others may not see are not to be had for the
                 // asking.
                 Some(caller) if self.callers.hold(caller) => Standing::MissedByKnown,
-                // One answer is good for all without credentials; of others, each gets his own. So does
-                // who asks with a query: another's may have been another.
-                None if visitor.manner != Manner::WithQuery
-                    && self.sought.hold(self.lately(visitor, now)) =>
+                // One answer is good for all without credentials; of others, each gets his own. So does who
+                // asks with a query for what is there: another's query may have been another.
+                None if self.sought.hold(self.lately(visitor, now))
+                    && !(visitor.manner == Manner::WithQuery && self.seen.hold(visitor.id)) =>
                 {
                     Standing::Sought
                 }
@@ -279,8 +279,9 @@ impl Visitors {
         let trace = self.tracer.trace(id);
         self.seen.note(trace);
         self.forget_missed(trace);
-        self.forget_missed(trace.by_head());
-        self.forget_missed(trace.with_query());
+        for asked in [trace.by_head(), trace.with_query(), trace.with_query().by_head()] {
+            self.forget_missed(asked);
+        }
     }
 
     /// The record of an id was deleted.

@@ -44,8 +44,6 @@ pub(super) struct Carrier<'a> {
     /// The ids of the last generation this process saw go live.
     pub(super) last_items: u64,
     pub(super) shortfall: &'a Shortfall,
-    /// Whether it is for want of a filter to trust that there is a rebuild.
-    pub(super) distrusted: bool,
     pub(super) shrinking: Shrinking,
 }
 
@@ -86,7 +84,7 @@ impl Carrier<'_> {
         let digester = build.digester().clone();
         let scanned = self.scan(&digester, previous).await?;
         let scan_took = began.elapsed();
-        self.sane(previous, scanned.ids, self.instead(build))?;
+        self.sane(previous, scanned.ids).await?;
 
         self.progress.enter(RebuildStep::Journal);
         let journalled = build.read_journal(&scanned.filter).await?;
@@ -154,18 +152,11 @@ impl Carrier<'_> {
         Ok(sized)
     }
 
-    /// Returns what a new filter would replace.
-    fn instead(&self, build: &dyn Build) -> Instead {
-        match build.previous() {
-            Ok(header) if !self.distrusted => Instead::OfTrusted(header.generation),
-            _ => Instead::OfNone,
-        }
-    }
-
     /// B4: an empty view or a wrong tenant must not go live, not at once.
-    fn sane(&self, previous: u64, found: u64, instead: Instead) -> Result<(), RebuildError> {
+    async fn sane(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
         if self.shrinking == Shrinking::Accepted {
+            self.shortfall.is_over();
             return Ok(());
         }
         if found == 0 {
@@ -176,9 +167,14 @@ impl Carrier<'_> {
             self.shortfall.is_over();
             return Ok(());
         }
+        let instead = match self.store.survey().await?.live {
+            Ok(header) => Instead::OfTrusted(header.generation),
+            Err(_) => Instead::OfNone,
+        };
         if !self.shortfall.lasts(found, instead, Instant::now()) {
             return Err(RebuildError::Shrunk { previous, found, limit });
         }
+        self.shortfall.is_over();
         tracing::warn!(
             previous,
             found,

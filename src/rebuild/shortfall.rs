@@ -21,7 +21,8 @@ pub(super) enum Instead {
 }
 
 /// For how long a source has to say the same, and how far counts may differ that are the same.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// An hour less than a day, so that the next night's scan is not a moment too early.
+const DAY: Duration = Duration::from_secs(23 * 60 * 60);
 const OVER_A_DAY: f64 = 0.1;
 const MINUTE: Duration = Duration::from_secs(60);
 const OVER_A_MINUTE: f64 = 0.01;
@@ -36,6 +37,8 @@ pub(super) struct Shortfall(Mutex<Option<First>>);
 struct First {
     at: Instant,
     found: u64,
+    /// What the scan before this one found.
+    last: u64,
     instead: Instead,
 }
 
@@ -45,14 +48,16 @@ impl Shortfall {
     /// A filter that somebody else has put live meanwhile begins it anew: his source says otherwise.
     pub(super) fn lasts(&self, found: u64, instead: Instead, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = *first
+        if let Some(first) = &mut *first
             && first.instead == instead
             && first.says_the_same(found)
         {
             let time = if instead == Instead::OfNone { MINUTE } else { DAY };
-            return now.duration_since(first.at) >= time;
+            let last = std::mem::replace(&mut first.last, found);
+            return now.duration_since(first.at) >= time
+                && found <= last + within(last, OVER_A_DAY);
         }
-        *first = Some(First { at: now, found, instead });
+        *first = Some(First { at: now, found, last: found, instead });
         false
     }
 
@@ -60,16 +65,26 @@ impl Shortfall {
     pub(super) fn is_over(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+
+    /// Notes that there is a filter to trust: what was found for want of one counts no more.
+    pub(super) fn note_trust(&self) {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *first = first.take().filter(|first| first.instead != Instead::OfNone);
+    }
+}
+
+/// How far a count may be from another one that is about the same.
+fn within(count: u64, share: f64) -> u64 {
+    ((count as f64 * share) as u64).max(FEW)
 }
 
 impl First {
     fn says_the_same(&self, found: u64) -> bool {
-        let within = |share: f64| ((self.found as f64 * share) as u64).max(FEW);
         match self.instead {
-            // Growth is no reason to doubt it, and must not be a way to put it off.
-            Instead::OfTrusted(_) => found.saturating_add(within(OVER_A_DAY)) >= self.found,
+            // Growth must not be a way to put it off: it is enough that it has ended.
+            Instead::OfTrusted(_) => found + within(self.found, OVER_A_DAY) >= self.found,
             // A table that is being restored grows.
-            Instead::OfNone => found.abs_diff(self.found) <= within(OVER_A_MINUTE),
+            Instead::OfNone => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
         }
     }
 }
@@ -115,6 +130,28 @@ mod tests {
         assert!(!shortfall.lasts(8_000, trusted(1), now + DAY / 2), "it fell");
         assert!(!shortfall.lasts(8_990, trusted(1), now + DAY));
         assert!(shortfall.lasts(8_000, trusted(1), now + DAY * 2));
+    }
+
+    #[test]
+    fn a_table_that_is_restored_just_then_is_waited_for() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        assert!(!shortfall.lasts(500, trusted(1), now));
+        assert!(!shortfall.lasts(3_000, trusted(1), now + DAY));
+        assert!(!shortfall.lasts(6_000, trusted(1), now + DAY + MINUTE));
+        assert!(shortfall.lasts(6_000, trusted(1), now + DAY + MINUTE * 2));
+    }
+
+    #[test]
+    fn what_was_found_before_there_was_a_filter_to_trust_counts_no_more() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        assert!(!shortfall.lasts(500, Instead::OfNone, now));
+        shortfall.note_trust();
+        assert!(!shortfall.lasts(500, Instead::OfNone, now + DAY));
+        assert!(!shortfall.lasts(500, trusted(1), now + DAY));
+        shortfall.note_trust();
+        assert!(shortfall.lasts(500, trusted(1), now + DAY * 2));
     }
 
     /// One process has a wrong tenant, and another one rebuilds rightly in between.

@@ -98,8 +98,7 @@ impl Rebuilder {
         let _only = self.one_at_a_time.lock().await;
         self.progress.begin_for(cause);
         let _idle = IdleAtLast(&self.progress);
-        let distrusted = matches!(cause, Cause::NoTrust(_));
-        let ended = self.carry(shrinking, distrusted).await.map_err(Arc::new);
+        let ended = self.carry(shrinking).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
                 self.metrics.rebuilds.add(1);
@@ -134,11 +133,7 @@ impl Rebuilder {
         ended
     }
 
-    async fn carry(
-        &self,
-        shrinking: Shrinking,
-        distrusted: bool,
-    ) -> Result<RebuildReport, RebuildError> {
+    async fn carry(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         let carrier = Carrier {
             store: &*self.store,
@@ -148,7 +143,6 @@ impl Rebuilder {
             progress: &self.progress,
             last_items: self.last_items.load(Ordering::Relaxed),
             shortfall: &self.shortfall,
-            distrusted,
             shrinking,
         };
         carrier.carry().await
@@ -163,6 +157,9 @@ impl Rebuilder {
             // While the application rebuilds by hand, there is nothing to look at.
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Ok(survey) = self.store.survey().await {
+                if survey.live.is_ok() {
+                    self.shortfall.note_trust();
+                }
                 match self.due(&survey, &mut known) {
                     // Whoever built the filter there is now: earlier failures are over.
                     Due::Later => failures = relapses.so_far(Instant::now()),

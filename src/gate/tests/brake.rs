@@ -131,3 +131,17 @@ async fn a_backend_that_loses_everything_teaches_nothing_to_requests_with_a_quer
         "whoever asks without is believed"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_few_missing_parts_among_many_requests_or_of_what_was_never_shown_pull_no_brake() {
+    let gate = gate(Policy::default());
+    let now = Instant::now();
+    let asks = |n| gate.visitors.recognise(&id(n), Manner::WithQuery, []);
+    for _ in 0..2 {
+        (0..1_000).for_each(|n| gate.found(&asks(n)));
+    }
+    (0..20).for_each(|n| gate.missing_part(&asks(n)));
+    assert!(!gate.is_about_a_part(&asks(5_000), now), "a fiftieth");
+    (6_000..7_000).for_each(|n| gate.missing_part(&asks(n)));
+    assert!(!gate.is_about_a_part(&asks(5_000), now), "an attacker chooses how many there are");
+}
