@@ -49,8 +49,6 @@ pub(crate) struct AbsenceRules {
 pub(crate) struct Asker {
     /// The scope of a null that may refuse it.
     pub(crate) needs: Scope,
-    /// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
-    pub(crate) reads: bool,
     /// Whether it asks for the record and no more: a parameter may be what is missing.
     plain: bool,
     pub(crate) manner: Manner,
@@ -89,7 +87,7 @@ impl AbsenceRules {
         let personal = request.headers.contains_key(header::AUTHORIZATION)
             || request.headers.contains_key(header::COOKIE);
         let credentials = personal && !self.shared;
-        let reads = request.method == Method::GET || request.method == Method::HEAD;
+        let reads = reads(&request.method);
         let teaches = if !reads || request.headers.contains_key(header::UPGRADE) {
             Teaches::Nothing
         } else if credentials || self.marker {
@@ -105,13 +103,15 @@ impl AbsenceRules {
             _ if plain => Manner::Plain,
             _ => Manner::WithQuery,
         };
-        Asker { needs, reads, plain, manner, teaches }
+        Asker { needs, plain, manner, teaches }
     }
 
     /// Returns what a response says of the record that was asked for.
     pub(crate) fn outcome<B>(self, asker: Asker, response: &Response<B>) -> Outcome {
         if is_found(response.status()) {
-            return if asker.reads { Outcome::Found } else { Outcome::Unsaid };
+            // A DELETE may succeed where there is nothing.
+            let shown = asker.manner != Manner::Acting;
+            return if shown { Outcome::Found } else { Outcome::Unsaid };
         }
         if !self.status_counts(response.status()) {
             return Outcome::Unsaid;
@@ -136,6 +136,11 @@ impl AbsenceRules {
     fn status_counts(self, status: StatusCode) -> bool {
         status == StatusCode::NOT_FOUND || (self.gone_counts && status == StatusCode::GONE)
     }
+}
+
+/// Whether requests of this method ask for a record, and no more.
+pub(crate) fn reads(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
 }
 
 /// Whether a status shows a record. A redirect does not: it may lead to a page for signing in.

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use smallvec::SmallVec;
 use tracing::Instrument;
 
-use crate::absence::AbsenceRules;
+use crate::absence::{AbsenceRules, reads};
 use crate::background::{self, Background, persist};
 use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
@@ -199,8 +199,7 @@ impl Edge {
         mode: Mode,
         method: &Method,
     ) -> Screened {
-        let reads = method == Method::GET || method == Method::HEAD;
-        if reads && (mode == Mode::Shadow || self.oversight.looks()) {
+        if reads(method) && (mode == Mode::Shadow || self.oversight.looks()) {
             Screened::Look(Look::new(&self.oversight, reason))
         } else if mode == Mode::Shadow {
             Screened::Pass

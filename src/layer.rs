@@ -106,9 +106,9 @@ impl<R> BloomGuard<R> {
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
     /// Remembers nothing when the id was inserted lately, within the last 31 minutes by default, as a
-    /// record with this id may be there again or on its way; nor in the first 31 minutes of the filter's data
-    /// in Redis (without it, of this process), because nobody knows what was inserted before; nor when there is no filter. The
-    /// filter itself forgets the id with its next rebuild.
+    /// record with this id may be there again or on its way; nor in the first 31 minutes of the
+    /// filter's data in Redis (without it, of this process), because nobody knows what was inserted
+    /// before; nor when there is no filter. The filter itself forgets the id with its next rebuild.
     ///
     /// # Errors
     ///

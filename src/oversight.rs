@@ -36,7 +36,7 @@ impl Oversight {
     }
 
     /// Judges the answer to a request that was let through.
-    pub(crate) fn judge(&self, reason: InvalidId, status: StatusCode) {
+    fn judge(&self, reason: InvalidId, status: StatusCode) {
         if !is_found(status) {
             return;
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Proof, Removed, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
-use support::model::{Table, get, guard, guard_over, live};
+use support::model::{Table, brief, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use tokio::sync::mpsc;
@@ -231,12 +231,7 @@ async fn a_removal_that_is_told_after_redis_lost_its_marks_hides_no_record() {
 async fn removals_are_remembered_once_no_mark_can_be_missing() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table)
-        .longest_transaction(Duration::from_secs(1))
-        .unwrap()
-        .handler_time(Duration::from_millis(100))
-        .unwrap()
-        .build();
+    let guard = brief(guard_over(&redis.url(), &table)).build();
     live(&guard).await;
     table.delete(7);
     eventually("a removal is remembered", Duration::from_secs(10), || async {

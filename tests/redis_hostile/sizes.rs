@@ -6,7 +6,7 @@ use bloom_guard::Verdict;
 
 use crate::passes;
 use crate::support::eventually;
-use crate::support::model::{Table, guard_over, live};
+use crate::support::model::{Table, brief, guard_over, live};
 use crate::support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -41,12 +41,7 @@ async fn the_smallest_filters_work() {
 async fn marks_and_journal_shrink_when_inserts_stop() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table)
-        .longest_transaction(Duration::from_secs(1))
-        .unwrap()
-        .handler_time(Duration::from_millis(100))
-        .unwrap()
-        .build();
+    let guard = brief(guard_over(&redis.url(), &table)).build();
     live(&guard).await;
     guard.insert_many(10_000..30_000_u64).await.unwrap();
     passes(&redis, Duration::from_millis(2_500)).await;

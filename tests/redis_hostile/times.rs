@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bloom_guard::{BoxError, IdSink, RebuildSource, Schedule};
 
-use crate::support::model::{Table, get, guard, guard_over, live};
+use crate::support::model::{Table, brief, get, guard, guard_over, live};
 use crate::support::redis_server::RedisServer;
 use crate::{META, passes};
 
@@ -17,12 +17,7 @@ async fn a_mark_lasts_as_long_as_its_creator_says() {
     let table = Table::with(0..1_000);
     let creator = guard_over(&redis.url(), &table).build(); // 15 minutes
     live(&creator).await;
-    let other = guard(&redis.url())
-        .longest_transaction(Duration::from_secs(1))
-        .unwrap()
-        .handler_time(Duration::from_millis(100))
-        .unwrap()
-        .build();
+    let other = brief(guard(&redis.url())).build();
     live(&other).await;
     creator.insert(&4_711).await.unwrap();
     passes(&redis, Duration::from_millis(2_500)).await;

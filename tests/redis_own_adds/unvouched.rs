@@ -7,7 +7,7 @@ use std::time::Duration;
 use bloom_guard::{Doubt, Verdict};
 use tokio::time::Instant;
 
-use crate::support::model::{Table, get, guard, guard_over, live};
+use crate::support::model::{Table, brief, get, guard, guard_over, live};
 use crate::support::redis_server::RedisServer;
 use crate::support::route::{Route, Traffic};
 use crate::support::{eventually, throughout};
@@ -135,12 +135,7 @@ async fn a_replay_that_fails_again_and_again_is_logged_once() {
 async fn after_a_clock_set_back_rebuilds_wait_no_longer_than_a_transaction_takes() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table)
-        .longest_transaction(Duration::from_secs(1))
-        .unwrap()
-        .handler_time(Duration::from_millis(100))
-        .unwrap()
-        .build();
+    let guard = brief(guard_over(&redis.url(), &table)).build();
     live(&guard).await;
     let now: (u64, u64) = redis.run(&["TIME"]);
     let ahead = ((now.0 + 2 * 86_400) * 1_000).to_string();

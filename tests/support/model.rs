@@ -120,6 +120,12 @@ pub fn guard_over(url: &str, table: &Table) -> Builder {
     guard(url).rebuild(Schedule::manual(), table.clone())
 }
 
+/// With transactions and handlers so short that create marks end within a test.
+pub fn brief(builder: Builder) -> Builder {
+    let builder = builder.longest_transaction(Duration::from_secs(1)).unwrap();
+    builder.handler_time(Duration::from_millis(100)).unwrap()
+}
+
 /// A guard over `/users/{id}` without Redis, sized for so many ids.
 pub fn in_process(table: &Table, ids: u64, rate: f64) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
