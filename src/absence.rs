@@ -12,8 +12,8 @@ use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
 use self::freshness::fresh_for;
+use crate::decide::visitors::Manner;
 use crate::scope::Scope;
-use crate::visitors::Manner;
 
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///

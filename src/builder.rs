@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decide::policy::Policy;
 use crate::edge::{Edge, Options};
 use crate::error::ConfigError;
 use crate::extract::IdExtractor;
@@ -15,7 +16,6 @@ use crate::guard::{Core, NullLimits};
 use crate::layer::BloomGuard;
 use crate::metrics::Metrics;
 use crate::oversight::Oversight;
-use crate::policy::Policy;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::rejection::NotFound;
 use crate::settings::{self, Settings, bounds, duration};

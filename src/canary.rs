@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::bucket::Bucket;
+use crate::decide::bucket::Bucket;
 use crate::guard::Core;
 use crate::id::Id;
 use crate::store::Lookup;

@@ -14,20 +14,20 @@ use tracing::Span;
 
 use self::overload::Overload;
 use crate::background;
-use crate::bucket::Bucket;
 use crate::canary::Findings;
+use crate::decide::bucket::Bucket;
+use crate::decide::gate::{Gate, Ruling, Why};
+use crate::decide::policy::Policy;
+use crate::decide::visitors::Visitor;
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
-use crate::gate::{Gate, Ruling, Why};
 use crate::id::Id;
 use crate::metrics::Metrics;
-use crate::policy::Policy;
 use crate::random;
 use crate::removal::Removed;
 use crate::scope::Scope;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::Verdict;
-use crate::visitors::Visitor;
 
 /// What decides.
 #[derive(Debug)]

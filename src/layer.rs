@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tower_layer::Layer;
 
+use crate::decide::policy::Mode;
 use crate::edge::Edge;
 use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
 use crate::id::{Id, InvalidId};
 use crate::metrics::Stats;
-use crate::policy::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
 use crate::removal::Removed;

@@ -79,24 +79,20 @@
 
 mod absence;
 mod background;
-mod brake;
-mod bucket;
 mod builder;
 mod canary;
+mod decide;
 mod edge;
 mod error;
 mod extract;
 pub mod filter;
 mod future;
-mod gate;
 mod guard;
 mod id;
-mod lane;
 mod layer;
 mod metrics;
 mod null_cache;
 mod oversight;
-mod policy;
 mod random;
 mod rebuild;
 mod rejection;
@@ -104,17 +100,16 @@ mod removal;
 mod scope;
 mod service;
 mod settings;
-mod sightings;
 mod state;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verdict;
 mod visit;
-mod visitors;
 
 pub use absence::Missing;
 pub use builder::Builder;
+pub use decide::policy::{Mode, OnUnknown};
 pub use edge::OnInvalid;
 pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
 #[cfg(feature = "axum")]
@@ -124,7 +119,6 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
-pub use policy::{Mode, OnUnknown};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::absence::is_found;
-use crate::bucket::Bucket;
+use crate::decide::bucket::Bucket;
 use crate::id::InvalidId;
 use crate::metrics::Metrics;
 

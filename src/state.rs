@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::decide::policy::Mode;
 use crate::filter::{Generation, Header};
-use crate::policy::Mode;
 use crate::store::Condition;
 use crate::verdict::Doubt;
 

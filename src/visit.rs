@@ -8,14 +8,14 @@ use http::{Method, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::absence::{Asker, Outcome, is_found};
+use crate::decide::gate::{Admission, Ruling, Why};
+use crate::decide::visitors::{Manner, Visitor};
 use crate::edge::Edge;
-use crate::gate::{Admission, Ruling, Why};
 use crate::id::Id;
 use crate::oversight::Look;
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::Verdict;
-use crate::visitors::{Manner, Visitor};
 
 /// A guarded request that is not decided yet.
 pub(crate) struct Visit {

@@ -1,9 +1,9 @@
 //! Settings for when nothing is proven, and for how much may be done on the word of a response.
 
 use super::Builder;
+use crate::decide::lane::Width;
+use crate::decide::policy::{Mode, OnUnknown};
 use crate::error::ConfigError;
-use crate::lane::Width;
-use crate::policy::{Mode, OnUnknown};
 use crate::settings::{bounds, number, small};
 
 /// What happens when the answer is unknown, and how refusals are watched.

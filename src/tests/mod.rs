@@ -10,12 +10,12 @@ use http::Request;
 use http::request::Parts;
 use tokio::sync::Semaphore;
 
+use crate::decide::policy::Policy;
 use crate::error::{InsertError, StoreError};
 use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::guard::NullLimits;
 use crate::id::{Digest, Id, SecretKey};
-use crate::policy::Policy;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;

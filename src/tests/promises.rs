@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::advance;
 
 use super::{LEASE, Rebuild, id, ids, null_limits, rebuild, settings, unaudited};
+use crate::decide::gate::Ruling;
+use crate::decide::visitors::Manner;
 use crate::error::StoreError;
-use crate::gate::Ruling;
 use crate::guard::Core;
 use crate::id::Id;
 use crate::metrics::Metrics;
@@ -17,7 +18,6 @@ use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{Asking, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
-use crate::visitors::Manner;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

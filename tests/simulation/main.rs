@@ -11,41 +11,35 @@
 mod sources {
     pub(crate) mod absence;
     pub(crate) mod background;
-    pub(crate) mod brake;
-    pub(crate) mod bucket;
     pub(crate) mod builder;
     pub(crate) mod canary;
+    pub(crate) mod decide;
     pub(crate) mod edge;
     pub(crate) mod error;
     pub(crate) mod extract;
     pub(crate) mod filter;
     pub(crate) mod future;
-    pub(crate) mod gate;
     pub(crate) mod guard;
     pub(crate) mod id;
-    pub(crate) mod lane;
     pub(crate) mod layer;
     pub(crate) mod metrics;
     pub(crate) mod null_cache;
     pub(crate) mod oversight;
-    pub(crate) mod policy;
     pub(crate) mod rebuild;
     pub(crate) mod rejection;
     pub(crate) mod removal;
     pub(crate) mod scope;
     pub(crate) mod service;
     pub(crate) mod settings;
-    pub(crate) mod sightings;
     pub(crate) mod state;
     pub(crate) mod store;
     pub(crate) mod verdict;
     pub(crate) mod visit;
-    pub(crate) mod visitors;
 }
 use sources::{
-    absence, background, brake, bucket, builder, canary, edge, error, extract, filter, future,
-    gate, guard, id, lane, layer, metrics, null_cache, oversight, policy, rebuild, rejection,
-    removal, scope, service, settings, sightings, state, store, verdict, visit, visitors,
+    absence, background, builder, canary, decide, edge, error, extract, filter, future, guard, id,
+    layer, metrics, null_cache, oversight, rebuild, rejection, removal, scope, service, settings,
+    state, store, verdict, visit,
 };
 
 mod campaign;
@@ -71,6 +65,7 @@ mod world;
 
 pub use absence::Missing;
 pub use builder::Builder;
+pub use decide::policy::{Mode, OnUnknown};
 pub use edge::OnInvalid;
 pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
 #[cfg(feature = "axum")]
@@ -80,7 +75,6 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
-pub use policy::{Mode, OnUnknown};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::decide::sightings::{Sightings, Trace, Tracer};
 use crate::id::Id;
-use crate::sightings::{Sightings, Trace, Tracer};
 
 /// Callers remembered.
 const RECENT_CALLERS: u64 = 1 << 15;

@@ -4,8 +4,8 @@ mod lanes;
 mod unknown;
 
 use super::*;
+use crate::decide::visitors::Manner;
 use crate::id::Id;
-use crate::visitors::Manner;
 
 const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
 

@@ -1,6 +1,6 @@
 //! The application's choices in what becomes of a request.
 
-use crate::lane::Width;
+use crate::decide::lane::Width;
 
 /// Whether a guard acts on what it finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::brake::Brake;
-use crate::bucket::Bucket;
-use crate::lane::{Lane, Place};
-use crate::policy::{Mode, OnUnknown, Policy};
+use crate::decide::brake::Brake;
+use crate::decide::bucket::Bucket;
+use crate::decide::lane::{Lane, Place};
+use crate::decide::policy::{Mode, OnUnknown, Policy};
+use crate::decide::sightings::{Sightings, Trace};
+use crate::decide::visitors::{Manner, Standing, Visitor, Visitors};
 use crate::scope::Scope;
-use crate::sightings::{Sightings, Trace};
 use crate::verdict::{Doubt, Proof, Verdict};
-use crate::visitors::{Manner, Standing, Visitor, Visitors};
 
 /// Ids remembered as refused, as far as there is room in a flood.
 const RECENTLY_REFUSED: u64 = 1 << 15;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::bucket::Bucket;
+use crate::decide::bucket::Bucket;
 
 /// How long a client should stay away when the lane has no room but time would not help by itself.
 const FULL: Duration = Duration::from_secs(1);
