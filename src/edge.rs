@@ -9,13 +9,13 @@ use http::{Method, StatusCode};
 use smallvec::SmallVec;
 use tracing::Instrument;
 
-use crate::absence::{AbsenceRules, reads};
 use crate::background::{self, Background, persist};
 use crate::decide::policy::Mode;
 use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::{Id, InvalidId};
+use crate::nulls::rules::{AbsenceRules, reads};
 use crate::oversight::{Look, Oversight};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
 use crate::rejection::Rejected;

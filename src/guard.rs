@@ -23,9 +23,9 @@ use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::metrics::Metrics;
+use crate::nulls::scope::Scope;
 use crate::random;
 use crate::removal::Removed;
-use crate::scope::Scope;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::Verdict;
 

@@ -77,7 +77,6 @@
 
 #![warn(clippy::unwrap_used)]
 
-mod absence;
 mod background;
 mod builder;
 mod canary;
@@ -91,13 +90,12 @@ mod guard;
 mod id;
 mod layer;
 mod metrics;
-mod null_cache;
+mod nulls;
 mod oversight;
 mod random;
 mod rebuild;
 mod rejection;
 mod removal;
-mod scope;
 mod service;
 mod settings;
 mod state;
@@ -107,7 +105,6 @@ mod tests;
 mod verdict;
 mod visit;
 
-pub use absence::Missing;
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
 pub use edge::OnInvalid;
@@ -119,6 +116,7 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
+pub use nulls::rules::Missing;
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

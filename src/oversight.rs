@@ -8,10 +8,10 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::absence::is_found;
 use crate::decide::bucket::Bucket;
 use crate::id::InvalidId;
 use crate::metrics::Metrics;
+use crate::nulls::rules::is_found;
 
 /// Alarms written to the log in a second; all are counted.
 const LOGGED: u32 = 1;

@@ -7,11 +7,11 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::absence::{Asker, Outcome, is_found};
 use crate::decide::gate::{Admission, Ruling, Why};
 use crate::decide::visitors::{Manner, Visitor};
 use crate::edge::Edge;
 use crate::id::Id;
+use crate::nulls::rules::{Asker, Outcome, is_found};
 use crate::oversight::Look;
 use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};

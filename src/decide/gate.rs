@@ -11,7 +11,7 @@ use crate::decide::lane::{Lane, Place};
 use crate::decide::policy::{Mode, OnUnknown, Policy};
 use crate::decide::sightings::{Sightings, Trace};
 use crate::decide::visitors::{Manner, Standing, Visitor, Visitors};
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Ids remembered as refused, as far as there is room in a flood.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -12,12 +12,12 @@ use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
 use super::{Gated, get, id, ids, last_segment, null_limits, rebuild, settings, unaudited};
-use crate::absence::AbsenceRules;
 use crate::edge::{Edge, Options};
 use crate::extract::IdExtractor;
 use crate::guard::Core;
 use crate::layer::BloomGuard;
 use crate::metrics::Metrics;
+use crate::nulls::rules::AbsenceRules;
 use crate::oversight::Oversight;
 use crate::rebuild::Rebuilder;
 use crate::rejection::{NotFound, RejectReason, Rejected};

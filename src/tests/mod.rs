@@ -16,7 +16,7 @@ use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::guard::NullLimits;
 use crate::id::{Digest, Id, SecretKey};
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{

@@ -9,7 +9,6 @@
 /// The crate's own sources, all but its random source.
 #[path = "../../src"]
 mod sources {
-    pub(crate) mod absence;
     pub(crate) mod background;
     pub(crate) mod builder;
     pub(crate) mod canary;
@@ -23,12 +22,11 @@ mod sources {
     pub(crate) mod id;
     pub(crate) mod layer;
     pub(crate) mod metrics;
-    pub(crate) mod null_cache;
+    pub(crate) mod nulls;
     pub(crate) mod oversight;
     pub(crate) mod rebuild;
     pub(crate) mod rejection;
     pub(crate) mod removal;
-    pub(crate) mod scope;
     pub(crate) mod service;
     pub(crate) mod settings;
     pub(crate) mod state;
@@ -37,9 +35,9 @@ mod sources {
     pub(crate) mod visit;
 }
 use sources::{
-    absence, background, builder, canary, decide, edge, error, extract, filter, future, guard, id,
-    layer, metrics, null_cache, oversight, rebuild, rejection, removal, scope, service, settings,
-    state, store, verdict, visit,
+    background, builder, canary, decide, edge, error, extract, filter, future, guard, id, layer,
+    metrics, nulls, oversight, rebuild, rejection, removal, service, settings, state, store,
+    verdict, visit,
 };
 
 mod campaign;
@@ -63,7 +61,6 @@ mod shrink;
 mod trace;
 mod world;
 
-pub use absence::Missing;
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
 pub use edge::OnInvalid;
@@ -75,6 +72,7 @@ pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use metrics::Stats;
+pub use nulls::rules::Missing;
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,

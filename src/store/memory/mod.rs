@@ -25,8 +25,8 @@ use super::{
 use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Header, Membership, State};
 use crate::id::{Digest, Digester, Id};
-use crate::null_cache::NullCache;
-use crate::scope::Scope;
+use crate::nulls::cache::NullCache;
+use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::{Doubt, Proof, Verdict};
 

@@ -20,7 +20,7 @@ use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
 use crate::id::{Digest, Id};
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::store::{Asked, Lookup};
 use crate::verdict::{Doubt, Proof, Verdict};
 

@@ -46,7 +46,7 @@ use crate::background::{Background, persist};
 use crate::error::{ConfigError, InsertError, StoreError};
 use crate::filter::{Generation, Header};
 use crate::id::Id;
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::Doubt;
 

@@ -11,7 +11,7 @@ use super::script::NULL;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::Id;
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 use crate::store::{Asked, Remembered};
 
 /// How long an application's `remove` may take.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::filter::Generation;
 use crate::id::Digest;
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 
 /// What an entry is counted as, in bytes: key, value and the cache's own bookkeeping, as measured
 /// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.

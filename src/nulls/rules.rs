@@ -3,17 +3,15 @@
 //! A null is shared by all who ask for the id, so it must not be learnt from an answer that was meant
 //! for one of them (RFC 9111 §3.5), nor from one that its sender does not want kept.
 
-mod freshness;
-
 use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
-use self::freshness::fresh_for;
+use super::freshness::fresh_for;
 use crate::decide::visitors::Manner;
-use crate::scope::Scope;
+use crate::nulls::scope::Scope;
 
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
 ///
