@@ -14,7 +14,7 @@ use crate::error::ConfigError;
 use crate::extract::IdExtractor;
 use crate::guard::{Core, NullLimits};
 use crate::layer::BloomGuard;
-use crate::metrics::Metrics;
+use crate::observe::metrics::Metrics;
 use crate::oversight::Oversight;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::rejection::NotFound;

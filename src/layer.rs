@@ -11,13 +11,13 @@ use crate::edge::Edge;
 use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
 use crate::id::{Id, InvalidId};
-use crate::metrics::Stats;
 use crate::nulls::scope::Scope;
+use crate::observe::metrics::Stats;
+use crate::observe::state::GuardState;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
 use crate::removal::Removed;
 use crate::service::BloomGuardService;
-use crate::state::GuardState;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.

@@ -89,8 +89,8 @@ mod future;
 mod guard;
 mod id;
 mod layer;
-mod metrics;
 mod nulls;
+mod observe;
 mod oversight;
 mod random;
 mod rebuild;
@@ -98,7 +98,6 @@ mod rejection;
 mod removal;
 mod service;
 mod settings;
-mod state;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -115,8 +114,9 @@ pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternErr
 pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
-pub use metrics::Stats;
 pub use nulls::rules::Missing;
+pub use observe::metrics::Stats;
+pub use observe::state::{GuardState, LiveFilter};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,
@@ -124,7 +124,6 @@ pub use rebuild::{
 pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
 pub use removal::Removed;
 pub use service::BloomGuardService;
-pub use state::{GuardState, LiveFilter};
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

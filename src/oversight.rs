@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::decide::bucket::Bucket;
 use crate::id::InvalidId;
-use crate::metrics::Metrics;
 use crate::nulls::rules::is_found;
+use crate::observe::metrics::Metrics;
 
 /// Alarms written to the log in a second; all are counted.
 const LOGGED: u32 = 1;

@@ -16,7 +16,7 @@ use super::{ErasedSource, Schedule, Shrinking};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
-use crate::metrics::Metrics;
+use crate::observe::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::{Store, Survey};
 use crate::verdict::Doubt;

@@ -21,23 +21,22 @@ mod sources {
     pub(crate) mod guard;
     pub(crate) mod id;
     pub(crate) mod layer;
-    pub(crate) mod metrics;
     pub(crate) mod nulls;
+    pub(crate) mod observe;
     pub(crate) mod oversight;
     pub(crate) mod rebuild;
     pub(crate) mod rejection;
     pub(crate) mod removal;
     pub(crate) mod service;
     pub(crate) mod settings;
-    pub(crate) mod state;
     pub(crate) mod store;
     pub(crate) mod verdict;
     pub(crate) mod visit;
 }
 use sources::{
     background, builder, canary, decide, edge, error, extract, filter, future, guard, id, layer,
-    metrics, nulls, oversight, rebuild, rejection, removal, service, settings, state, store,
-    verdict, visit,
+    nulls, observe, oversight, rebuild, rejection, removal, service, settings, store, verdict,
+    visit,
 };
 
 mod campaign;
@@ -71,8 +70,9 @@ pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternErr
 pub use future::ResponseFuture;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
-pub use metrics::Stats;
 pub use nulls::rules::Missing;
+pub use observe::metrics::Stats;
+pub use observe::state::{GuardState, LiveFilter};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,
@@ -80,7 +80,6 @@ pub use rebuild::{
 pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
 pub use removal::Removed;
 pub use service::BloomGuardService;
-pub use state::{GuardState, LiveFilter};
 pub use verdict::{Doubt, Proof, Verdict};
 
 use std::process::ExitCode;

@@ -1,0 +1,4 @@
+//! What a guard shows of itself: counters and state.
+
+pub(crate) mod metrics;
+pub(crate) mod state;
