@@ -10,13 +10,13 @@ use crate::decide::policy::Mode;
 use crate::edge::Edge;
 use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
+use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::rejection::NotFound;
-use crate::removal::Removed;
 use crate::service::BloomGuardService;
 use crate::verdict::Verdict;
 

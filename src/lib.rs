@@ -79,7 +79,6 @@
 
 mod background;
 mod builder;
-mod canary;
 mod decide;
 mod edge;
 mod error;
@@ -95,7 +94,6 @@ mod oversight;
 mod random;
 mod rebuild;
 mod rejection;
-mod removal;
 mod service;
 mod settings;
 mod store;
@@ -112,6 +110,7 @@ pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, S
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
 pub use future::ResponseFuture;
+pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use nulls::rules::Missing;
@@ -122,7 +121,6 @@ pub use rebuild::{
     from_blocking, from_iter, from_stream,
 };
 pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
-pub use removal::Removed;
 pub use service::BloomGuardService;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]

@@ -11,7 +11,6 @@
 mod sources {
     pub(crate) mod background;
     pub(crate) mod builder;
-    pub(crate) mod canary;
     pub(crate) mod decide;
     pub(crate) mod edge;
     pub(crate) mod error;
@@ -26,7 +25,6 @@ mod sources {
     pub(crate) mod oversight;
     pub(crate) mod rebuild;
     pub(crate) mod rejection;
-    pub(crate) mod removal;
     pub(crate) mod service;
     pub(crate) mod settings;
     pub(crate) mod store;
@@ -34,9 +32,8 @@ mod sources {
     pub(crate) mod visit;
 }
 use sources::{
-    background, builder, canary, decide, edge, error, extract, filter, future, guard, id, layer,
-    nulls, observe, oversight, rebuild, rejection, removal, service, settings, store, verdict,
-    visit,
+    background, builder, decide, edge, error, extract, filter, future, guard, id, layer, nulls,
+    observe, oversight, rebuild, rejection, service, settings, store, verdict, visit,
 };
 
 mod campaign;
@@ -68,6 +65,7 @@ pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, S
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
 pub use future::ResponseFuture;
+pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use layer::BloomGuard;
 pub use nulls::rules::Missing;
@@ -78,7 +76,6 @@ pub use rebuild::{
     from_blocking, from_iter, from_stream,
 };
 pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
-pub use removal::Removed;
 pub use service::BloomGuardService;
 pub use verdict::{Doubt, Proof, Verdict};
 

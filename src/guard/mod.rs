@@ -3,7 +3,9 @@
 //! Knows neither HTTP nor Redis. The edge brings an id, learns what is known of it and gets a
 //! [`Ruling`]; when an admitted request has been answered, it brings the id again and says how.
 
+pub(crate) mod canary;
 mod overload;
+pub(crate) mod removed;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,18 +16,18 @@ use tracing::Span;
 
 use self::overload::Overload;
 use crate::background;
-use crate::canary::Findings;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Gate, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::visitors::Visitor;
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
+use crate::guard::canary::Findings;
+use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Metrics;
 use crate::random;
-use crate::removal::Removed;
 use crate::store::{Asked, Asking, Condition, Lookup, Remembered, Store, Survey};
 use crate::verdict::Verdict;
 
