@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::Shared;
 use super::build::GRACE;
-use super::connection::Live;
+use super::link::connection::Live;
 use super::refusal::{Again, REFUSED_WAIT, Refusal};
 use super::reply::Reply;
 use super::script::{ADD, VIEW};

@@ -11,9 +11,9 @@ use tokio::time::sleep;
 
 use super::Shared;
 use super::add::offsets;
-use super::connection::Live;
 use super::journal::{Coverage, Entry};
 use super::lease::Lease;
+use super::link::connection::Live;
 use super::reply::Reply;
 use super::script::{ALLOCATE, CATCH_UP, REPLAY, Script, UPLOAD};
 use crate::error::StoreError;

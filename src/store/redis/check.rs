@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::connection::Live;
+use super::link::connection::Live;
 use super::null::{HEARD, TOLD};
 use super::refusal::doubt;
 use super::reply::Reply;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use ::redis::{Pipeline, cmd};
 
 use super::build::GRACE;
-use super::dial::Wire;
 use super::keys::Keys;
+use super::link::dial::Wire;
+use super::link::process::Server;
+use super::link::wire::exchange;
 use super::own::OwnAdds;
 use super::reply::Reply;
 use super::script::{ENROL, Sending};
-use super::server::Server;
-use super::wire::exchange;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 
@@ -21,15 +21,15 @@ use crate::id::{Digester, SecretKey};
 const DEADLINE: Duration = Duration::from_millis(500);
 
 /// What a connection learnt when it enrolled.
-pub(super) struct Identity {
-    pub(super) digester: Digester,
+pub(crate) struct Identity {
+    pub(crate) digester: Digester,
     /// Random and new whenever the metadata had to be created or lives on another Redis process: what
     /// was acknowledged in an earlier one may be lost.
-    pub(super) incarnation: Vec<u8>,
+    pub(crate) incarnation: Vec<u8>,
     /// How old the incarnation was.
-    pub(super) age: Duration,
+    pub(crate) age: Duration,
     /// The last generation that had gone live; 0 if none had.
-    pub(super) newest: i64,
+    pub(crate) newest: i64,
 }
 
 impl fmt::Debug for Identity {
@@ -39,7 +39,7 @@ impl fmt::Debug for Identity {
 }
 
 /// How connections of one filter enrol.
-pub(super) struct Enrolment {
+pub(crate) struct Enrolment {
     keys: Keys,
     name: String,
     given: Option<SecretKey>,
@@ -51,7 +51,7 @@ pub(super) struct Enrolment {
 }
 
 impl Enrolment {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         given: Option<SecretKey>,
         mark_ttl: Duration,
@@ -67,7 +67,7 @@ impl Enrolment {
     ///
     /// [`StoreError::OtherKey`] when the filter belongs to another secret key; otherwise what the
     /// server or the random source reported.
-    pub(super) async fn enrol(
+    pub(crate) async fn enrol(
         &self,
         wire: &dyn Wire,
         server: &Server,
@@ -105,7 +105,7 @@ impl Enrolment {
     }
 
     /// Returns whether the metadata is still what a connection enrolled in.
-    pub(super) async fn holds(
+    pub(crate) async fn holds(
         &self,
         wire: &dyn Wire,
         identity: &Identity,
@@ -152,7 +152,7 @@ impl Enrolment {
 }
 
 /// Draws 16 random bytes.
-pub(super) fn random() -> Result<SecretKey, StoreError> {
+pub(crate) fn random() -> Result<SecretKey, StoreError> {
     SecretKey::random().map_err(|error| StoreError::Refused {
         reason: format!("the system's random source: {error}"),
     })

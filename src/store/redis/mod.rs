@@ -3,23 +3,19 @@
 mod add;
 mod build;
 mod check;
-mod connection;
-pub(crate) mod dial;
 mod distrust;
 mod enrolment;
 mod journal;
 mod keys;
 mod lease;
+pub(crate) mod link;
 mod null;
 mod own;
 mod refusal;
 mod reply;
 mod script;
-mod server;
-mod stall;
 mod view;
 mod vouch;
-mod wire;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +27,13 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use self::build::RedisBuild;
-use self::connection::{Link, Live, Purpose};
-use self::dial::{Address, Dial};
 use self::enrolment::Enrolment;
 use self::keys::Keys;
+use self::link::connection::{Link, Live, Purpose};
+use self::link::dial::{Address, Dial};
+use self::link::process::Eviction;
 use self::own::OwnAdds;
 use self::script::VIEW;
-use self::server::Eviction;
 use self::view::View;
 use super::{
     Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Shared;
-use super::connection::{Link, Live};
+use super::link::connection::{Link, Live};
 use super::script::NULL;
 use crate::error::StoreError;
 use crate::filter::Header;

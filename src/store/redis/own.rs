@@ -20,7 +20,7 @@ use crate::id::Digest;
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// The adds of this process whose transactions may be open, as digests: 20 bytes each.
-pub(super) struct OwnAdds {
+pub(crate) struct OwnAdds {
     /// The longest time from an add to the end of its transaction.
     reach: Duration,
     /// How long it is remembered.
@@ -59,7 +59,7 @@ type Tenths = u32;
 
 /// An add under way. Dropped, it is not remembered: its caller has not been told that it is in.
 #[must_use]
-pub(super) struct InFlight<'a> {
+pub(crate) struct InFlight<'a> {
     own: &'a OwnAdds,
     ticket: u64,
     key_id: u32,
@@ -67,7 +67,7 @@ pub(super) struct InFlight<'a> {
 
 impl OwnAdds {
     /// `handler` is how much longer than its transaction a 404 may be under way that does not know of it.
-    pub(super) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
+    pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
         let books = Books {
             acknowledged: VecDeque::new(),
             gone: 0,
@@ -88,7 +88,7 @@ impl OwnAdds {
     }
 
     /// Notes an add that is about to be sent.
-    pub(super) fn begin(&self, digests: &[Digest], key_id: u32) -> InFlight<'_> {
+    pub(crate) fn begin(&self, digests: &[Digest], key_id: u32) -> InFlight<'_> {
         self.used.store(true, Ordering::SeqCst);
         let mut books = self.books();
         self.keyed(&mut books, key_id);
@@ -99,17 +99,17 @@ impl OwnAdds {
     }
 
     /// Whether an incarnation of the metadata holds all adds of this process.
-    pub(super) fn are_in(&self, incarnation: &[u8]) -> bool {
+    pub(crate) fn are_in(&self, incarnation: &[u8]) -> bool {
         !self.used.load(Ordering::SeqCst) || self.vouched_on(incarnation)
     }
 
-    pub(super) fn vouched_on(&self, incarnation: &[u8]) -> bool {
+    pub(crate) fn vouched_on(&self, incarnation: &[u8]) -> bool {
         self.vouched.load().as_deref().is_some_and(|vouched| vouched == incarnation)
     }
 
     /// Returns the incarnation that holds all adds, or some word that is none; nothing while there is
     /// nothing to vouch for.
-    pub(super) fn vouched(&self) -> Vec<u8> {
+    pub(crate) fn vouched(&self) -> Vec<u8> {
         if !self.used.load(Ordering::SeqCst) {
             return Vec::new();
         }
@@ -117,12 +117,12 @@ impl OwnAdds {
     }
 
     /// Notes that an incarnation holds all adds.
-    pub(super) fn vouch(&self, incarnation: &[u8]) {
+    pub(crate) fn vouch(&self, incarnation: &[u8]) {
         self.vouched.store(Some(incarnation.to_vec().into()));
     }
 
     /// Begins a replay under a secret key: returns what is in flight, and where the acknowledged end.
-    pub(super) fn replay(&self, key_id: u32) -> (Vec<Digest>, u64) {
+    pub(crate) fn replay(&self, key_id: u32) -> (Vec<Digest>, u64) {
         let mut books = self.books();
         self.keyed(&mut books, key_id);
         let in_flight = books.in_flight.values().flatten().copied().collect();
@@ -130,7 +130,7 @@ impl OwnAdds {
     }
 
     /// Returns the next acknowledged adds from a number on, and the number to go on with.
-    pub(super) fn since(&self, number: u64, most: usize) -> (Vec<Digest>, u64) {
+    pub(crate) fn since(&self, number: u64, most: usize) -> (Vec<Digest>, u64) {
         let books = self.books();
         let from = number.max(books.gone);
         let skip = usize::try_from(from - books.gone).unwrap_or(usize::MAX);
@@ -142,7 +142,7 @@ impl OwnAdds {
 
     /// Whether nothing is forgotten whose transaction may have been open when the incarnation began,
     /// so long ago; else how long such transactions may stay open yet.
-    pub(super) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
+    pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
         let Some(forgotten) = self.books().forgotten else { return Ok(()) };
         let now = self.now();
         let ends = forgotten.saturating_add(tenths(self.reach));
@@ -153,7 +153,7 @@ impl OwnAdds {
     }
 
     /// Forgets what is over.
-    pub(super) fn prune(&self) {
+    pub(crate) fn prune(&self) {
         self.forget_over(&mut self.books());
     }
 
@@ -199,7 +199,7 @@ impl OwnAdds {
 
 impl InFlight<'_> {
     /// Notes that Redis has acknowledged the add.
-    pub(super) fn acknowledged(self) {
+    pub(crate) fn acknowledged(self) {
         let mut books = self.own.books();
         let acknowledged = self.own.now();
         let digests = books.in_flight.remove(&self.ticket).unwrap_or_default();

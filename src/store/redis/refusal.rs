@@ -7,7 +7,7 @@ use crate::verdict::Doubt;
 
 /// A refusal, by its error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// `READONLY`: it became a replica.
     ReadOnly,
     /// `MASTERDOWN`: it is a replica, and cut off from its primary.
@@ -46,7 +46,7 @@ pub(super) enum Refusal {
 
 /// What becomes of an add that was refused so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
+pub(crate) enum Again {
     /// It may pass in a moment.
     Soon,
     /// It would be refused again.
@@ -55,7 +55,7 @@ pub(super) enum Again {
 
 /// What becomes of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connection {
+pub(crate) enum Connection {
     Keep,
     /// The other end is not what it was when it answered the handshake.
     Withdraw,
@@ -63,7 +63,7 @@ pub(super) enum Connection {
 
 impl Refusal {
     /// Reads Redis's words, the error code first.
-    pub(super) fn read(reason: &str) -> Self {
+    pub(crate) fn read(reason: &str) -> Self {
         let (code, rest) = reason.split_once(' ').unwrap_or((reason, ""));
         match code {
             "READONLY" => Self::ReadOnly,
@@ -92,7 +92,7 @@ impl Refusal {
     }
 
     /// What it leaves in doubt for a check: never an absence.
-    pub(super) const fn doubt(self) -> Doubt {
+    pub(crate) const fn doubt(self) -> Doubt {
         match self {
             Self::ReadOnly | Self::MasterDown => Doubt::Replica,
             Self::NoReplicas => Doubt::Isolated,
@@ -108,7 +108,7 @@ impl Refusal {
     }
 
     /// Whether an add is worth repeating within its deadline.
-    pub(super) const fn again(self) -> Again {
+    pub(crate) const fn again(self) -> Again {
         match self {
             // The first three: the connection is made anew, and may lead to the new primary.
             Self::ReadOnly
@@ -132,7 +132,7 @@ impl Refusal {
     }
 
     /// Whether the connection may stay in use.
-    pub(super) const fn connection(self) -> Connection {
+    pub(crate) const fn connection(self) -> Connection {
         match self {
             // A primary that is cut off from its replicas among them: its address may lead to another one
             // by now, and that one must hear of this process's adds.
@@ -159,10 +159,10 @@ impl Refusal {
 
 /// How long a refused add waits before it is repeated: with two such waits it ends within the
 /// deadlines that it has anyhow.
-pub(super) const REFUSED_WAIT: Duration = Duration::from_millis(150);
+pub(crate) const REFUSED_WAIT: Duration = Duration::from_millis(150);
 
 /// Returns what an error leaves in doubt. None of them is ever an absence.
-pub(super) fn doubt(error: &StoreError) -> Doubt {
+pub(crate) fn doubt(error: &StoreError) -> Doubt {
     match error {
         StoreError::Disconnected { .. } => Doubt::Disconnected,
         StoreError::Timeout { .. } => Doubt::Timeout,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ::redis::{Cmd, Script as Source, cmd};
 
 /// One Lua script, sent by its hash and whole only where the server does not know it.
-pub(super) struct Script {
+pub(crate) struct Script {
     name: &'static str,
     code: &'static str,
     plain: LazyLock<Source>,
@@ -13,7 +13,7 @@ pub(super) struct Script {
 
 /// How a script is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sending {
+pub(crate) enum Sending {
     ByHash,
     Whole,
 }
@@ -21,7 +21,7 @@ pub(super) enum Sending {
 macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {$(
         $(#[$doc])*
-        pub(super) static $name: Script = Script {
+        pub(crate) static $name: Script = Script {
             name: $file,
             code: include_str!($file),
             plain: LazyLock::new(|| Source::new(include_str!($file))),
@@ -53,12 +53,12 @@ static ADD_DESPITE_OOM: LazyLock<Source> =
 
 impl Script {
     /// Returns the script's file name, which is how errors speak of it.
-    pub(super) const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
     /// Returns the command that runs the script on a server of this major version.
-    pub(super) fn command(
+    pub(crate) fn command(
         &'static self,
         sending: Sending,
         server_major: u32,

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::Shared;
-use super::connection::Live;
+use super::link::connection::Live;
 use super::script::DISOWN;
 use crate::error::StoreError;
 

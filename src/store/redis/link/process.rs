@@ -2,12 +2,12 @@
 
 /// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub(crate) struct Server {
     /// The first 32 bits of the `run_id`, which is random and new with every start: it tells one
     /// Redis process from another.
-    pub(super) run: u32,
+    pub(crate) run: u32,
     /// The major version.
-    pub(super) major: u32,
+    pub(crate) major: u32,
 }
 
 impl Server {
@@ -19,7 +19,7 @@ impl Server {
     /// # Errors
     ///
     /// What is missing or too old, in words.
-    pub(super) fn parse(info: &str) -> Result<Self, String> {
+    pub(crate) fn parse(info: &str) -> Result<Self, String> {
         let field = |name: &str| {
             info.lines()
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -49,7 +49,7 @@ impl Server {
 
 /// Whether Redis may throw keys of ours away when its memory is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Eviction {
+pub(crate) enum Eviction {
     /// Not those without a TTL, which all are that a refusal rests on.
     Spares,
     /// Any key: journal, marks and metadata may go one by one, and silently.
@@ -59,7 +59,7 @@ pub(super) enum Eviction {
 impl Eviction {
     /// Reads an INFO reply. Without a limit on its memory Redis evicts nothing, whatever its policy; a
     /// server that names no policy is taken to have none.
-    pub(super) fn parse(info: &str) -> Self {
+    pub(crate) fn parse(info: &str) -> Self {
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };

@@ -16,14 +16,14 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, QUEUE, Wire};
-use super::enrolment::{Enrolment, Identity};
-use super::refusal::Refusal;
-use super::reply::Reply;
-use super::script::{Script, Sending};
-use super::server::{Eviction, Server};
+use super::process::{Eviction, Server};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
+use crate::store::redis::enrolment::{Enrolment, Identity};
+use crate::store::redis::refusal::Refusal;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::{Script, Sending};
 
 /// How often an idle connection is polled.
 const POLL: Duration = Duration::from_secs(1);
@@ -39,10 +39,10 @@ const ROOM: usize = QUEUE / 2;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// A connection that has proven what is on its other end.
-pub(super) struct Live {
+pub(crate) struct Live {
     wire: Arc<dyn Wire>,
-    pub(super) server: Server,
-    pub(super) identity: Arc<Identity>,
+    pub(crate) server: Server,
+    pub(crate) identity: Arc<Identity>,
     since: Instant,
     clock: ArcSwap<Clock>,
     eviction: ArcSwap<Eviction>,
@@ -51,17 +51,17 @@ pub(super) struct Live {
 impl Live {
     /// Returns Redis's clock at a local instant, µs since the Unix epoch, never ahead of the truth by
     /// more than the two clocks drift in a second.
-    pub(super) fn redis_us(&self, at: Instant) -> i64 {
+    pub(crate) fn redis_us(&self, at: Instant) -> i64 {
         self.clock.load().at(at)
     }
 
     /// Returns what the server evicts, as of the last poll.
-    pub(super) fn eviction(&self) -> Eviction {
+    pub(crate) fn eviction(&self) -> Eviction {
         **self.eviction.load()
     }
 
     /// Returns for how long the connection has been in use.
-    pub(super) fn age(&self) -> Duration {
+    pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 }
@@ -73,7 +73,7 @@ impl fmt::Debug for Live {
 }
 
 /// One supervised connection.
-pub(super) struct Link {
+pub(crate) struct Link {
     dial: Arc<dyn Dial>,
     enrolment: Arc<Enrolment>,
     live: ArcSwapOption<Live>,
@@ -88,7 +88,7 @@ pub(super) struct Link {
 
 /// What a link is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Checks,
     Inserts,
     Rebuilds,
@@ -111,7 +111,7 @@ impl Purpose {
 }
 
 impl Link {
-    pub(super) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, purpose: Purpose) -> Self {
+    pub(crate) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, purpose: Purpose) -> Self {
         Self {
             dial,
             enrolment,
@@ -126,17 +126,17 @@ impl Link {
     }
 
     /// Returns the connection, if there is one.
-    pub(super) fn live(&self) -> Option<Arc<Live>> {
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
         self.live.load_full()
     }
 
     /// Whether this is the connection in use.
-    pub(super) fn uses(&self, live: &Arc<Live>) -> bool {
+    pub(crate) fn uses(&self, live: &Arc<Live>) -> bool {
         self.live.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, live))
     }
 
     /// Returns what ends with the next new connection, from this call on.
-    pub(super) fn news(&self) -> Notified<'_> {
+    pub(crate) fn news(&self) -> Notified<'_> {
         self.connected.notified()
     }
 
@@ -145,7 +145,7 @@ impl Link {
     /// # Errors
     ///
     /// [`StoreError::Disconnected`] with what the last attempt met.
-    pub(super) async fn connected(&self, deadline: Duration) -> Result<Arc<Live>, StoreError> {
+    pub(crate) async fn connected(&self, deadline: Duration) -> Result<Arc<Live>, StoreError> {
         let connected = async {
             loop {
                 // Listening comes first: a connection made between the two is not missed.
@@ -160,7 +160,7 @@ impl Link {
     }
 
     /// What is wrong with the link, in words.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.load().as_deref().cloned()
     }
 
@@ -174,7 +174,7 @@ impl Link {
     /// # Errors
     ///
     /// The first thing that went wrong with any of them.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         live: &Arc<Live>,
         commands: &Pipeline,
@@ -215,7 +215,7 @@ impl Link {
     /// # Errors
     ///
     /// Whatever [`ask`](Self::ask) reports.
-    pub(super) async fn script(
+    pub(crate) async fn script(
         &self,
         live: &Arc<Live>,
         script: &'static Script,
@@ -261,7 +261,7 @@ impl Link {
     }
 
     /// Takes a connection out of use and has a new one made.
-    pub(super) fn withdraw(&self, live: &Arc<Live>) {
+    pub(crate) fn withdraw(&self, live: &Arc<Live>) {
         let before = self.live.compare_and_swap(live, None::<Arc<Live>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, live)) {
             self.broken.notify_one();
@@ -269,7 +269,7 @@ impl Link {
     }
 
     /// Keeps the link connected for as long as the task lives.
-    pub(super) async fn supervise(self: Arc<Self>) {
+    pub(crate) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
         // A connection of an earlier runtime is dead.
         self.live.store(None);

@@ -6,23 +6,23 @@ use ::redis::{Pipeline, RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::dial::Wire;
-use super::refusal::{Connection, Refusal};
-use super::reply::Reply;
-use super::server::{Eviction, Server};
+use super::process::{Eviction, Server};
 use crate::error::StoreError;
+use crate::store::redis::refusal::{Connection, Refusal};
+use crate::store::redis::reply::Reply;
 
 /// How long each of the first commands on a connection, and each poll, may take.
-pub(super) const HANDSHAKE: Duration = Duration::from_millis(500);
+pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 /// Redis's clock, read at a local instant.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     read: Instant,
     us: i64,
 }
 
 impl Clock {
     /// Returns Redis's clock at another local instant, µs since the Unix epoch.
-    pub(super) fn at(&self, at: Instant) -> i64 {
+    pub(crate) fn at(&self, at: Instant) -> i64 {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         match at.checked_duration_since(self.read) {
             Some(later) => self.us.saturating_add(micros(later)),
@@ -32,9 +32,9 @@ impl Clock {
 }
 
 /// An error, and whether the connection is lost with it.
-pub(super) struct Trouble {
-    pub(super) error: StoreError,
-    pub(super) lost: bool,
+pub(crate) struct Trouble {
+    pub(crate) error: StoreError,
+    pub(crate) lost: bool,
 }
 
 impl Trouble {
@@ -60,7 +60,7 @@ impl From<RedisError> for Trouble {
 }
 
 /// Sends commands on a bare connection.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     wire: &dyn Wire,
     commands: &Pipeline,
     deadline: Duration,
@@ -83,7 +83,7 @@ pub(super) async fn exchange(
 }
 
 /// Asks a connection's other end who it is, what time it has, and what it evicts.
-pub(super) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock, Eviction), StoreError> {
+pub(crate) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock, Eviction), StoreError> {
     let mut commands = Pipeline::with_capacity(4);
     for section in ["server", "memory"] {
         commands.add_command(cmd("INFO").arg(section).clone());
