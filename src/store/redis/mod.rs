@@ -4,18 +4,16 @@ mod add;
 mod build;
 mod check;
 mod distrust;
-mod enrolment;
+mod incarnation;
 mod journal;
 mod keys;
 mod lease;
 pub(crate) mod link;
 mod null;
-mod own;
 mod refusal;
 mod reply;
 mod script;
 mod view;
-mod vouch;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,12 +25,12 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use self::build::RedisBuild;
-use self::enrolment::Enrolment;
+use self::incarnation::join::Enrolment;
+use self::incarnation::recent::OwnAdds;
 use self::keys::Keys;
 use self::link::connection::{Link, Live, Purpose};
 use self::link::dial::{Address, Dial};
 use self::link::process::Eviction;
-use self::own::OwnAdds;
 use self::script::VIEW;
 use self::view::View;
 use super::{

@@ -30,7 +30,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ENROL = "enrol.lua";
+    JOIN = "incarnation/join.lua";
     VIEW = "view.lua";
     ADD = "add.lua";
     DISTRUST = "distrust.lua";
@@ -43,7 +43,7 @@ scripts! {
     CATCH_UP = "catch_up.lua";
     REPLAY = "replay.lua";
     SWAP = "swap.lua";
-    DISOWN = "disown.lua";
+    GIVE_UP_REPLAY = "incarnation/give_up_replay.lua";
 }
 
 /// The add script under `allow-oom`: an add that memory pressure refuses would fail the
@@ -52,7 +52,7 @@ static ADD_DESPITE_OOM: LazyLock<Source> =
     LazyLock::new(|| Source::new(&format!("#!lua flags=allow-oom\n{}", ADD.code)));
 
 impl Script {
-    /// Returns the script's file name, which is how errors speak of it.
+    /// Returns the script's path from here, which is how errors speak of it.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }

@@ -315,7 +315,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "own inserts not said again",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/vouch.rs",
+            file: "store/redis/incarnation/replay.rs",
             from: "self.say_again(live).await?",
             to: "()",
         }],

@@ -9,7 +9,7 @@ use crate::filter::Generation;
 use crate::id::{Digest, SecretKey};
 use crate::store::Begun;
 use crate::store::redis::Shared;
-use crate::store::redis::enrolment::random;
+use crate::store::redis::incarnation::join::random;
 use crate::store::redis::journal::Coverage;
 use crate::store::redis::lease::{Lease, Lock};
 use crate::store::redis::link::connection::Live;

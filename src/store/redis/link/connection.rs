@@ -20,7 +20,7 @@ use super::process::{Eviction, Server};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
 use crate::error::StoreError;
-use crate::store::redis::enrolment::{Enrolment, Identity};
+use crate::store::redis::incarnation::join::{Enrolment, Identity};
 use crate::store::redis::refusal::Refusal;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};

@@ -4,7 +4,7 @@
 //! of the metadata each begin another. What was acknowledged in an earlier one may be lost. So every
 //! process adds its recent adds again as soon as it meets a new incarnation, and until then trusts no
 //! filter of it. The others give it time: no filter goes live before Redis has been at work for the
-//! [`GRACE`](super::build::GRACE), nor within the same time of anybody's last word while adds are said
+//! [`GRACE`](crate::store::redis::build::GRACE), nor within the same time of anybody's last word while adds are said
 //! again (`swap.lua`).
 //!
 //! A process that cannot say them all again (it has forgotten some, or a lost secret key was replaced)
@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Shared;
-use super::link::connection::Live;
-use super::script::DISOWN;
 use crate::error::StoreError;
+use crate::store::redis::Shared;
+use crate::store::redis::link::connection::Live;
+use crate::store::redis::script::GIVE_UP_REPLAY;
 
 /// How long a failed replay rests; further failures double it.
 const REST: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shared {
     /// Says own adds again on every incarnation that the connection for adds meets.
-    pub(super) async fn vouch(self: Arc<Self>) {
+    pub(crate) async fn vouch(self: Arc<Self>) {
         let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
@@ -118,7 +118,13 @@ impl Shared {
         let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
         let open = open.as_millis().to_string();
         let args: [&[u8]; 2] = [&live.identity.incarnation, open.as_bytes()];
-        match self.adds.script(live, &DISOWN, &keys, &args, DEADLINE).await?.text()?.as_str() {
+        match self
+            .adds
+            .script(live, &GIVE_UP_REPLAY, &keys, &args, DEADLINE)
+            .await?
+            .text()?
+            .as_str()
+        {
             "OK" => {
                 tracing::warn!(
                     ?open,

@@ -2,7 +2,7 @@
 //!
 //! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged adds. Their
 //! transactions may still be open, so that a rebuild's scan does not see them either. While the process
-//! lives that made them, it can say them again: see [`vouch`](super::vouch).
+//! lives that made them, it can say them again: see `replay`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

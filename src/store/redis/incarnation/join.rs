@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use ::redis::{Pipeline, cmd};
 
-use super::build::GRACE;
-use super::keys::Keys;
-use super::link::dial::Wire;
-use super::link::process::Server;
-use super::link::wire::exchange;
-use super::own::OwnAdds;
-use super::reply::Reply;
-use super::script::{ENROL, Sending};
+use super::recent::OwnAdds;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
+use crate::store::redis::build::GRACE;
+use crate::store::redis::keys::Keys;
+use crate::store::redis::link::dial::Wire;
+use crate::store::redis::link::process::Server;
+use crate::store::redis::link::wire::exchange;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::{JOIN, Sending};
 
 /// How long enrolment may take.
 const DEADLINE: Duration = Duration::from_millis(500);
@@ -93,9 +93,9 @@ impl Enrolment {
         let keys = [meta, log, bits, lock].map(String::as_str);
         let mut command = Pipeline::with_capacity(1);
         // Sent whole: enrolment is rare, and a new server would not know the hash.
-        command.add_command(ENROL.command(Sending::Whole, server.major, &keys, &args));
+        command.add_command(JOIN.command(Sending::Whole, server.major, &keys, &args));
         let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
-        let [reply] = Reply::new(ENROL.name(), ::redis::Value::Array(replies)).fields()?;
+        let [reply] = Reply::new(JOIN.name(), ::redis::Value::Array(replies)).fields()?;
         let [key_id, key, incarnation, age, newest] = reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
@@ -129,10 +129,8 @@ impl Enrolment {
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
-        let theirs = u32::from_str_radix(id, 16).map_err(|_| StoreError::Odd {
-            step: ENROL.name(),
-            answer: format!("key id {id:?}"),
-        })?;
+        let theirs = u32::from_str_radix(id, 16)
+            .map_err(|_| StoreError::Odd { step: JOIN.name(), answer: format!("key id {id:?}") })?;
         if theirs == offered.id_for(&self.name) {
             return Ok(offered.clone());
         }

@@ -1,0 +1,14 @@
+//! What follows from Redis being another than before: restarted, failed over, or without its metadata.
+//!
+//! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover and a
+//! loss of the metadata each begin another one. Inserts acknowledged in an earlier incarnation may be lost.
+//!
+//! | file | what |
+//! |---|---|
+//! | `join` | a new connection joins the incarnation, or begins one |
+//! | `recent` | the ids that this process inserted lately |
+//! | `replay` | inserts them again into an incarnation that may lack them |
+
+pub(crate) mod join;
+pub(crate) mod recent;
+mod replay;
