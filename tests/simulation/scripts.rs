@@ -15,19 +15,19 @@ macro_rules! scripts {
 
 scripts![
     "" "add.lua",
-    "" "allocate.lua",
-    "" "catch_up.lua",
     "" "distrust.lua",
-    "" "lease.lua",
     "" "null.lua",
-    "" "release.lua",
-    "" "renew.lua",
-    "" "replay.lua",
-    "" "swap.lua",
-    "" "upload.lua",
     "" "view.lua",
     "incarnation/" "give_up_replay.lua",
     "incarnation/" "join.lua",
+    "rebuild/" "allocate.lua",
+    "rebuild/" "catch_up.lua",
+    "rebuild/" "lease.lua",
+    "rebuild/" "release.lua",
+    "rebuild/" "renew.lua",
+    "rebuild/" "replay.lua",
+    "rebuild/" "swap.lua",
+    "rebuild/" "upload.lua",
 ];
 
 static BY_HASH: LazyLock<BTreeMap<String, &'static str>> = LazyLock::new(|| {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::Shared;
-use super::build::GRACE;
 use super::link::connection::Live;
+use super::rebuild::swap::GRACE;
 use super::refusal::{Again, REFUSED_WAIT, Refusal};
 use super::reply::Reply;
 use super::script::{ADD, VIEW};

@@ -1,15 +1,13 @@
 //! The store in Redis, shared by all instances of a service.
 
 mod add;
-mod build;
 mod check;
 mod distrust;
 mod incarnation;
-mod journal;
 mod keys;
-mod lease;
 pub(crate) mod link;
 mod null;
+mod rebuild;
 mod refusal;
 mod reply;
 mod script;
@@ -24,13 +22,13 @@ use ::redis::{Client, IntoConnectionInfo, RedisError};
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use self::build::RedisBuild;
 use self::incarnation::join::Enrolment;
 use self::incarnation::recent::OwnAdds;
 use self::keys::Keys;
 use self::link::connection::{Link, Live, Purpose};
 use self::link::dial::{Address, Dial};
 use self::link::process::Eviction;
+use self::rebuild::build::RedisBuild;
 use self::script::VIEW;
 use self::view::View;
 use super::{

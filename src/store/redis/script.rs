@@ -35,14 +35,14 @@ scripts! {
     ADD = "add.lua";
     DISTRUST = "distrust.lua";
     NULL = "null.lua";
-    LEASE = "lease.lua";
-    RENEW = "renew.lua";
-    RELEASE = "release.lua";
-    ALLOCATE = "allocate.lua";
-    UPLOAD = "upload.lua";
-    CATCH_UP = "catch_up.lua";
-    REPLAY = "replay.lua";
-    SWAP = "swap.lua";
+    LEASE = "rebuild/lease.lua";
+    RENEW = "rebuild/renew.lua";
+    RELEASE = "rebuild/release.lua";
+    ALLOCATE = "rebuild/allocate.lua";
+    UPLOAD = "rebuild/upload.lua";
+    CATCH_UP = "rebuild/catch_up.lua";
+    REPLAY = "rebuild/replay.lua";
+    SWAP = "rebuild/swap.lua";
     GIVE_UP_REPLAY = "incarnation/give_up_replay.lua";
 }
 

@@ -71,7 +71,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the overlap skipped",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build/begin.rs",
+            file: "store/redis/rebuild/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "reach.count()?.min(0)",
         }],
@@ -80,7 +80,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "other processes' longer transactions ignored",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build/begin.rs",
+            file: "store/redis/rebuild/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "overlap.max(reach.count()?.min(0))",
         }],
@@ -250,9 +250,9 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a gap in the journal ignored",
         flavours: &[Evicting],
         edits: &[
-            Source { file: "store/redis/journal.rs", from: "!sound", to: "false" },
+            Source { file: "store/redis/rebuild/journal.rs", from: "!sound", to: "false" },
             Raw {
-                file: "store/redis/journal.rs",
+                file: "store/redis/rebuild/journal.rs",
                 from: "if sound {",
                 to: "if sound || SEEDED {",
             },
@@ -289,7 +289,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the journal's tail not replayed",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build.rs",
+            file: "store/redis/rebuild/build.rs",
             from: "entries.iter().flat_map(|entry| &entry.digests).copied().collect()",
             to: "Vec::new()",
         }],

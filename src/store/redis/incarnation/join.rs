@@ -9,11 +9,11 @@ use ::redis::{Pipeline, cmd};
 use super::recent::OwnAdds;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
-use crate::store::redis::build::GRACE;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::link::dial::Wire;
 use crate::store::redis::link::process::Server;
 use crate::store::redis::link::wire::exchange;
+use crate::store::redis::rebuild::swap::GRACE;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{JOIN, Sending};
 

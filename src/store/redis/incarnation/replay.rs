@@ -4,7 +4,7 @@
 //! of the metadata each begin another. What was acknowledged in an earlier one may be lost. So every
 //! process adds its recent adds again as soon as it meets a new incarnation, and until then trusts no
 //! filter of it. The others give it time: no filter goes live before Redis has been at work for the
-//! [`GRACE`](crate::store::redis::build::GRACE), nor within the same time of anybody's last word while adds are said
+//! [`GRACE`](crate::store::redis::rebuild::swap::GRACE), nor within the same time of anybody's last word while adds are said
 //! again (`swap.lua`).
 //!
 //! A process that cannot say them all again (it has forgotten some, or a lost secret key was replaced)

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tracing::Instrument;
 
-use super::Shared;
 use super::build::CALL;
-use super::script::{RELEASE, RENEW, Script};
+use crate::store::redis::Shared;
+use crate::store::redis::script::{RELEASE, RENEW, Script};
 use crate::store::{BoxFuture, LeaseKeeper};
 
 /// How long, and how often, the lease is worth another attempt.
@@ -16,21 +16,21 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 /// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
 /// so that the next need not wait for it to lapse.
-pub(super) struct Lease {
+pub(crate) struct Lease {
     lock: Arc<Lock>,
     held: bool,
 }
 
 impl Lease {
-    pub(super) fn new(lock: Lock) -> Self {
+    pub(crate) fn new(lock: Lock) -> Self {
         Self { lock: Arc::new(lock), held: true }
     }
 
-    pub(super) fn keeper(&self) -> Arc<dyn LeaseKeeper> {
+    pub(crate) fn keeper(&self) -> Arc<dyn LeaseKeeper> {
         Arc::clone(&self.lock) as Arc<dyn LeaseKeeper>
     }
 
-    pub(super) async fn release(&mut self) {
+    pub(crate) async fn release(&mut self) {
         self.lock.release().await;
         self.held = false;
     }
@@ -46,10 +46,10 @@ impl Drop for Lease {
 }
 
 /// The key that the lease is.
-pub(super) struct Lock {
-    pub(super) shared: Arc<Shared>,
-    pub(super) nonce: String,
-    pub(super) lease: Duration,
+pub(crate) struct Lock {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) nonce: String,
+    pub(crate) lease: Duration,
 }
 
 impl Lock {

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CALL, RedisBuild, swap};
+use super::build::{CALL, RedisBuild};
+use super::journal::Coverage;
+use super::lease::{Lease, Lock};
+use super::swap;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Digest, SecretKey};
 use crate::store::Begun;
 use crate::store::redis::Shared;
 use crate::store::redis::incarnation::join::random;
-use crate::store::redis::journal::Coverage;
-use crate::store::redis::lease::{Lease, Lock};
 use crate::store::redis::link::connection::Live;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::LEASE;
@@ -19,10 +20,7 @@ use crate::store::redis::view::View;
 
 impl RedisBuild {
     /// Begins a rebuild, unless another holds the lease.
-    pub(in super::super) async fn begin(
-        shared: Arc<Shared>,
-        lease: Duration,
-    ) -> Result<Begun, StoreError> {
+    pub(crate) async fn begin(shared: Arc<Shared>, lease: Duration) -> Result<Begun, StoreError> {
         match Self::try_begin(Arc::clone(&shared), lease).await {
             // The metadata was lost: enrolled anew, it can begin after all.
             Err(StoreError::Lost { .. }) => Self::try_begin(shared, lease).await,

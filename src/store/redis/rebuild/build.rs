@@ -1,34 +1,30 @@
 //! One rebuild on Redis: its steps B0 to B10 (see [`rebuild`](crate::rebuild)), each under the fencing token.
 
-mod begin;
-mod swap;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Pipeline, cmd};
 use tokio::time::sleep;
 
-use super::Shared;
-use super::add::offsets;
 use super::journal::{Coverage, Entry};
 use super::lease::Lease;
-use super::link::connection::Live;
-use super::reply::Reply;
-use super::script::{ALLOCATE, CATCH_UP, REPLAY, Script, UPLOAD};
+use super::swap;
 use crate::error::StoreError;
 use crate::filter::format::BLOCK_LEN;
 use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
+use crate::store::redis::Shared;
+use crate::store::redis::add::offsets;
+use crate::store::redis::link::connection::Live;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::{ALLOCATE, CATCH_UP, REPLAY, Script, UPLOAD};
 use crate::store::{BoxFuture, Build, LeaseKeeper, Plan};
 use crate::verdict::Doubt;
-
-pub(super) use self::swap::GRACE;
 
 /// How long one call of a rebuild may take.
 pub(super) const CALL: Duration = Duration::from_secs(5);
 /// Blocks per upload: 256 KiB.
-const BLOCKS_PER_CALL: u32 = 4096;
+pub(super) const BLOCKS_PER_CALL: u32 = 4096;
 /// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
 const PACE: u64 = 64 << 20;
 /// Entries read from the journal at once.
@@ -37,39 +33,39 @@ const ENTRIES_PER_CALL: usize = 1000;
 const DIGESTS_PER_CALL: usize = 32;
 
 /// A rebuild under way.
-pub(super) struct RedisBuild {
-    shared: Arc<Shared>,
+pub(crate) struct RedisBuild {
+    pub(super) shared: Arc<Shared>,
     /// The connection's Redis process at B1.
-    run: u32,
+    pub(super) run: u32,
     /// Redis's clock at B0, ms.
-    began_ms: u64,
-    lease: Lease,
-    token: Generation,
-    nonce: u64,
-    incarnation: Vec<u8>,
-    digester: Digester,
-    previous: Result<Header, Doubt>,
+    pub(super) began_ms: u64,
+    pub(super) lease: Lease,
+    pub(super) token: Generation,
+    pub(super) nonce: u64,
+    pub(super) incarnation: Vec<u8>,
+    pub(super) digester: Digester,
+    pub(super) previous: Result<Header, Doubt>,
     /// The live and the building key's bytes where they are no filters.
-    condemned: (Vec<u8>, Vec<u8>),
-    cursor: String,
-    coverage: Coverage,
+    pub(super) condemned: (Vec<u8>, Vec<u8>),
+    pub(super) cursor: String,
+    pub(super) coverage: Coverage,
     /// The building filter's header in the loading state, once it is allocated.
-    header: Option<Header>,
+    pub(super) header: Option<Header>,
     /// Where the journal stood at B6.
-    stand: (u64, u64),
+    pub(super) stand: (u64, u64),
     /// The ids replayed over the wire.
-    replayed: Vec<Digest>,
+    pub(super) replayed: Vec<Digest>,
 }
 
 impl RedisBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
-    async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
+    pub(super) async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
         let live = self.shared.bulk.connected(CALL).await?;
         if live.server.run == self.run { Ok(live) } else { Err(StoreError::OtherRedis) }
     }
 
     /// Returns the building filter's header in a state.
-    fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
+    pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
         let header = self.header.ok_or(StoreError::Lost { step })?;
         Ok(header.with_state(state))
     }
@@ -254,7 +250,7 @@ impl Build for RedisBuild {
 }
 
 /// Reads what a step's script answered.
-fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
+pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
     match answer.as_str() {
         "OK" => Ok(()),
         "LOST" => Err(StoreError::Lost { step }),

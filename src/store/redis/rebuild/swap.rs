@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::sleep;
 
-use super::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
+use super::build::{BLOCKS_PER_CALL, CALL, RedisBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, State};
@@ -21,14 +21,14 @@ const ATTEMPTS: u32 = 3;
 /// the time: everybody alive has found the incarnation by then and has begun to replay. An idle
 /// connection is polled once a second; an attempt to connect takes 0.75 s at most, the wait before it
 /// 0.5 s.
-pub(in super::super) const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How often a swap that has to wait is tried.
 const HELD: Duration = Duration::from_millis(50);
 
 impl RedisBuild {
     /// B8: header, length and trailer; no chunk with fewer bits than the local filter's; the sample
     /// and every replayed id present.
-    pub(super) async fn verify_building(
+    pub(crate) async fn verify_building(
         &mut self,
         filter: &Filter,
         sample: &[Digest],
@@ -123,7 +123,7 @@ impl RedisBuild {
     }
 
     /// B9, and B10 where its reply is lost: the live header tells what became of it.
-    pub(super) async fn put_live(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn put_live(&mut self) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
             match self.swap_unheld().await {
@@ -190,7 +190,7 @@ impl RedisBuild {
 }
 
 /// Says that a process cannot replay its adds, and how long their transactions may stay open yet.
-pub(super) fn unvouched(open_ms: u64) -> StoreError {
+pub(crate) fn unvouched(open_ms: u64) -> StoreError {
     let open = Duration::from_millis(open_ms);
     let reason = format!("inserts that nobody can replay may become visible for {open:?} yet");
     StoreError::JournalGap { reason }
