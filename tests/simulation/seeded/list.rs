@@ -91,7 +91,7 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
             Raw {
-                file: "rebuild/carry.rs",
+                file: "rebuild/run.rs",
                 from: "        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
@@ -271,7 +271,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a scan that ended early taken for whole",
         flavours: &[Calm],
         edits: &[Source {
-            file: "rebuild/carry.rs",
+            file: "rebuild/run.rs",
             from: "found as f64 >= previous as f64 * (1.0 - limit)",
             to: "true",
         }],
