@@ -21,7 +21,7 @@ use crate::rejection::NotFound;
 use crate::settings::{self, Settings, bounds, duration};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisStore, Server};
+use crate::store::redis::{Endpoint, RedisStore};
 
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,7 +47,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<R = NotFound> {
     pub(crate) settings: Settings,
-    pub(crate) redis: Option<Server>,
+    pub(crate) redis: Option<Endpoint>,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -95,7 +95,7 @@ impl<R> Builder<R> {
     /// [`ConfigError::RedisUrl`] when the URL cannot be read, [`ConfigError::TlsFeature`] when it asks
     /// for TLS and the crate was built without. Whether a server is there does not matter now.
     pub fn redis(mut self, url: &str) -> Result<Self, ConfigError> {
-        self.redis = Some(Server::parse(url)?);
+        self.redis = Some(Endpoint::parse(url)?);
         Ok(self)
     }
 

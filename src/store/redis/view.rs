@@ -34,8 +34,8 @@ impl Seen {
         self.filter.as_ref().ok().filter(|header| header.state == state)
     }
 
-    /// Returns the bytes of a key that is no filter, which a rebuild may replace whatever they say.
-    pub(crate) fn condemned(&self) -> &[u8] {
+    /// Returns the first bytes of a key that is no filter. A rebuild may replace it whatever they say.
+    pub(crate) fn damaged(&self) -> &[u8] {
         match self.filter {
             Ok(_) => b"",
             Err(_) => &self.head,

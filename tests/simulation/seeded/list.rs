@@ -232,8 +232,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "another Redis process trusted",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/mod.rs",
-            from: "header.run != live.server.run",
+            file: "store/redis/shared.rs",
+            from: "header.run != connection.process.run",
             to: "false",
         }],
     },
@@ -241,8 +241,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "another secret key's filter trusted",
         flavours: &[Evicting],
         edits: &[Source {
-            file: "store/redis/mod.rs",
-            from: "header.key_id != live.identity.digester.key_id()",
+            file: "store/redis/shared.rs",
+            from: "header.key_id != connection.identity.digester.key_id()",
             to: "false",
         }],
     },
@@ -289,7 +289,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the journal's tail not replayed",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/rebuild/build.rs",
+            file: "store/redis/rebuild/catch_up.rs",
             from: "entries.iter().flat_map(|entry| &entry.digests).copied().collect()",
             to: "Vec::new()",
         }],
@@ -316,7 +316,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/incarnation/replay.rs",
-            from: "self.say_again(live).await?",
+            from: "self.replay_on(connection).await?",
             to: "()",
         }],
     },

@@ -1,101 +1,79 @@
-//! Which secret key a filter uses, and which life of its metadata a connection belongs to.
+//! A new connection joins the filter's metadata: it learns the secret key and the incarnation.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::redis::{Pipeline, cmd};
+use ::redis::cmd;
 
-use super::recent::OwnAdds;
+use super::GRACE;
+use super::recent::RecentInserts;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
+use crate::random;
+use crate::store::BoxFuture;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::link::dial::Wire;
-use crate::store::redis::link::process::Server;
-use crate::store::redis::link::wire::exchange;
-use crate::store::redis::rebuild::swap::GRACE;
+use crate::store::redis::link::handshake::{Handshake, Identity};
+use crate::store::redis::link::process::RedisProcess;
+use crate::store::redis::link::wire::{HANDSHAKE, ask};
 use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{JOIN, Sending};
+use crate::store::redis::script::{Script, Sending, hex};
 
-/// How long enrolment may take.
-const DEADLINE: Duration = Duration::from_millis(500);
+static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 
-/// What a connection learnt when it enrolled.
-pub(crate) struct Identity {
-    pub(crate) digester: Digester,
-    /// Random and new whenever the metadata had to be created or lives on another Redis process: what
-    /// was acknowledged in an earlier one may be lost.
-    pub(crate) incarnation: Vec<u8>,
-    /// How old the incarnation was.
-    pub(crate) age: Duration,
-    /// The last generation that had gone live; 0 if none had.
-    pub(crate) newest: i64,
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("digester", &self.digester).finish_non_exhaustive()
-    }
-}
-
-/// How connections of one filter enrol.
-pub(crate) struct Enrolment {
+/// The handshake by which connections of one filter join its metadata.
+pub(crate) struct JoinIncarnation {
     keys: Keys,
     name: String,
+    /// The application's secret key, if it gave one.
     given: Option<SecretKey>,
     mark_ttl: Duration,
-    own: Arc<OwnAdds>,
-    /// The key last used. A Redis that lost its metadata is offered the same one again, so that
-    /// digests already computed stay good.
+    recent: Arc<RecentInserts>,
+    /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
+    /// computed stay good.
     last: Mutex<Option<SecretKey>>,
 }
 
-impl Enrolment {
+impl JoinIncarnation {
     pub(crate) fn new(
         name: &str,
         given: Option<SecretKey>,
         mark_ttl: Duration,
-        own: Arc<OwnAdds>,
+        recent: Arc<RecentInserts>,
     ) -> Self {
         let (keys, name) = (Keys::new(name), name.to_owned());
-        Self { keys, name, given, mark_ttl, own, last: Mutex::new(None) }
+        Self { keys, name, given, mark_ttl, recent, last: Mutex::new(None) }
     }
 
-    /// Joins the filter's metadata on a connection, or creates it.
+    /// Joins the metadata, or creates it.
     ///
     /// # Errors
     ///
     /// [`StoreError::OtherKey`] when the filter belongs to another secret key; otherwise what the
     /// server or the random source reported.
-    pub(crate) async fn enrol(
+    async fn run(
         &self,
         wire: &dyn Wire,
-        server: &Server,
+        process: &RedisProcess,
     ) -> Result<Arc<Identity>, StoreError> {
         let offered = self.offer()?;
-        let key_id = format!("{:08x}", offered.id_for(&self.name));
-        let stored: &[u8] = if self.given.is_some() { b"" } else { offered.as_bytes() };
-        let incarnation = random()?;
-        let mark_ttl = self.mark_ttl.as_millis().to_string();
-        let run = format!("{:08x}", server.run);
-        let vouched = self.own.vouched();
-        let hold = GRACE.as_millis().to_string();
-        let args: [&[u8]; 7] = [
-            key_id.as_bytes(),
-            stored,
-            incarnation.as_bytes(),
-            mark_ttl.as_bytes(),
-            run.as_bytes(),
-            &vouched,
-            hold.as_bytes(),
-        ];
         let Keys { meta, log, bits, lock, .. } = &self.keys;
-        let keys = [meta, log, bits, lock].map(String::as_str);
-        let mut command = Pipeline::with_capacity(1);
-        // Sent whole: enrolment is rare, and a new server would not know the hash.
-        command.add_command(JOIN.command(Sending::Whole, server.major, &keys, &args));
-        let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
-        let [reply] = Reply::new(JOIN.name(), ::redis::Value::Array(replies)).fields()?;
+        // Sent whole: joining is rare, and a new server would not know the hash.
+        let command = JOIN.command(
+            Sending::Whole,
+            &[meta, log, bits, lock].map(String::as_str),
+            &[
+                hex(offered.id_for(&self.name)).as_bytes(),
+                if self.given.is_some() { b"" } else { offered.as_bytes() },
+                &random_bytes()?,
+                self.mark_ttl.as_millis().to_string().as_bytes(),
+                hex(process.run).as_bytes(),
+                &self.recent.held_by(),
+                GRACE.as_millis().to_string().as_bytes(),
+            ],
+        );
+        let reply = ask(wire, JOIN.name(), command, HANDSHAKE).await?;
         let [key_id, key, incarnation, age, newest] = reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
@@ -104,26 +82,13 @@ impl Enrolment {
         Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age, newest }))
     }
 
-    /// Returns whether the metadata is still what a connection enrolled in.
-    pub(crate) async fn holds(
-        &self,
-        wire: &dyn Wire,
-        identity: &Identity,
-    ) -> Result<bool, StoreError> {
-        let mut command = Pipeline::with_capacity(1);
-        command.add_command(cmd("HGET").arg(&self.keys.meta).arg("inc").clone());
-        let replies = exchange(wire, &command, DEADLINE).await.map_err(|trouble| trouble.error)?;
-        let [incarnation] = Reply::new("HGET", ::redis::Value::Array(replies)).fields()?;
-        Ok(incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation))
-    }
-
     fn offer(&self) -> Result<SecretKey, StoreError> {
         if let Some(key) = &self.given {
             return Ok(key.clone());
         }
         match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(key) => Ok(key.clone()),
-            None => random(),
+            None => random_bytes().map(SecretKey::new),
         }
     }
 
@@ -149,15 +114,43 @@ impl Enrolment {
     }
 }
 
-/// Draws 16 random bytes.
-pub(crate) fn random() -> Result<SecretKey, StoreError> {
-    SecretKey::random().map_err(|error| StoreError::Refused {
-        reason: format!("the system's random source: {error}"),
-    })
+impl Handshake for JoinIncarnation {
+    fn join<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
+        Box::pin(self.run(wire, process))
+    }
+
+    fn recheck<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        identity: &'a Identity,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let command = cmd("HGET").arg(&self.keys.meta).arg("inc").clone();
+            let reply = ask(wire, "HGET", command, HANDSHAKE).await;
+            match reply.and_then(Reply::optional_bytes) {
+                Ok(Some(incarnation)) if incarnation == identity.incarnation => Ok(()),
+                Ok(_) => Err("the filter's metadata was lost or made anew".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
 }
 
-impl fmt::Debug for Enrolment {
+/// Draws 16 random bytes.
+pub(crate) fn random_bytes() -> Result<[u8; 16], StoreError> {
+    let mut bytes = [0; 16];
+    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
+        reason: format!("the system's random source: {error}"),
+    })?;
+    Ok(bytes)
+}
+
+impl fmt::Debug for JoinIncarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Enrolment").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("JoinIncarnation").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,13 @@
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
 
+use std::time::Duration;
+
 pub(crate) mod join;
 pub(crate) mod recent;
 mod replay;
+
+/// How long the first swap of an incarnation waits, and every swap after the last sign of a replay. By
+/// then each process has found the incarnation and begun its replay: connections are polled once a
+/// second, an attempt to connect takes 0.75 s at most, and the wait before it 0.5 s.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);

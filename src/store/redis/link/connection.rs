@@ -1,9 +1,9 @@
-//! Connections that are ours to supervise.
+//! Connections that this crate supervises itself.
 //!
-//! A client that reconnects by itself hides that Redis is another process now. A [`Link`]
-//! publishes a connection only after INFO and enrolment have answered on it, polls INFO once a second
-//! (a proxy can swap the server behind an open connection), and withdraws it at the first doubt.
-//! There is one link for each kind of work, so that a bulk upload never queues before a check.
+//! A client that reconnects by itself hides that another Redis process answers now. A [`Link`] publishes
+//! a connection only after INFO and the handshake were answered on it. It polls INFO once a second,
+//! because a proxy can put another server behind an open connection. At the first doubt it gives the
+//! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,40 +16,38 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, QUEUE, Wire};
-use super::process::{Eviction, Server};
+use super::handshake::{Handshake, Identity};
+use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
-use super::wire::{Clock, HANDSHAKE, Trouble, exchange, who_answers};
+use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
 use crate::error::StoreError;
-use crate::store::redis::incarnation::join::{Enrolment, Identity};
-use crate::store::redis::refusal::Refusal;
+use crate::store::redis::refusal::{ConnectionAfter, Refusal};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};
 
-/// How often an idle connection is polled.
+/// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
 /// How often a stalled one is.
 const STALLED_POLL: Duration = Duration::from_millis(100);
-/// So many calls given up say that the server is silent, whatever the time: no more than [`ROOM`] and
-/// this many ever pile up.
-const SURFEIT: u32 = ROOM as u32;
-/// Calls under way on a connection; the others wait, within their deadlines.
+/// Calls under way on a connection; further ones wait, within their deadlines.
 const ROOM: usize = QUEUE / 2;
+/// So many calls given up in a row stall a connection at once. No more than this and [`ROOM`] pile up.
+const SURFEIT: u32 = ROOM as u32;
 /// The first and the longest wait between two attempts to connect.
-/// Well below the grace that a new incarnation gets.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// A connection that has proven what is on its other end.
-pub(crate) struct Live {
+/// A connection that has shown which Redis process is at its other end.
+pub(crate) struct Connection {
     wire: Arc<dyn Wire>,
-    pub(crate) server: Server,
+    pub(crate) process: RedisProcess,
     pub(crate) identity: Arc<Identity>,
     since: Instant,
     clock: ArcSwap<Clock>,
     eviction: ArcSwap<Eviction>,
 }
 
-impl Live {
-    /// Returns Redis's clock at a local instant, µs since the Unix epoch, never ahead of the truth by
+impl Connection {
+    /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
     /// more than the two clocks drift in a second.
     pub(crate) fn redis_us(&self, at: Instant) -> i64 {
         self.clock.load().at(at)
@@ -66,18 +64,18 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Connection").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
-/// One supervised connection.
+/// One supervised connection after the other.
 pub(crate) struct Link {
     dial: Arc<dyn Dial>,
-    enrolment: Arc<Enrolment>,
-    live: ArcSwapOption<Live>,
-    /// Told of every new connection.
+    handshake: Arc<dyn Handshake>,
+    current: ArcSwapOption<Connection>,
+    /// Notified of every new connection.
     connected: Notify,
     trouble: ArcSwapOption<String>,
     broken: Notify,
@@ -103,19 +101,22 @@ impl Purpose {
         }
     }
 
-    /// Whether calls wait for a silence of the server's to end, within their deadlines. Who checks has
-    /// something better to do.
-    fn is_patient(self) -> bool {
+    /// Whether calls wait, within their deadlines, for a stall to end. Checks have another answer at hand.
+    fn waits_for_stalls(self) -> bool {
         self != Self::Checks
     }
 }
 
 impl Link {
-    pub(crate) fn new(dial: Arc<dyn Dial>, enrolment: Arc<Enrolment>, purpose: Purpose) -> Self {
+    pub(crate) fn new(
+        dial: Arc<dyn Dial>,
+        handshake: Arc<dyn Handshake>,
+        purpose: Purpose,
+    ) -> Self {
         Self {
             dial,
-            enrolment,
-            live: ArcSwapOption::empty(),
+            handshake,
+            current: ArcSwapOption::empty(),
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             broken: Notify::new(),
@@ -126,17 +127,17 @@ impl Link {
     }
 
     /// Returns the connection, if there is one.
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
-        self.live.load_full()
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
+        self.current.load_full()
     }
 
     /// Whether this is the connection in use.
-    pub(crate) fn uses(&self, live: &Arc<Live>) -> bool {
-        self.live.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, live))
+    pub(crate) fn uses(&self, connection: &Arc<Connection>) -> bool {
+        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
     }
 
     /// Returns what ends with the next new connection, from this call on.
-    pub(crate) fn news(&self) -> Notified<'_> {
+    pub(crate) fn next_connection(&self) -> Notified<'_> {
         self.connected.notified()
     }
 
@@ -145,28 +146,29 @@ impl Link {
     /// # Errors
     ///
     /// [`StoreError::Disconnected`] with what the last attempt met.
-    pub(crate) async fn connected(&self, deadline: Duration) -> Result<Arc<Live>, StoreError> {
+    pub(crate) async fn connected(
+        &self,
+        deadline: Duration,
+    ) -> Result<Arc<Connection>, StoreError> {
         let connected = async {
             loop {
                 // Listening comes first: a connection made between the two is not missed.
-                let news = self.connected.notified();
-                if let Some(live) = self.live() {
-                    return live;
+                let next = self.next_connection();
+                if let Some(connection) = self.current() {
+                    return connection;
                 }
-                news.await;
+                next.await;
             }
         };
-        timeout(deadline, connected).await.map_err(|_| self.disconnected())
+        timeout(deadline, connected).await.map_err(|_| {
+            let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
+            StoreError::Disconnected { reason }
+        })
     }
 
     /// What is wrong with the link, in words.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.load().as_deref().cloned()
-    }
-
-    fn disconnected(&self) -> StoreError {
-        let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
-        StoreError::Disconnected { reason }
     }
 
     /// Sends commands in one go and returns their replies.
@@ -176,7 +178,7 @@ impl Link {
     /// The first thing that went wrong with any of them.
     pub(crate) async fn ask(
         &self,
-        live: &Arc<Live>,
+        connection: &Arc<Connection>,
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
@@ -185,7 +187,7 @@ impl Link {
         let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
         let call = self.stall.call();
         let rest = deadline.saturating_sub(begun.elapsed());
-        match self.send(live, commands, rest).await {
+        match self.send(connection, commands, rest).await {
             Err(StoreError::Timeout { .. }) => Err(late),
             answered => {
                 call.answered();
@@ -194,16 +196,16 @@ impl Link {
         }
     }
 
-    /// Waits for room for a call, and for the server to be heard; gives up where that is not waited for.
+    /// Waits for room for a call and for a stall to end. Returns nothing where stalls are not waited for.
     async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         loop {
-            if self.purpose.is_patient() {
+            if self.purpose.waits_for_stalls() {
                 self.stall.ends().await;
             } else if self.stall.is_stalled() {
                 return None;
             }
             let room = self.room.acquire().await.ok()?;
-            // It may have fallen silent during the wait.
+            // It may have stalled during the wait.
             if !self.stall.is_stalled() {
                 return Some(room);
             }
@@ -217,110 +219,104 @@ impl Link {
     /// Whatever [`ask`](Self::ask) reports.
     pub(crate) async fn script(
         &self,
-        live: &Arc<Live>,
-        script: &'static Script,
+        connection: &Arc<Connection>,
+        script: &Script,
         keys: &[&str],
         args: &[&[u8]],
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
-        match self.send_script(live, script, Sending::ByHash, keys, args, deadline).await {
+        let send = async |sending| {
+            let command = one(script.command(sending, keys, args));
+            let reply = self.ask(connection, &command, deadline).await?.into_iter().next();
+            Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
+        };
+        match send(Sending::ByHash).await {
             Err(StoreError::Refused { reason }) if Refusal::read(&reason) == Refusal::NoScript => {
-                self.send_script(live, script, Sending::Whole, keys, args, deadline).await
+                send(Sending::Whole).await
             }
             other => other,
         }
     }
 
-    async fn send_script(
-        &self,
-        live: &Arc<Live>,
-        script: &'static Script,
-        sending: Sending,
-        keys: &[&str],
-        args: &[&[u8]],
-        deadline: Duration,
-    ) -> Result<Reply, StoreError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.add_command(script.command(sending, live.server.major, keys, args));
-        let reply = self.ask(live, &pipeline, deadline).await?.into_iter().next();
-        Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
-    }
-
     async fn send(
         &self,
-        live: &Arc<Live>,
+        connection: &Arc<Connection>,
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        exchange(&*live.wire, commands, deadline).await.map_err(|trouble| {
-            if trouble.lost {
-                self.withdraw(live);
+        exchange(&*connection.wire, commands, deadline).await.map_err(|trouble| {
+            if trouble.connection == ConnectionAfter::Withdraw {
+                self.withdraw(connection);
             }
             trouble.error
         })
     }
 
     /// Takes a connection out of use and has a new one made.
-    pub(crate) fn withdraw(&self, live: &Arc<Live>) {
-        let before = self.live.compare_and_swap(live, None::<Arc<Live>>);
-        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, live)) {
+    pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
+        let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
+        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
             self.broken.notify_one();
         }
     }
 
-    /// Keeps the link connected for as long as the task lives.
+    /// Keeps the link connected for as long as it is polled.
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
         // A connection of an earlier runtime is dead.
-        self.live.store(None);
+        self.current.store(None);
         loop {
             match self.connect().await {
-                Ok(live) => {
-                    self.stall.note_answered();
-                    if self.trouble.swap(None).is_some() {
-                        tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
-                    }
-                    self.live.store(Some(Arc::clone(&live)));
-                    self.connected.notify_waiters();
-                    let reason = self.poll(&live).await;
-                    self.live.store(None);
+                Ok(connection) => {
+                    self.publish(&connection);
+                    let reason = self.poll(&connection).await;
+                    self.current.store(None);
                     tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
                     self.trouble.store(Some(Arc::new(reason)));
-                    // Where two servers answer by turns, each connection is soon given up.
-                    if live.age() < POLL {
-                        sleep(wait).await;
-                        wait = (wait * 2).min(BACKOFF.1);
-                    } else {
+                    // A shorter use is followed by a wait, in case two servers answer by turns.
+                    if connection.age() >= POLL {
                         wait = BACKOFF.0;
+                        continue;
                     }
                 }
-                Err(error) => {
-                    // Said once for each outage, and not at every attempt.
-                    let reason = match error {
-                        StoreError::Disconnected { reason } => reason,
-                        other => other.to_string(),
-                    };
-                    if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
-                        tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
-                    }
-                    sleep(wait).await;
-                    wait = (wait * 2).min(BACKOFF.1);
-                }
+                Err(error) => self.note_failure(error),
             }
+            sleep(wait).await;
+            wait = (wait * 2).min(BACKOFF.1);
         }
     }
 
-    /// INFO first, then the clock, then enrolment.
-    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
+    fn publish(&self, connection: &Arc<Connection>) {
+        self.stall.note_answered();
+        if self.trouble.swap(None).is_some() {
+            tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
+        }
+        self.current.store(Some(Arc::clone(connection)));
+        self.connected.notify_waiters();
+    }
+
+    /// Logs the first failed attempt of an outage, and no other.
+    fn note_failure(&self, error: StoreError) {
+        let reason = match error {
+            StoreError::Disconnected { reason } => reason,
+            other => other.to_string(),
+        };
+        if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
+            tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
+        }
+    }
+
+    /// Connects: INFO first, then the handshake.
+    async fn connect(&self) -> Result<Arc<Connection>, StoreError> {
         let wire = timeout(CONNECT + HANDSHAKE, self.dial.dial())
             .await
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
-            .map_err(|error| Trouble::from(error).error)?;
-        let (server, clock, eviction) = who_answers(&*wire).await?;
-        let identity = self.enrolment.enrol(&*wire, &server).await?;
-        Ok(Arc::new(Live {
+            .map_err(Trouble::from)?;
+        let (process, clock, eviction) = inspect(&*wire).await?;
+        let identity = self.handshake.join(&*wire, &process).await?;
+        Ok(Arc::new(Connection {
             wire,
-            server,
+            process,
             identity,
             since: Instant::now(),
             clock: ArcSwap::from_pointee(clock),
@@ -329,7 +325,7 @@ impl Link {
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
-    async fn poll(&self, live: &Arc<Live>) -> String {
+    async fn poll(&self, connection: &Arc<Connection>) -> String {
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -338,21 +334,21 @@ impl Link {
                 () = self.stall.begins() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
-            match who_answers(&*live.wire).await {
-                Ok((server, ..)) if server != live.server => {
+            match inspect(&*connection.wire).await {
+                Ok((process, ..)) if process != connection.process => {
                     return "another redis process answers on the same connection".to_owned();
                 }
                 Ok((_, clock, eviction)) => {
-                    live.eviction.store(Arc::new(eviction));
-                    live.clock.store(Arc::new(clock));
+                    connection.eviction.store(Arc::new(eviction));
+                    connection.clock.store(Arc::new(clock));
                     self.stall.note_answered();
                 }
                 Err(error) => return error.to_string(),
             }
-            match self.enrolment.holds(&*live.wire, &live.identity).await {
-                Ok(true) => {}
-                Ok(false) => return "the filter's metadata was lost or made anew".to_owned(),
-                Err(error) => return error.to_string(),
+            if let Err(reason) =
+                self.handshake.recheck(&*connection.wire, &connection.identity).await
+            {
+                return reason;
             }
         }
     }
@@ -360,6 +356,6 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("live", &self.live()).finish_non_exhaustive()
+        f.debug_struct("Link").field("current", &self.current()).finish_non_exhaustive()
     }
 }

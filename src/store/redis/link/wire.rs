@@ -1,18 +1,19 @@
-//! One exchange with the server on a connection, before and below all supervision.
+//! One exchange with Redis on an open connection, below all supervision.
 
 use std::time::Duration;
 
-use ::redis::{Pipeline, RedisError, Value, cmd};
+use ::redis::{Cmd, Pipeline, RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::dial::Wire;
-use super::process::{Eviction, Server};
+use super::process::{Eviction, RedisProcess};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{Connection, Refusal};
+use crate::store::redis::refusal::{ConnectionAfter, Refusal};
 use crate::store::redis::reply::Reply;
 
-/// How long each of the first commands on a connection, and each poll, may take.
+/// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
+
 /// Redis's clock, read at a local instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -31,16 +32,20 @@ impl Clock {
     }
 }
 
-/// An error, and whether the connection is lost with it.
+/// An error, and what becomes of the connection.
 pub(crate) struct Trouble {
     pub(crate) error: StoreError,
-    pub(crate) lost: bool,
+    pub(crate) connection: ConnectionAfter,
 }
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let lost = Refusal::read(&reason).connection() == Connection::Withdraw;
-        Self { error: StoreError::Refused { reason }, lost }
+        let connection = Refusal::read(&reason).connection();
+        Self { error: StoreError::Refused { reason }, connection }
+    }
+
+    fn lost(error: StoreError) -> Self {
+        Self { error, connection: ConnectionAfter::Withdraw }
     }
 }
 
@@ -53,20 +58,34 @@ impl From<RedisError> for Trouble {
             _ => error.to_string(),
         };
         if broken {
-            return Self { error: StoreError::Disconnected { reason }, lost: true };
+            return Self::lost(StoreError::Disconnected { reason });
         }
         Self::refused(reason)
     }
 }
 
-/// Sends commands on a bare connection.
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        trouble.error
+    }
+}
+
+/// Returns a pipeline of one command.
+pub(crate) fn one(command: Cmd) -> Pipeline {
+    let mut commands = Pipeline::with_capacity(1);
+    commands.add_command(command);
+    commands
+}
+
+/// Sends commands and returns a reply to each.
 pub(crate) async fn exchange(
     wire: &dyn Wire,
     commands: &Pipeline,
     deadline: Duration,
 ) -> Result<Vec<Value>, Trouble> {
     let Ok(replies) = timeout(deadline, wire.send(commands)).await else {
-        return Err(Trouble { error: StoreError::Timeout { deadline }, lost: false });
+        let error = StoreError::Timeout { deadline };
+        return Err(Trouble { error, connection: ConnectionAfter::Keep });
     };
     let replies = replies?;
     for reply in &replies {
@@ -77,24 +96,37 @@ pub(crate) async fn exchange(
     }
     if replies.len() != commands.len() {
         let answer = format!("{} replies to {} commands", replies.len(), commands.len());
-        return Err(Trouble { error: StoreError::Odd { step: "pipeline", answer }, lost: true });
+        return Err(Trouble::lost(StoreError::Odd { step: "pipeline", answer }));
     }
     Ok(replies)
 }
 
-/// Asks a connection's other end who it is, what time it has, and what it evicts.
-pub(crate) async fn who_answers(wire: &dyn Wire) -> Result<(Server, Clock, Eviction), StoreError> {
+/// Sends one command and returns its reply.
+pub(crate) async fn ask(
+    wire: &dyn Wire,
+    step: &'static str,
+    command: Cmd,
+    deadline: Duration,
+) -> Result<Reply, StoreError> {
+    let replies = exchange(wire, &one(command), deadline).await?;
+    Ok(Reply::new(step, replies.into_iter().next().unwrap_or(Value::Nil)))
+}
+
+/// Asks which Redis process answers, what time it has, and what it evicts.
+pub(crate) async fn inspect(
+    wire: &dyn Wire,
+) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
     let mut commands = Pipeline::with_capacity(4);
-    for section in ["server", "memory"] {
+    for section in ["server", "memory", "replication"] {
         commands.add_command(cmd("INFO").arg(section).clone());
     }
-    commands.add_command(cmd("INFO").arg("replication").clone()).add_command(cmd("TIME"));
-    let replies = exchange(wire, &commands, HANDSHAKE).await.map_err(|trouble| trouble.error)?;
+    commands.add_command(cmd("TIME"));
+    let replies = exchange(wire, &commands, HANDSHAKE).await?;
     let read = Instant::now();
     let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;
-    let server = Server::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
+    let process = RedisProcess::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
-    Ok((server, Clock { read, us }, Eviction::parse(&memory.text()?)))
+    Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))
 }

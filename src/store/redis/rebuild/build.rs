@@ -1,43 +1,35 @@
-//! One rebuild on Redis: its steps B0 to B10 (see [`rebuild`](crate::rebuild)), each under the fencing token.
+//! A rebuild under way: what it knows, and what all its steps need.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Pipeline, cmd};
-use tokio::time::sleep;
+use ::redis::{Pipeline, Value, cmd};
 
 use super::journal::{Coverage, Entry};
-use super::lease::Lease;
-use super::swap;
+use super::lease::{CALL, Lease};
 use crate::error::StoreError;
-use crate::filter::format::BLOCK_LEN;
 use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
-use crate::store::redis::Shared;
-use crate::store::redis::add::offsets;
-use crate::store::redis::link::connection::Live;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::wire::one;
 use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{ALLOCATE, CATCH_UP, REPLAY, Script, UPLOAD};
-use crate::store::{BoxFuture, Build, LeaseKeeper, Plan};
+use crate::store::redis::script::Script;
+use crate::store::redis::shared::Shared;
+use crate::store::redis::view::View;
 use crate::verdict::Doubt;
 
-/// How long one call of a rebuild may take.
-pub(super) const CALL: Duration = Duration::from_secs(5);
-/// Blocks per upload: 256 KiB.
-pub(super) const BLOCKS_PER_CALL: u32 = 4096;
-/// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
-const PACE: u64 = 64 << 20;
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
-/// Bits set by one call.
-const DIGESTS_PER_CALL: usize = 32;
+/// Blocks worked on by one call: 256 KiB.
+const BLOCKS_PER_CALL: u32 = 4096;
 
 /// A rebuild under way.
 pub(crate) struct RedisBuild {
     pub(super) shared: Arc<Shared>,
-    /// The connection's Redis process at B1.
+    /// The Redis process that the rebuild began on.
     pub(super) run: u32,
-    /// Redis's clock at B0, ms.
+    /// When the rebuild began by Redis's clock, ms.
     pub(super) began_ms: u64,
     pub(super) lease: Lease,
     pub(super) token: Generation,
@@ -45,23 +37,30 @@ pub(crate) struct RedisBuild {
     pub(super) incarnation: Vec<u8>,
     pub(super) digester: Digester,
     pub(super) previous: Result<Header, Doubt>,
-    /// The live and the building key's bytes where they are no filters.
-    pub(super) condemned: (Vec<u8>, Vec<u8>),
+    /// The live key's first bytes, if they are no filter.
+    pub(super) damaged_live: Vec<u8>,
+    /// The building key's first bytes, if they are no filter.
+    pub(super) damaged_next: Vec<u8>,
+    /// From where on the journal is read next.
     pub(super) cursor: String,
     pub(super) coverage: Coverage,
     /// The building filter's header in the loading state, once it is allocated.
     pub(super) header: Option<Header>,
-    /// Where the journal stood at B6.
-    pub(super) stand: (u64, u64),
-    /// The ids replayed over the wire.
+    /// The seq and the time of the journal's last entry at *catch up*.
+    pub(super) caught_up_at: (u64, u64),
+    /// The ids that *replay* set in Redis.
     pub(super) replayed: Vec<Digest>,
 }
 
 impl RedisBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
-    pub(super) async fn same_redis(&self) -> Result<Arc<Live>, StoreError> {
-        let live = self.shared.bulk.connected(CALL).await?;
-        if live.server.run == self.run { Ok(live) } else { Err(StoreError::OtherRedis) }
+    async fn same_redis(&self) -> Result<Arc<Connection>, StoreError> {
+        let connection = self.shared.bulk.connected(CALL).await?;
+        if connection.process.run == self.run {
+            Ok(connection)
+        } else {
+            Err(StoreError::OtherRedis)
+        }
     }
 
     /// Returns the building filter's header in a state.
@@ -70,28 +69,45 @@ impl RedisBuild {
         Ok(header.with_state(state))
     }
 
-    /// Runs a step's script on the building key; anything but `OK` ends the rebuild.
-    async fn step(
+    /// Runs a script.
+    pub(super) async fn run(
         &self,
-        step: &'static str,
-        script: &'static Script,
+        script: &Script,
         keys: &[&str],
         args: &[&[u8]],
+    ) -> Result<Reply, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.bulk.script(&connection, script, keys, args, CALL).await
+    }
+
+    /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
+    pub(super) async fn step(
+        &self,
+        step: &'static str,
+        script: &Script,
+        args: &[&[u8]],
     ) -> Result<(), StoreError> {
-        let live = self.same_redis().await?;
-        let reply = self.shared.bulk.script(&live, script, keys, args, CALL).await?;
-        outcome(step, reply.text()?)
+        outcome(step, self.run(script, &[&self.shared.keys.next], args).await?.text()?)
+    }
+
+    /// Sends commands and returns their replies.
+    pub(super) async fn ask(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.bulk.ask(&connection, commands, CALL).await
+    }
+
+    /// Reads both headers.
+    pub(super) async fn view(&self) -> Result<View, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.read_view(&self.shared.bulk, &connection, CALL).await
     }
 
     /// Reads the journal's next entries.
-    async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
-        let live = self.same_redis().await?;
+    pub(super) async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let mut read = cmd("XRANGE");
         read.arg(&self.shared.keys.log).arg(&self.cursor).arg("+");
         read.arg("COUNT").arg(ENTRIES_PER_CALL);
-        let mut commands = Pipeline::with_capacity(1);
-        commands.add_command(read);
-        let reply = self.shared.bulk.ask(&live, &commands, CALL).await?.into_iter().next();
+        let reply = self.ask(&one(read)).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         for entry in &entries {
             self.coverage.extend(entry)?;
@@ -102,151 +118,26 @@ impl RedisBuild {
         Ok(entries)
     }
 
-    async fn replay_tail(&mut self) -> Result<u64, StoreError> {
-        let header = self.header(State::CatchingUp, "the replay")?;
-        let len = header.string_len().to_string();
-        let head = header.encode();
+    /// *Journal*: reads what there is into the local filter; returns how many ids that were.
+    pub(super) async fn read_journal_into(&mut self, filter: &Filter) -> Result<u64, StoreError> {
+        let mut count = 0;
         loop {
             let entries = self.entries().await?;
-            let digests: Vec<Digest> =
-                entries.iter().flat_map(|entry| &entry.digests).copied().collect();
-            for digests in digests.chunks(DIGESTS_PER_CALL) {
-                let bits = offsets(&header, digests);
-                let keys = [self.shared.keys.next.as_str()];
-                self.step("the replay", &REPLAY, &keys, &[&head, len.as_bytes(), &bits]).await?;
+            for digest in entries.iter().flat_map(|entry| &entry.digests) {
+                filter.insert(digest);
+                count += 1;
             }
-            self.replayed.extend(digests);
-            // Entries after B6 were written to both filters: reading up to it is enough, and a
-            // steady stream of adds must not keep the rebuild here for ever.
-            if entries.is_empty() || self.coverage.reaches(self.stand.0, self.stand.1).is_ok() {
-                break;
+            if entries.len() < ENTRIES_PER_CALL {
+                return Ok(count);
             }
         }
-        self.coverage.reaches(self.stand.0, self.stand.1)?;
-        Ok(self.replayed.len() as u64)
     }
 }
 
-impl Build for RedisBuild {
-    fn token(&self) -> Generation {
-        self.token
-    }
-
-    fn previous(&self) -> &Result<Header, Doubt> {
-        &self.previous
-    }
-
-    fn digester(&self) -> &Digester {
-        &self.digester
-    }
-
-    fn keeper(&self) -> Arc<dyn LeaseKeeper> {
-        self.lease.keeper()
-    }
-
-    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
-        Box::pin(async move {
-            let mut count = 0;
-            loop {
-                let entries = self.entries().await?;
-                for digest in entries.iter().flat_map(|entry| &entry.digests) {
-                    into.insert(digest);
-                    count += 1;
-                }
-                if entries.len() < ENTRIES_PER_CALL {
-                    return Ok(count);
-                }
-            }
-        })
-    }
-
-    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let header = Header {
-                state: State::Loading,
-                generation: self.token,
-                nonce: self.nonce,
-                geometry: plan.geometry,
-                key_id: self.digester.key_id(),
-                run: self.run,
-                items: plan.items,
-                capacity: plan.capacity,
-                rate: plan.rate,
-            };
-            let len = header.string_len().to_string();
-            let args: [&[u8]; 4] =
-                [&header.encode(), &header.trailer(), len.as_bytes(), &self.condemned.1];
-            self.header = Some(header);
-            self.step("the allocation", &ALLOCATE, &[&self.shared.keys.next], &args).await
-        })
-    }
-
-    fn upload<'a>(
-        &'a mut self,
-        filter: &'a Arc<Filter>,
-        progress: &'a (dyn Fn(u64) + Send + Sync),
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let header = self.header(State::Loading, "the upload")?;
-            let (head, len) = (header.encode(), header.string_len().to_string());
-            let blocks = header.geometry.blocks();
-            let mut piece = Vec::new();
-            let mut from = 0;
-            while from < blocks {
-                let to = blocks.min(from.saturating_add(BLOCKS_PER_CALL));
-                piece.clear();
-                filter.write_blocks(from..to, &mut piece);
-                let offset = (head.len() + from as usize * BLOCK_LEN).to_string();
-                let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];
-                self.step("the upload", &UPLOAD, &[&self.shared.keys.next], &args).await?;
-                progress(piece.len() as u64);
-                sleep(Duration::from_secs_f64(piece.len() as f64 / PACE as f64)).await;
-                from = to;
-            }
-            Ok(())
-        })
-    }
-
-    fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let live = self.same_redis().await?;
-            let loading = self.header(State::Loading, "the catching up")?;
-            let len = loading.string_len().to_string();
-            let catching_up = loading.with_state(State::CatchingUp).encode();
-            let keys = [self.shared.keys.next.as_str(), self.shared.keys.meta.as_str()];
-            let loading = self.header(State::Loading, "the catching up")?.encode();
-            let args: [&[u8]; 4] = [&loading, &catching_up, len.as_bytes(), &self.incarnation];
-            let reply = self.shared.bulk.script(&live, &CATCH_UP, &keys, &args, CALL).await?;
-            let mut fields = reply.array()?.into_iter();
-            let first = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
-            outcome("the catching up", first)?;
-            let [seq, last_ms] = fields.collect::<Vec<_>>().try_into().map_err(|_| {
-                StoreError::Odd { step: CATCH_UP.name(), answer: "no journal".to_owned() }
-            })?;
-            self.stand = (seq.count()?, last_ms.count()?);
-            Ok(())
-        })
-    }
-
-    fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.replay_tail())
-    }
-
-    fn verify<'a>(
-        &'a mut self,
-        filter: &'a Filter,
-        sample: &'a [Digest],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.verify_building(filter, sample))
-    }
-
-    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.put_live())
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lease.release())
-    }
+/// Cuts a filter's blocks into pieces for one call each.
+pub(super) fn pieces(blocks: u32) -> impl Iterator<Item = Range<u32>> {
+    let from = (0..blocks).step_by(BLOCKS_PER_CALL as usize);
+    from.map(move |from| from..blocks.min(from.saturating_add(BLOCKS_PER_CALL)))
 }
 
 /// Reads what a step's script answered.
@@ -256,7 +147,14 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
         "LOST" => Err(StoreError::Lost { step }),
         "FENCED" => Err(StoreError::Fenced { step }),
         "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
-        "UNVOUCHED" => Err(swap::unvouched(0)),
+        "UNVOUCHED" => Err(replay_given_up(Duration::ZERO)),
         _ => Err(StoreError::Odd { step, answer }),
     }
+}
+
+/// Says that a process gave its replay up, and for how long its transactions may still be open.
+pub(super) fn replay_given_up(open: Duration) -> StoreError {
+    let reason =
+        format!("inserts that no process can replay may still become visible for {open:?}");
+    StoreError::JournalGap { reason }
 }
