@@ -80,39 +80,35 @@
 mod background;
 mod builder;
 mod decide;
-mod edge;
 mod error;
 mod extract;
 pub mod filter;
-mod future;
 mod guard;
 mod id;
-mod layer;
+mod middleware;
 mod nulls;
 mod observe;
-mod oversight;
 mod random;
 mod rebuild;
-mod rejection;
-mod service;
 mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verdict;
-mod visit;
 
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
-pub use edge::OnInvalid;
 pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
-pub use future::ResponseFuture;
 pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
-pub use layer::BloomGuard;
+pub use middleware::future::ResponseFuture;
+pub use middleware::layer::BloomGuard;
+pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
+pub use middleware::service::BloomGuardService;
+pub use middleware::shared::OnInvalid;
 pub use nulls::rules::Missing;
 pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
@@ -120,8 +116,6 @@ pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,
 };
-pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
-pub use service::BloomGuardService;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::Builder;
-use crate::edge::OnInvalid;
+use crate::middleware::shared::OnInvalid;
 
 /// Which requests are guarded, and what their responses look like.
 impl<R> Builder<R> {

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::edge::Screened;
-use crate::future::ResponseFuture;
-use crate::layer::BloomGuard;
-use crate::rejection::{Rejected, Rejection, reject};
+use crate::middleware::future::ResponseFuture;
+use crate::middleware::layer::BloomGuard;
+use crate::middleware::rejection::{Rejected, Rejection, reject};
+use crate::middleware::shared::Screened;
+use crate::middleware::visit::{Visit, Watching};
 use crate::store::Asking;
-use crate::visit::{Visit, Watching};
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
 ///

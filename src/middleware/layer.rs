@@ -7,17 +7,17 @@ use std::time::Duration;
 use tower_layer::Layer;
 
 use crate::decide::policy::Mode;
-use crate::edge::Edge;
 use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
+use crate::middleware::rejection::NotFound;
+use crate::middleware::service::BloomGuardService;
+use crate::middleware::shared::Edge;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::rejection::NotFound;
-use crate::service::BloomGuardService;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use crate::decide::gate::{Admission, Ruling, Why};
 use crate::decide::visitors::{Manner, Visitor};
-use crate::edge::Edge;
 use crate::id::Id;
+use crate::middleware::oversight::Look;
+use crate::middleware::rejection::Rejected;
+use crate::middleware::shared::Edge;
 use crate::nulls::rules::{Asker, Outcome, is_found};
-use crate::oversight::Look;
-use crate::rejection::Rejected;
 use crate::store::{Asked, Asking, Lookup};
 use crate::verdict::Verdict;
 

@@ -10,9 +10,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::rejection::{Rejection, reject};
+use crate::middleware::rejection::{Rejection, reject};
+use crate::middleware::visit::{Visit, Watching};
 use crate::store::{Asking, BoxFuture, Lookup};
-use crate::visit::{Visit, Watching};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 

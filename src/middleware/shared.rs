@@ -15,10 +15,10 @@ use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
 use crate::guard::Core;
 use crate::id::{Id, InvalidId};
+use crate::middleware::oversight::{Look, Oversight};
+use crate::middleware::rejection::Rejected;
 use crate::nulls::rules::{AbsenceRules, reads};
-use crate::oversight::{Look, Oversight};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
-use crate::rejection::Rejected;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
