@@ -53,7 +53,9 @@ mod world;
 
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
-pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
+pub use error::{
+    BoxError, ConfigError, InsertError, RebuildError, RemoveError, SettingError, StoreError,
+};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};

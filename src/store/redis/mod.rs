@@ -39,15 +39,13 @@ use self::own::OwnAdds;
 use self::script::VIEW;
 use self::server::Eviction;
 use self::view::View;
-use super::{
-    Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
-};
+use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
 use crate::background::{Background, persist};
-use crate::error::{ConfigError, InsertError, StoreError};
+use crate::error::{InsertError, SettingError, StoreError};
 use crate::filter::{Generation, Header};
 use crate::id::Id;
 use crate::nulls::scope::Scope;
-use crate::settings::Settings;
+use crate::settings::{Retention, Settings};
 use crate::verdict::Doubt;
 
 /// How long a survey may take.
@@ -59,14 +57,14 @@ pub(crate) struct Server(pub(crate) Arc<dyn Dial>);
 
 impl Server {
     /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
-    pub(crate) fn parse(url: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         if url.starts_with("rediss:") && !cfg!(feature = "tls") {
-            return Err(ConfigError::TlsFeature);
+            return Err(SettingError::TlsFeature);
         }
         #[cfg(feature = "tls")]
         choose_crypto();
         let unreadable =
-            |error: RedisError| ConfigError::RedisUrl { source: reason(url, &error).into() };
+            |error: RedisError| SettingError::RedisUrl { source: reason(url, &error).into() };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
@@ -291,16 +289,22 @@ impl Store for RedisStore {
         });
     }
 
-    fn check(&self, id: &Id) -> Asking<Lookup> {
-        Asking::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
+    fn check(&self, id: &Id) -> Answer<Lookup> {
+        Answer::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
         Box::pin(async move { Ok(self.shared.add(ids).await?) })
     }
 
-    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
-        Asking::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), asked, scope, ttl)))
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered> {
+        Answer::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), claim, scope, ttl)))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
