@@ -51,7 +51,8 @@ fn filter(c: &mut Criterion) {
 
 fn guard(builder: bloom_guard::Builder, runtime: &Runtime) -> BloomGuard {
     runtime.block_on(async {
-        let guard = builder.rebuild(Schedule::manual(), from_iter(|| 0..IDS)).build();
+        let guard =
+            builder.rebuild(Schedule::manual(), from_iter(|| 0..IDS)).build().expect("valid");
         guard.ready().await;
         guard
     })
@@ -59,14 +60,13 @@ fn guard(builder: bloom_guard::Builder, runtime: &Runtime) -> BloomGuard {
 
 fn builder() -> bloom_guard::Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
-        .and_then(|builder| builder.capacity(IDS, RATE))
-        .expect("within bounds")
+        .capacity(IDS, RATE)
 }
 
 fn check(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let redis = RedisServer::start();
-    let in_redis = builder().redis(&redis.url()).expect("a url");
+    let in_redis = builder().redis(&redis.url());
     let guards = [("in process", guard(builder(), &runtime)), ("redis", guard(in_redis, &runtime))];
     for (store, guard) in &guards {
         let mut group = c.benchmark_group(format!("check, {store}"));

@@ -23,11 +23,11 @@ async fn rebuild(ids: u64) {
     let redis = RedisServer::start();
     let guard =
         BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
-            .and_then(|builder| builder.capacity(ids, 0.001))
-            .and_then(|builder| builder.redis(&redis.url()))
-            .expect("a configuration within bounds")
+            .capacity(ids, 0.001)
+            .redis(&redis.url())
             .rebuild(Schedule::manual(), from_iter(move || 0..ids))
-            .build();
+            .build()
+            .expect("a configuration within bounds");
     let pings = Pings::start(&redis);
     let begun = Instant::now();
     guard.ready().await;

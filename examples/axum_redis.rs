@@ -25,13 +25,13 @@ async fn main() -> Result<ExitCode, BoxError> {
     let table = Arc::new(Mutex::new(BTreeSet::from_iter(1..=1_000_u64)));
     let rows = Arc::clone(&table);
     let source = from_iter(move || rows.lock().expect("not poisoned").clone());
-    let guard = BloomGuard::builder("example-users", Captures::<u64>::new("id"))?
-        .redis(&url)?
-        .rebuild(Schedule::every(Duration::from_secs(3600))?, source)
+    let guard = BloomGuard::builder("example-users", Captures::<u64>::new("id"))
+        .redis(&url)
+        .rebuild(Schedule::every(Duration::from_secs(3600)), source)
         // By default one refusal a second goes to the handler, to see whether it is right. Here the
         // first would be the only one, and it is to show who answers.
-        .audits_per_second(0)?
-        .build();
+        .audits_per_second(0)
+        .build()?;
 
     let rows = Arc::clone(&table);
     let show = async move |Path(id): Path<u64>| match rows.lock().expect("not poisoned").get(&id) {

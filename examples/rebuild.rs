@@ -29,10 +29,10 @@ async fn main() -> Result<(), BoxError> {
         }
         Ok(())
     });
-    let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)?
-        .capacity(1_000_000, 0.001)?
-        .rebuild(Schedule::cron("30 3 * * *")?, source) // every night, UTC; the first one now
-        .build();
+    let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)
+        .capacity(1_000_000, 0.001)
+        .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC; the first one now
+        .build()?;
 
     while !guard.state().is_ready() {
         let status = guard.rebuild_status();

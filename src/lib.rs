@@ -16,10 +16,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Users 1 to 1,000 exist. A real source reads them from the database.
-//! let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)?
-//!     .capacity(10_000, 0.001)?
+//! let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+//!     .capacity(10_000, 0.001)
 //!     .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
-//!     .build();
+//!     .build()?;
 //! guard.ready().await;
 //!
 //! let handler = tower::service_fn(|request: Request<String>| async move {
@@ -40,14 +40,21 @@
 //! # }
 //! ```
 //!
-//! # Three answers
+//! # What becomes of a request
 //!
 //! A look-up is [present, absent or unknown](Verdict). Only a proof is an absence: a filter that is
 //! missing, damaged, foreign, of another key or on another Redis process than the one it was verified
-//! on leaves a [`Doubt`], and the request passes, by a bounded lane if its id was not lately seen to
-//! exist ([`OnUnknown`]). What the application owes in return stands at
-//! [`BloomGuard::insert`], [`Builder::longest_transaction`], [`RebuildSource`] and
-//! [`Builder::shared_absence`].
+//! on leaves a [`Doubt`]. The first row that fits decides:
+//!
+//! | the request's id | the request |
+//! |---|---|
+//! | found in this process within ten minutes | passes, without a look-up |
+//! | absent, by the filter or by a remembered 404 | 404; one a second passes as a sample |
+//! | present, and not missed lately | passes |
+//! | missed lately, or unknown | enters the [lane](Builder::lane), or is answered 503 |
+//!
+//! What the application owes in return stands at [`BloomGuard::insert`], [`Builder::longest_transaction`],
+//! [`RebuildSource`] and [`Builder::shared_absence`].
 //!
 //! # Where to look
 //!
@@ -58,7 +65,8 @@
 //!   [`remove`](BloomGuard::remove) after it.
 //! - Rebuilding: [`RebuildSource`] and its adapters [`from_iter`], [`from_stream`] and
 //!   [`from_blocking`]; [`Schedule`]; [`RebuildReport`].
-//! - Answering: [`Rejection`], [`NotFound`], [`ProblemDetails`], [`OnInvalid`], [`Missing`].
+//! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`NotFound`], [`ProblemDetails`],
+//!   [`OnInvalid`], [`Missing`].
 //! - When nothing is proven: [`OnUnknown`], [`Mode`], [`Builder::lane`].
 //! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
 //!   [`rebuild_status`](BloomGuard::rebuild_status).
@@ -80,39 +88,37 @@
 mod background;
 mod builder;
 mod decide;
-mod edge;
 mod error;
 mod extract;
 pub mod filter;
-mod future;
 mod guard;
 mod id;
-mod layer;
+mod middleware;
 mod nulls;
 mod observe;
-mod oversight;
 mod random;
 mod rebuild;
-mod rejection;
-mod service;
 mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verdict;
-mod visit;
 
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
-pub use edge::OnInvalid;
-pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
+pub use error::{
+    BoxError, ConfigError, InsertError, RebuildError, RemoveError, SettingError, StoreError,
+};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
-pub use future::ResponseFuture;
 pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
-pub use layer::BloomGuard;
+pub use middleware::future::ResponseFuture;
+pub use middleware::layer::{BloomGuard, RejectingLayer};
+pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
+pub use middleware::service::BloomGuardService;
+pub use middleware::shared::OnInvalid;
 pub use nulls::rules::Missing;
 pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
@@ -120,8 +126,6 @@ pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,
 };
-pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
-pub use service::BloomGuardService;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

@@ -1,54 +1,50 @@
-//! What a store has to be told, with its defaults and bounds.
+//! What a store, its nulls and its rebuilds have to be told, with defaults and bounds.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::error::ConfigError;
+use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
-use crate::store::Retention;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Everything a store needs.
+/// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
+/// smaller.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
     pub(crate) null_ttl: Duration,
-    /// Nulls written in a second after 404s.
+    /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
     pub(crate) nulls_per_second: u32,
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
     pub(crate) removed_ttl: Option<Duration>,
     pub(crate) longest_transaction: Duration,
+    /// With the longest transaction, the journal covers two hours.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     pub(crate) journal_entries: u64,
+    /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
-    /// Checks under way at once.
+    /// Checks under way at once; any above are unknown at once.
     pub(crate) checks_in_flight: u32,
     pub(crate) accept_eviction: bool,
+    /// The share of ids by which a rebuild may fall short of the filter it replaces.
     pub(crate) shrink_limit: f64,
     /// The key the application gave.
     pub(crate) secret_key: Option<SecretKey>,
-    /// A key drawn at random, for when there is no other.
-    pub(crate) drawn_key: SecretKey,
 }
 
 impl Settings {
     /// Returns the defaults for a filter of this name.
-    pub(crate) fn new(name: String) -> Result<Self, ConfigError> {
-        if !is_name(&name) {
-            return Err(ConfigError::Name { name });
-        }
-        let drawn_key = SecretKey::random()
-            .map_err(|error| ConfigError::Random { reason: error.to_string() })?;
-        Ok(Self {
+    pub(crate) fn new(name: String) -> Self {
+        Self {
             name,
-            sizing: Sizing::new(1_000_000, 0.001)?,
+            sizing: Sizing::DEFAULT,
             null_ttl: 30 * SECOND,
             nulls_per_second: 1_000,
             removed_ttl: None,
@@ -62,8 +58,7 @@ impl Settings {
             accept_eviction: false,
             shrink_limit: 0.1,
             secret_key: None,
-            drawn_key,
-        })
+        }
     }
 
     /// The journal reaches back over the longest rebuild and, from there, the longest transaction.
@@ -75,87 +70,94 @@ impl Settings {
             handler: self.handler_time,
         }
     }
+}
 
-    /// Returns the key to hash with when nobody else has a say in it.
-    pub(crate) fn own_key(&self) -> &SecretKey {
-        self.secret_key.as_ref().unwrap_or(&self.drawn_key)
+/// How long the store keeps what, and how much of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retention {
+    /// The longest time from an insert to the end of the transaction that follows it.
+    pub(crate) overlap: Duration,
+    /// How long the journal keeps an entry.
+    pub(crate) journal: Duration,
+    /// How many entries the journal keeps at most.
+    pub(crate) journal_entries: u64,
+    /// The longest a request may take for its 404 to be remembered.
+    pub(crate) handler: Duration,
+}
+
+impl Retention {
+    /// How long a rebuild may take: the journal reaches back over it and the overlap.
+    pub(crate) fn span(&self) -> Duration {
+        self.journal - self.overlap
+    }
+
+    /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
+    /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
+    /// 404 may have been read from a replica that lags.
+    pub(crate) fn mark_ttl(&self) -> Duration {
+        (self.handler + self.overlap) * 2
     }
 }
 
 /// The bounds of the settings.
 pub(crate) mod bounds {
-    use super::{Duration, HOUR, MINUTE, RangeInclusive, SECOND};
+    use super::{Duration, HOUR, RangeInclusive, SECOND};
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub(crate) const NULL_TTL: RangeInclusive<Duration> = SECOND..=HOUR;
-    pub(crate) const REMOVED_TTL: RangeInclusive<Duration> =
-        SECOND..=Duration::from_secs(31 * 24 * 60 * 60);
     pub(crate) const CHECK_DEADLINE: RangeInclusive<Duration> =
         Duration::from_millis(1)..=Duration::from_secs(10);
-    pub(crate) const CHECKS_IN_FLIGHT: RangeInclusive<u64> = 1..=65_536;
-    pub(crate) const SHRINK_LIMIT: RangeInclusive<f64> = 0.0..=1.0;
-    pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> =
-        SECOND..=Duration::from_secs(24 * 60 * 60);
-    pub(crate) const LONGEST_REBUILD: RangeInclusive<Duration> =
-        MINUTE..=Duration::from_secs(24 * 60 * 60);
+    pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
     pub(crate) const JOURNAL_ENTRIES: RangeInclusive<u64> = 1_000..=1_000_000_000;
     pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
     pub(crate) const LANE_RATE: RangeInclusive<u64> = 1..=1_000_000;
     pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
-    pub(crate) const NULLS_PER_SECOND: RangeInclusive<u64> = 0..=1_000_000;
-    pub(crate) const RECENTLY_SEEN: RangeInclusive<u64> = 1..=1 << 30;
-    pub(crate) const NULL_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=4 << 30;
 }
 
-/// Returns the duration if it is within its bounds.
+/// Judges a duration.
+///
+/// # Errors
+///
+/// [`SettingError::Duration`] when it is outside its bounds.
 pub(crate) fn duration(
     setting: &'static str,
     value: Duration,
     bounds: &RangeInclusive<Duration>,
-) -> Result<Duration, ConfigError> {
+) -> Result<(), SettingError> {
     if bounds.contains(&value) {
-        return Ok(value);
+        return Ok(());
     }
-    Err(ConfigError::Duration { setting, value, min: *bounds.start(), max: *bounds.end() })
+    Err(SettingError::Duration { setting, value, min: *bounds.start(), max: *bounds.end() })
 }
 
-/// Returns the share if it is within its bounds.
-pub(crate) fn share(
-    setting: &'static str,
-    value: f64,
-    bounds: &RangeInclusive<f64>,
-) -> Result<f64, ConfigError> {
-    if bounds.contains(&value) {
-        return Ok(value);
-    }
-    Err(ConfigError::Number { setting, value, min: *bounds.start(), max: *bounds.end() })
-}
-
-/// Returns the number if it is within its bounds.
+/// Judges a number.
+///
+/// # Errors
+///
+/// [`SettingError::Number`] when it is outside its bounds.
 pub(crate) fn number(
     setting: &'static str,
-    value: u64,
+    value: impl Into<u64>,
     bounds: &RangeInclusive<u64>,
-) -> Result<u64, ConfigError> {
+) -> Result<(), SettingError> {
+    let value = value.into();
     if bounds.contains(&value) {
-        return Ok(value);
+        return Ok(());
     }
-    let (min, max) = (*bounds.start() as f64, *bounds.end() as f64);
-    Err(ConfigError::Number { setting, value: value as f64, min, max })
+    Err(SettingError::Number { setting, value, min: *bounds.start(), max: *bounds.end() })
 }
 
-/// Returns the number if it is within its bounds, which fit 32 bits.
-pub(crate) fn small(
-    setting: &'static str,
-    value: u32,
-    bounds: &RangeInclusive<u64>,
-) -> Result<u32, ConfigError> {
-    number(setting, value.into(), bounds).map(|_| value)
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+/// Judges a filter's name, which becomes part of Redis keys.
+///
+/// # Errors
+///
+/// [`SettingError::Name`] when it is not 1 to 64 of `A-Z a-z 0-9 _ . : -`.
+pub(crate) fn name(name: &str) -> Result<(), SettingError> {
+    let fits = (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));
+    if fits { Ok(()) } else { Err(SettingError::Name { name: name.to_owned() }) }
 }
 
 #[cfg(test)]
@@ -164,26 +166,22 @@ mod tests {
 
     #[test]
     fn a_name_cannot_steer_a_key() {
-        for name in ["users", "v1:users.eu-west_2", &"x".repeat(64)] {
-            assert!(is_name(name), "{name}");
+        for fits in ["users", "v1:users.eu-west_2", &"x".repeat(64)] {
+            assert!(name(fits).is_ok(), "{fits}");
         }
-        for name in ["", "us ers", "us{e}rs", "users\r\n", "benützer", &"x".repeat(65)] {
-            assert!(!is_name(name), "{name}");
+        for wrong in ["", "us ers", "us{e}rs", "users\r\n", "benützer", &"x".repeat(65)] {
+            assert!(name(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_defaults_are_within_the_bounds() {
-        let settings = Settings::new("users".into()).unwrap();
+        let settings = Settings::new("users".into());
         assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
         assert!(bounds::CHECK_DEADLINE.contains(&settings.check_deadline));
-        assert!(bounds::CHECKS_IN_FLIGHT.contains(&settings.checks_in_flight.into()));
-        assert!(bounds::SHRINK_LIMIT.contains(&settings.shrink_limit));
         assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
-        assert!(bounds::LONGEST_REBUILD.contains(&settings.longest_rebuild));
         assert!(bounds::HANDLER_TIME.contains(&settings.handler_time));
         assert!(bounds::JOURNAL_ENTRIES.contains(&settings.journal_entries));
-        assert!(bounds::NULL_CACHE_BYTES.contains(&settings.null_cache_bytes));
-        assert_eq!(settings.retention().journal, 2 * HOUR);
+        assert_eq!(Sizing::new(1_000_000, 0.001), Ok(Sizing::DEFAULT));
     }
 }

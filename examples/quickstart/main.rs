@@ -57,14 +57,14 @@ async fn main() -> Result<ExitCode, BoxError> {
 /// A guard whose filter lives in this process and is rebuilt from the database every hour.
 fn guard(database: &Arc<Database>, audits_per_second: u32) -> Result<BloomGuard, BoxError> {
     let database = Arc::clone(database);
-    let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)?
-        .capacity(120_000, 0.001)?
-        .audits_per_second(audits_per_second)?
+    let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
+        .capacity(120_000, 0.001)
+        .audits_per_second(audits_per_second)
         .rebuild(
-            Schedule::every(Duration::from_secs(3600))?,
+            Schedule::every(Duration::from_secs(3600)),
             from_blocking(move |ids| database.each_id(|id| ids.push(id))),
         )
-        .build();
+        .build()?;
     Ok(guard)
 }
 

@@ -1,116 +1,112 @@
-//! How a guard is set up.
+//! How a guard is set up: the setters that matter, and `build`.
 
-mod edge;
-mod filter;
-mod policy;
+mod tuning;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decide::policy::Policy;
-use crate::edge::{Edge, Options};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
-use crate::guard::{Core, NullLimits};
-use crate::layer::BloomGuard;
+use crate::filter::Sizing;
+use crate::guard::{Guard, NullLimits};
+use crate::id::SecretKey;
+use crate::middleware::invalid::InvalidCanary;
+use crate::middleware::layer::BloomGuard;
+use crate::middleware::shared::{Options, Shared};
 use crate::observe::metrics::Metrics;
-use crate::oversight::Oversight;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
-use crate::rejection::NotFound;
-use crate::settings::{self, Settings, bounds, duration};
+use crate::settings::{self, Settings, bounds};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Endpoint, RedisStore};
 
+/// Ids remembered as found at the most, whatever the capacity: 16 MB.
+const MOST_FOUND: u32 = 1_000_000;
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Sets up a [`BloomGuard`].
 ///
-/// A setter whose value can be wrong says so at once; [`build`](Self::build) cannot fail.
+/// Setters cannot fail: [`build`](Self::build) reports all values that are out of bounds. Six settings
+/// matter to most; the others are for tuning.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use bloom_guard::{BloomGuard, Doubt, OnInvalid, Query};
 ///
-/// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))?
-///     .capacity(50_000, 0.01)?
-///     .negative_ttl(Duration::from_secs(10))?
+/// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
+///     .capacity(50_000, 0.01)
+///     .negative_ttl(Duration::from_secs(10))
 ///     .on_invalid(OnInvalid::BadRequest)
-///     .build();
-///
+///     .build()?;
 /// assert_eq!(guard.state().live.unwrap_err(), Doubt::NoFilter);
+///
+/// let wrong = BloomGuard::builder("users", Query::<u64>::new("user"))
+///     .capacity(0, 0.01)
+///     .negative_ttl(Duration::ZERO)
+///     .build();
+/// assert_eq!(wrong.unwrap_err().problems().len(), 2);
 /// # Ok::<(), bloom_guard::ConfigError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder<R = NotFound> {
+pub struct Builder {
     pub(crate) settings: Settings,
     pub(crate) redis: Option<Endpoint>,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
     policy: Policy,
-    rejection: R,
+    problems: Vec<(&'static str, SettingError)>,
 }
 
 impl BloomGuard {
-    /// Begins to set up a guard for the records of one kind: `name` is the filter's name, the same in
-    /// all processes that share it, and `extractor` finds the id in a request.
+    /// Begins to set up a guard for the records of one kind. `name` is the filter's name, the same in all
+    /// processes that share it: 1 to 64 of `A-Z a-z 0-9 _ . : -`. `extractor` finds the id in a request.
     ///
     /// Guards of one name share their filter in Redis. Without Redis each has its own, which knows nothing
     /// of what the other was told: clone the guard, rather than building another.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Name`] when the name is not 1 to 64 of `A-Z a-z 0-9 _ . : -`;
-    /// [`ConfigError::Random`] when the system has no random numbers to give.
-    pub fn builder(
-        name: impl Into<String>,
-        extractor: impl IdExtractor,
-    ) -> Result<Builder, ConfigError> {
-        Ok(Builder {
-            settings: Settings::new(name.into())?,
+    pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
+        let settings = Settings::new(name.into());
+        let named = settings::name(&settings.name);
+        let builder = Builder {
+            settings,
             redis: None,
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
             policy: Policy::default(),
-            rejection: NotFound,
-        })
+            problems: Vec::new(),
+        };
+        builder.judge("name", named)
     }
 }
 
-/// Where the filter lives and where its ids come from.
-impl<R> Builder<R> {
+/// The settings that matter.
+impl Builder {
     /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
     /// same name: `redis://[user][:password@]host[:port][/database]`, `rediss://` for TLS (with the
-    /// crate feature `tls`), `redis+unix://` for a socket. Redis 6.2 or later, or Valkey.
+    /// crate feature `tls`), `redis+unix://` for a socket. Redis 6.2 or later, or Valkey. Whether a server
+    /// is there does not matter now.
     ///
     /// Defaults to keeping them in this process.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::RedisUrl`] when the URL cannot be read, [`ConfigError::TlsFeature`] when it asks
-    /// for TLS and the crate was built without. Whether a server is there does not matter now.
-    pub fn redis(mut self, url: &str) -> Result<Self, ConfigError> {
-        self.redis = Some(Endpoint::parse(url)?);
-        Ok(self)
+    pub fn redis(mut self, url: &str) -> Self {
+        let endpoint = Endpoint::parse(url);
+        self.redis = endpoint.as_ref().ok().cloned();
+        self.judge("redis", endpoint.map(drop))
     }
 
-    /// The longest that a check waits for Redis. When it runs out the answer is unknown; see
-    /// [`on_unknown`](Self::on_unknown).
+    /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
+    /// full: 0.001 is one in a thousand. A rebuild that finds more ids sizes the filter for those. As many
+    /// ids, and a million at most, are remembered as found lately, 16 bytes each.
     ///
-    /// Defaults to 25 milliseconds; from 1 millisecond to 10 seconds.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Duration`] when out of bounds.
-    pub fn check_deadline(mut self, deadline: Duration) -> Result<Self, ConfigError> {
-        let bounds = &bounds::CHECK_DEADLINE;
-        self.settings.check_deadline = duration("check_deadline", deadline, bounds)?;
-        Ok(self)
+    /// Defaults to 1,000,000 ids at 0.001, which takes 1.9 MB; see [`Sizing::new`] for the bounds.
+    pub fn capacity(mut self, ids: u64, false_positive_rate: f64) -> Self {
+        let sizing = Sizing::new(ids, false_positive_rate);
+        self.settings.sizing = sizing.unwrap_or(self.settings.sizing);
+        self.judge("capacity", sizing.map(drop).map_err(SettingError::from))
     }
 
     /// Rebuilds the filter from a source: by schedule, and at once whenever there is no filter to
@@ -118,61 +114,98 @@ impl<R> Builder<R> {
     ///
     /// Defaults to no source, and so to no rebuild by this process.
     pub fn rebuild(mut self, schedule: Schedule, source: impl RebuildSource) -> Self {
+        let judged = schedule.judge();
         self.source = Some((schedule, Arc::new(source)));
+        self.judge("rebuild", judged)
+    }
+
+    /// How long a null lasts: for that long after a 404 requests for the same id are refused at once.
+    /// Spread by up to a tenth either way.
+    ///
+    /// Defaults to 30 seconds; from 1 second to 1 hour.
+    pub fn negative_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.null_ttl = ttl;
+        self.judge("negative_ttl", settings::duration("negative_ttl", ttl, &bounds::NULL_TTL))
+    }
+
+    /// The longest time from an insert's call to the end of the transaction that creates the record. A
+    /// transaction that takes longer can lose its id in a rebuild, so make sure that the database
+    /// ends it first.
+    ///
+    /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
+    /// longest time any of them stated counts, for as long as the filter's metadata lives.
+    pub fn longest_transaction(mut self, time: Duration) -> Self {
+        const NAME: &str = "longest_transaction";
+        self.settings.longest_transaction = time;
+        self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
+    }
+
+    /// The key of the digests, which makes false positives impossible to forge. All processes that
+    /// share a filter must have the same. To change it, give the filter another name.
+    ///
+    /// Defaults to a random one: drawn once per filter and kept in Redis with it, or drawn anew by
+    /// every process without Redis.
+    pub fn secret_key(mut self, key: SecretKey) -> Self {
+        self.settings.secret_key = Some(key);
         self
-    }
-
-    /// The share of ids, 0 to 1, by which a rebuild may fall short of the filter it replaces. One that
-    /// falls shorter is given up, as an empty view or a wrong tenant must not go live;
-    /// [`rebuild_accepting_loss`](BloomGuard::rebuild_accepting_loss) overrides it once. A source that goes
-    /// on giving as few for a day is believed, unless they are none; for a minute while no filter is
-    /// trusted.
-    ///
-    /// Defaults to 0.1.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Number`] when out of bounds.
-    pub fn shrink_limit(mut self, share: f64) -> Result<Self, ConfigError> {
-        self.settings.shrink_limit = settings::share("shrink_limit", share, &bounds::SHRINK_LIMIT)?;
-        Ok(self)
-    }
-}
-
-impl<R> Builder<R> {
-    /// What makes the response to a refused request.
-    ///
-    /// Defaults to [`NotFound`].
-    pub fn rejection<R2>(self, rejection: R2) -> Builder<R2> {
-        let Self { settings, redis, source, extractor, options, policy, rejection: _ } = self;
-        Builder { settings, redis, source, extractor, options, policy, rejection }
     }
 
     /// Builds the guard. Waits for nothing: Redis may be down, and the database too. What runs in the
     /// background starts now if there is a Tokio runtime, or else with the first request, check or
     /// insert in one.
-    #[must_use]
-    pub fn build(self) -> BloomGuard<R> {
-        let Self { settings, redis, source, extractor, options, policy, rejection } = self;
-        tell_if_nobody_builds(&settings.name, redis.is_some(), source.is_some());
-        let schedule = source.as_ref().map(|(schedule, _)| schedule);
-        let removed_ttl = settings
-            .removed_ttl
-            .or_else(|| schedule.and_then(Schedule::longest_gap))
-            .unwrap_or(REMOVED_TTL);
-        let store: Arc<dyn Store> = match redis {
-            Some(server) => Arc::new(RedisStore::new(&settings, server)),
-            None => Arc::new(MemoryStore::new(&settings)),
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
+    pub fn build(self) -> Result<BloomGuard, ConfigError> {
+        let Self { settings, redis, source, extractor, options, policy, problems } = self;
+        let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
+        let store = store(&settings, redis.as_ref()).map_err(|problem| problems.push(problem));
+        let Some(store) = store.ok().filter(|_| problems.is_empty()) else {
+            return Err(ConfigError::new(problems));
         };
+        tell_if_nobody_builds(&settings.name, redis.is_some(), source.is_some());
         let metrics = Arc::new(Metrics::new(&settings.name));
-        let per_second = settings.nulls_per_second;
-        let nulls = NullLimits { ttl: settings.null_ttl, removed_ttl, per_second };
-        let oversight = Oversight::new(Arc::clone(&metrics), policy.audits);
-        let core = Core::new(Arc::clone(&store), Arc::clone(&metrics), policy, nulls);
+        let invalid = InvalidCanary::new(Arc::clone(&metrics), policy.audits);
+        let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
+        let policy = policy.with(&settings);
+        let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
-        let edge = Arc::new(Edge::new(core, rebuilder, extractor, options, oversight));
-        edge.start();
-        BloomGuard::new(edge, Arc::new(rejection))
+        let shared = Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid));
+        shared.start();
+        Ok(BloomGuard::new(shared))
+    }
+
+    /// Notes what is wrong with a setting, or that nothing is any more.
+    fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
+        self.problems.retain(|(name, _)| *name != setting);
+        self.problems.extend(judged.err().map(|problem| (setting, problem)));
+        self
+    }
+}
+
+impl Policy {
+    fn with(self, settings: &Settings) -> Self {
+        let found = settings.sizing.capacity().min(MOST_FOUND).into();
+        Self { found, null_ttl: settings.null_ttl, ..self }
+    }
+}
+
+fn store(settings: &Settings, redis: Option<&Endpoint>) -> Result<Arc<dyn Store>, SettingError> {
+    if let Some(server) = redis {
+        return Ok(Arc::new(RedisStore::new(settings, server.clone())));
+    }
+    let key = settings.secret_key.clone().map_or_else(SecretKey::random, Ok);
+    let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
+    Ok(Arc::new(MemoryStore::new(settings, &key)))
+}
+
+fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
+    let removed_ttl = settings.removed_ttl.or_else(|| schedule.and_then(Schedule::longest_gap));
+    NullLimits {
+        ttl: settings.null_ttl,
+        removed_ttl: removed_ttl.unwrap_or(REMOVED_TTL),
+        per_second: settings.nulls_per_second,
     }
 }
 
@@ -190,14 +223,15 @@ fn tell_if_nobody_builds(filter: &str, shared: bool, source: bool) {
     }
 }
 
-impl<R> fmt::Debug for Builder<R> {
+impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, redis, options, policy, .. } = self;
+        let Self { settings, redis, options, policy, problems, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
             .field("redis", redis)
             .field("options", options)
             .field("policy", policy)
+            .field("problems", problems)
             .finish_non_exhaustive()
     }
 }

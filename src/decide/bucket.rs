@@ -28,40 +28,23 @@ impl Bucket {
         Self { origin: Instant::now(), interval, tolerance, full_at: AtomicU64::new(0) }
     }
 
-    /// Returns an empty bucket of a token and a quarter: [`take`](Self::take) wants one token,
-    /// [`take_spare`](Self::take_spare) wants it full, so that who takes the former goes first.
-    pub(crate) fn sampling(per_second: u32) -> Self {
+    /// Returns an empty bucket for one token.
+    pub(crate) fn empty(per_second: u32) -> Self {
         let bucket = Self::new(per_second, 1);
-        let interval = bucket.interval.unwrap_or(0);
-        let full_at = AtomicU64::new(interval.saturating_add(interval / 4));
-        Self { tolerance: interval / 4, full_at, ..bucket }
-    }
-
-    /// Whether there is a token.
-    pub(crate) fn has_any(&self, now: Instant) -> bool {
-        let ahead = self.full_at.load(Ordering::Relaxed).saturating_sub(self.nanos(now));
-        self.interval.is_some() && ahead <= self.tolerance
+        let full_at = AtomicU64::new(bucket.interval.unwrap_or(0));
+        Self { full_at, ..bucket }
     }
 
     /// Takes a token, or says how long it will be until there is one.
     pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
-        self.take_within(self.tolerance, now)
-    }
-
-    /// Takes a token from a full bucket only.
-    pub(crate) fn take_spare(&self, now: Instant) -> Result<(), Duration> {
-        self.take_within(0, now)
-    }
-
-    fn take_within(&self, tolerance: u64, now: Instant) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
         let now = self.nanos(now);
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             let ahead = full_at.saturating_sub(now);
-            (ahead <= tolerance).then(|| full_at.max(now).saturating_add(interval))
+            (ahead <= self.tolerance).then(|| full_at.max(now).saturating_add(interval))
         });
         taken.map(|_| ()).map_err(|full_at| {
-            Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(tolerance))
+            Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(self.tolerance))
         })
     }
 
@@ -97,19 +80,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sampling_bucket_prefers_and_keeps_its_rate() {
-        let bucket = Bucket::sampling(10);
+    async fn an_empty_bucket_keeps_its_rate_from_the_beginning() {
+        let bucket = Bucket::empty(10);
         let began = Instant::now();
-        assert!(!bucket.has_any(began), "it begins empty");
-        let (mut first, mut spare) = (0, 0);
-        for ms in 0..20_000 {
-            let now = began + Duration::from_millis(ms);
-            // In the first half nobody is preferred.
-            first += u32::from(ms >= 10_000 && bucket.take(now).is_ok());
-            spare += u32::from(bucket.take_spare(now).is_ok());
-        }
-        assert!((98..=99).contains(&spare), "{spare}, and none once others want them");
-        assert!((100..=101).contains(&first), "{first}");
+        let at = |ms| bucket.take(began + Duration::from_millis(ms)).is_ok();
+        assert_eq!((0..10_000).filter(|ms| at(*ms)).count(), 99);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,49 +1,41 @@
-//! What becomes of a request: proofs refuse, and what is not proven passes as far as it can be borne.
+//! The table: which requests pass, and what is remembered of their answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::decide::brake::Brake;
-use crate::decide::bucket::Bucket;
-use crate::decide::lane::{Lane, Place};
-use crate::decide::policy::{Mode, OnUnknown, Policy};
-use crate::decide::sightings::{Sightings, Trace};
-use crate::decide::visitors::{Manner, Standing, Visitor, Visitors};
-use crate::nulls::scope::Scope;
+use super::bucket::Bucket;
+use super::lane::{Lane, Place};
+use super::policy::{Mode, OnUnknown, Policy};
+use super::recent::{IdHash, IdHasher, RecentIds};
+use crate::id::Id;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// Ids remembered as refused, as far as there is room in a flood.
-const RECENTLY_REFUSED: u64 = 1 << 15;
+/// For how long a record counts as found lately.
+const FOUND: Duration = Duration::from_secs(10 * 60);
+/// Ids remembered as missed.
+const MISSED: u64 = 1 << 17;
+/// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
+/// 1.1 of them at the most, and for less than two.
+const MISSED_LIFE: f64 = 1.5;
 /// The shortest and the longest time a client is told to stay away.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// What rules on requests, and what it remembers to do so.
+/// What decides on requests, and what it remembers to do so.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    policy: Policy,
+    on_unknown: OnUnknown,
     mode: AtomicU8,
     /// Whether this process has seen a filter answer.
     built: AtomicBool,
     /// Whether it has seen that there was none yet.
     unbuilt: AtomicBool,
-    visitors: Visitors,
-    /// Ids that were refused.
-    refused: Sightings,
-    unknown_lane: Lane,
-    missed_lane: Lane,
-    /// The same for callers who are known.
-    known_lane: Lane,
-    /// The same for callers who were told that they exist, while the backend is not believed.
-    doubted_lane: Lane,
-    abandoned_lane: Lane,
-    /// The same for what was lately shown, and is missing by hearsay.
-    hearsay_lane: Lane,
-    audits: Bucket,
-    brake: Brake,
-    /// The same for requests with a query, whose 404s anybody can bring about.
-    brake_on_queries: Brake,
+    hasher: IdHasher,
+    found: RecentIds,
+    missed: RecentIds,
+    lane: Lane,
+    sample: Bucket,
 }
 
 /// What becomes of a request.
@@ -61,46 +53,39 @@ pub(crate) enum Ruling {
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) why: Why,
-    /// Its place in a lane, until it is answered.
+    /// Its place in the lane, until it is answered.
     pub(crate) place: Option<Place>,
 }
 
 /// Why a request passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The filter lets it.
+    /// The record was found lately.
+    Found,
+    /// The look-up said that it is present.
     Present,
-    /// It was lately shown, and somebody was told that it is missing.
-    Hearsay,
-    /// The answer is unknown, and the id was lately seen to exist.
-    Seen,
     /// The answer is unknown.
     Unknown,
-    /// It would be refused, but somebody has to look whether refusals are right.
-    Audit(Proof),
-    /// It would be refused, if refusals were on.
+    /// It would be refused, but belongs to the sample that shows whether refusals are right.
+    Sample(Proof),
+    /// It would be refused in [`Mode::Enforce`].
     Shadow(Proof),
+    /// There would be no room for it in [`Mode::Enforce`].
+    ShadowBusy,
 }
 
 impl Gate {
-    pub(crate) fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: &Policy) -> Self {
         Self {
-            mode: AtomicU8::new(policy.mode as u8),
+            on_unknown: policy.on_unknown,
+            mode: AtomicU8::new(Mode::default() as u8),
             built: AtomicBool::new(false),
             unbuilt: AtomicBool::new(false),
-            visitors: Visitors::new(policy.recently_seen),
-            refused: Sightings::new(RECENTLY_REFUSED),
-            unknown_lane: Lane::new(policy.lane),
-            missed_lane: Lane::new(policy.lane),
-            known_lane: Lane::new(policy.lane),
-            doubted_lane: Lane::new(policy.lane),
-            abandoned_lane: Lane::new(policy.lane),
-            hearsay_lane: Lane::new(policy.lane),
-            // An audit is a sample: the first refusal is no better one than the next.
-            audits: Bucket::sampling(policy.audits),
-            brake: Brake::new("any", Instant::now()),
-            brake_on_queries: Brake::new("with a query", Instant::now()),
-            policy,
+            hasher: IdHasher::new(),
+            found: RecentIds::new(policy.found, FOUND),
+            missed: RecentIds::new(MISSED, policy.null_ttl.mul_f64(MISSED_LIFE)),
+            lane: Lane::new(policy.lane),
+            sample: Bucket::empty(policy.audits),
         }
     }
 
@@ -116,192 +101,112 @@ impl Gate {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// What requests were answered lately.
-    pub(crate) fn visitors(&self) -> &Visitors {
-        &self.visitors
+    pub(crate) fn hash(&self, id: &Id) -> IdHash {
+        self.hasher.hash(id)
     }
 
-    /// Rules on a request for an id about which this was found.
-    pub(crate) fn rule(&self, visitor: &Visitor, verdict: Verdict, now: Instant) -> Ruling {
-        let enforced = self.mode() == Mode::Enforce;
+    /// Whether the first row decides: the record was found lately.
+    pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
+        self.found.holds(id, now)
+    }
+
+    /// Decides on a request for an id that was not found lately, and about which this is known.
+    pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
+        let ruling = self.by_table(id, verdict, now);
+        match ruling {
+            Ruling::Refuse(proof) if self.mode() == Mode::Shadow => {
+                Ruling::admit(Why::Shadow(proof))
+            }
+            Ruling::Busy { .. } if self.mode() == Mode::Shadow => Ruling::admit(Why::ShadowBusy),
+            ruling => ruling,
+        }
+    }
+
+    /// The table's other rows.
+    fn by_table(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
+        self.note_built(verdict);
         match verdict {
-            Verdict::Absent(proof) => {
-                self.note_built();
-                if !enforced {
-                    Ruling::admit(Why::Shadow(proof), None)
-                } else if visitor.manner() != Manner::Acting && self.audits(visitor.id(), now) {
-                    Ruling::admit(Why::Audit(proof), None)
-                } else {
-                    Ruling::Refuse(proof)
-                }
+            Verdict::Absent(proof) if self.sample.take(now).is_ok() => {
+                Ruling::admit(Why::Sample(proof))
             }
-            Verdict::Present => {
-                self.note_built();
-                if enforced { self.rule_on_present(visitor, now) } else { PASS }
-            }
-            Verdict::Unknown(_) if !enforced => Ruling::admit(Why::Unknown, None),
-            Verdict::Unknown(doubt) => match self.on(doubt) {
-                OnUnknown::Pass => Ruling::admit(Why::Unknown, None),
-                OnUnknown::PassLimited if self.exists(visitor, now) => {
-                    Ruling::admit(Why::Seen, None)
-                }
-                OnUnknown::PassLimited => Ruling::by_lane(&self.unknown_lane, Why::Unknown, now),
+            Verdict::Absent(proof) => Ruling::Refuse(proof),
+            Verdict::Present if self.missed.holds(id, now) => self.by_lane(Why::Present, now),
+            Verdict::Present => Ruling::admit(Why::Present),
+            Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
+                OnUnknown::Pass => Ruling::admit(Why::Unknown),
+                OnUnknown::PassLimited => self.by_lane(Why::Unknown, now),
                 OnUnknown::Shed => Ruling::Busy { retry_after: RETRY.0 },
             },
         }
     }
 
-    /// Rules on a request that only a remembered 404 speaks against, which some handler gave. Where the record
-    /// was lately shown, the request looks for itself, by a lane: not every backend is as good as one's own.
-    pub(crate) fn rule_on_hearsay(&self, visitor: &Visitor, proof: Proof, now: Instant) -> Ruling {
-        let looks = visitor.manner() != Manner::Acting && self.exists(visitor, now);
-        if self.mode() == Mode::Enforce && looks {
-            Ruling::by_lane(&self.hearsay_lane, Why::Hearsay, now)
+    /// The record was found.
+    pub(crate) fn found(&self, id: IdHash, now: Instant) {
+        self.found.note(id, now);
+        self.missed.forget(id);
+    }
+
+    /// The record was missing.
+    pub(crate) fn missing(&self, id: IdHash, now: Instant) {
+        if self.found.holds(id, now) {
+            self.found.forget(id);
         } else {
-            self.rule(visitor, Verdict::Absent(proof), now)
+            self.missed.note(id, now);
         }
     }
 
-    /// Whether to let a refusal through for a look. Ids that were seen to exist go first, and those
-    /// that are asked for again: a random flood does not repeat itself, and who wants a record does.
-    fn audits(&self, trace: Trace, now: Instant) -> bool {
-        // Most refusals end here: the sets are looked at while there is something to decide.
-        if !self.audits.has_any(now) {
-            return false;
-        }
-        let suspicious = self.visitors.know_of(trace) || self.refused.hold(trace);
-        self.refused.note(trace);
-        let taken = if suspicious { self.audits.take(now) } else { self.audits.take_spare(now) };
-        taken.is_ok()
-    }
-
-    /// Rules on a request that passed the filter: some ids keep to a lane all the same.
-    fn rule_on_present(&self, visitor: &Visitor, now: Instant) -> Ruling {
-        let lane = match self.visitors.standing(visitor, now) {
-            Standing::Good => return PASS,
-            Standing::Shown if !self.disbelieves(now) => return PASS,
-            // Where the backend is back, that is how it is found out.
-            Standing::Shown if self.visitors.try_once(visitor, now) => return PASS,
-            Standing::Shown => &self.doubted_lane,
-            Standing::Sought => return Ruling::Busy { retry_after: RETRY.0 },
-            Standing::Missed => &self.missed_lane,
-            Standing::MissedByKnown => &self.known_lane,
-            Standing::Abandoned => &self.abandoned_lane,
-        };
-        let ruling = Ruling::by_lane(lane, Why::Present, now);
-        if let Ruling::Admit(_) = ruling {
-            self.visitors.seek(visitor, now);
-        }
-        ruling
-    }
-
-    /// Whether an id was lately seen to exist, and nothing else since.
-    fn exists(&self, visitor: &Visitor, now: Instant) -> bool {
-        self.visitors.know_of(visitor.id())
-            && matches!(self.visitors.standing(visitor, now), Standing::Good | Standing::Shown)
-    }
-
-    /// The record of an id was found.
-    pub(crate) fn found(&self, visitor: &Visitor) {
-        if self.visitors.found(visitor) {
-            if visitor.manner() == Manner::WithQuery {
-                self.brake_on_queries.found();
-            }
-            self.brake.found();
-            if self.brake.is_held() {
-                self.visitors.regained(visitor);
-            }
+    /// The request was given up or failed, or its answer tells nothing of the record.
+    pub(crate) fn not_answered(&self, id: IdHash, now: Instant) {
+        if !self.found.holds(id, now) {
+            self.missed.note(id, now);
         }
     }
 
-    /// The record of an id was missing, for all requests of this scope. Says whether that may be
-    /// remembered.
-    pub(crate) fn missing(&self, visitor: &Visitor, scope: Scope, now: Instant) -> bool {
-        // What somebody else was told does not count: who sees less must not be able to pull the brake.
-        if self.visitors.was_shown(visitor) {
-            self.brake.lost();
-        }
-        if self.disbelieves(now) {
-            return false;
-        }
-        self.visitors.lost(visitor);
-        // Nor make the guard forget what others saw.
-        if scope == Scope::ALL {
-            self.visitors.lost_for_all(visitor);
-        }
-        true
+    /// The record is about to be created.
+    pub(crate) fn inserted(&self, id: &Id) {
+        self.missed.forget(self.hash(id));
     }
 
-    /// The record of an id was missing, as this caller was told and others may not be.
-    pub(crate) fn missing_to_caller(&self, visitor: &Visitor, now: Instant) {
-        // Somebody who signed out is one, however many records he saw before.
-        if self.visitors.was_shown(visitor) && self.visitors.loses_first(visitor, now) {
-            self.brake.lost();
+    /// The record was deleted.
+    pub(crate) fn removed(&self, id: &Id) {
+        self.found.forget(self.hash(id));
+    }
+
+    fn by_lane(&self, why: Why, now: Instant) -> Ruling {
+        match self.lane.enter(now) {
+            Ok(place) => Ruling::Admit(Admission { why, place: Some(place) }),
+            Err(wait) => Ruling::Busy { retry_after: wait.clamp(RETRY.0, RETRY.1) },
         }
-        if !self.disbelieves(now) {
-            self.visitors.lost(visitor);
-        }
-        self.visitors.missed(visitor);
     }
 
-    /// Something was missing that may be another thing than the record.
-    pub(crate) fn missing_part(&self, visitor: &Visitor) {
-        // Of what this caller was never shown anybody can bring about as many as he likes.
-        if visitor.manner() == Manner::WithQuery && self.visitors.was_shown(visitor) {
-            self.brake_on_queries.lost();
-        }
-        self.visitors.lost(visitor);
-        self.visitors.missed(visitor);
-    }
-
-    /// Whether a 404 to this request is no null, as it may be about another thing than the record: the
-    /// record was lately shown, or many that were are answered so.
-    pub(crate) fn is_about_a_part(&self, visitor: &Visitor, now: Instant) -> bool {
-        self.visitors.know_of(visitor.id()) || self.brake_on_queries.look(now)
-    }
-
-    /// Whether the backend's 404s are not believed at present.
-    fn disbelieves(&self, now: Instant) -> bool {
-        let held = self.brake.look(now);
-        self.visitors.believe(!held);
-        held
-    }
-
-    fn on(&self, doubt: Doubt) -> OnUnknown {
+    /// A first deploy knows nothing of any id, and the lane must not be its outage. A server that may
+    /// evict the filter is no outage either, but a setting.
+    fn on_unknown(&self, doubt: Doubt) -> OnUnknown {
         let built = self.built.load(Ordering::Relaxed);
         if doubt == Doubt::NoFilter && !built {
             self.unbuilt.store(true, Ordering::Relaxed);
         }
-        // An answer that is late is the same that others got; a setting of the server's is no outage.
+        // A late answer is the same that other requests got.
         let unbuilt = !built && self.unbuilt.load(Ordering::Relaxed);
-        if unbuilt || doubt == Doubt::Eviction {
-            self.policy.on_unbuilt
-        } else {
-            self.policy.on_unknown
-        }
+        if unbuilt || doubt == Doubt::Eviction { OnUnknown::Pass } else { self.on_unknown }
     }
 
-    fn note_built(&self) {
-        if !self.built.load(Ordering::Relaxed) {
+    fn note_built(&self, verdict: Verdict) {
+        if !matches!(verdict, Verdict::Unknown(_)) && !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// It passed the filter.
-const PASS: Ruling = Ruling::admit(Why::Present, None);
-
 impl Ruling {
-    const fn admit(why: Why, place: Option<Place>) -> Self {
-        Self::Admit(Admission { why, place })
+    const fn admit(why: Why) -> Self {
+        Self::Admit(Admission { why, place: None })
     }
+}
 
-    fn by_lane(lane: &Lane, why: Why, now: Instant) -> Self {
-        match lane.enter(now) {
-            Ok(place) => Self::admit(why, Some(place)),
-            Err(wait) => Self::Busy { retry_after: wait.clamp(RETRY.0, RETRY.1) },
-        }
-    }
+impl Admission {
+    /// A request for a record that was found lately.
+    pub(crate) const FOUND: Self = Self { why: Why::Found, place: None };
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The application's choices in what becomes of a request.
 
-use crate::decide::lane::Width;
+use std::time::Duration;
+
+use super::lane::Width;
 
 /// Whether a guard acts on what it finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,8 +23,7 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnUnknown {
-    /// Ids that were lately seen to exist pass freely; all others share a lane that is bounded in
-    /// concurrency and rate. What the lane does not take is answered 503 with `Retry-After`.
+    /// It enters the [lane](crate::Builder::lane), or is answered 503 with `Retry-After`.
     #[default]
     PassLimited,
     /// It passes.
@@ -34,27 +35,24 @@ pub enum OnUnknown {
 /// The application's choices in the matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
-    pub(crate) mode: Mode,
     pub(crate) on_unknown: OnUnknown,
-    /// For as long as this process has seen that there is no filter, and never one; and where Redis may
-    /// evict it.
-    pub(crate) on_unbuilt: OnUnknown,
     pub(crate) lane: Width,
-    /// Refusals let through for a look, a second.
+    /// Refusals that pass as a sample, a second.
     pub(crate) audits: u32,
-    /// Ids remembered as seen to exist.
-    pub(crate) recently_seen: u64,
+    /// Ids remembered as found.
+    pub(crate) found: u64,
+    /// The life of a null, give or take a tenth.
+    pub(crate) null_ttl: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            mode: Mode::default(),
             on_unknown: OnUnknown::default(),
-            on_unbuilt: OnUnknown::Pass,
             lane: Width { concurrency: 64, per_second: 500 },
             audits: 1,
-            recently_seen: 1 << 17,
+            found: 1_000_000,
+            null_ttl: Duration::from_secs(30),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a setting.
+//! What is wrong with the settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,40 @@ use std::time::Duration;
 use super::BoxError;
 use crate::filter::SizingError;
 
+/// Settings that the builder cannot accept: all of them, in the order in which they were set.
+#[derive(Debug)]
+pub struct ConfigError {
+    problems: Vec<SettingError>,
+}
+
+impl ConfigError {
+    pub(crate) const fn new(problems: Vec<SettingError>) -> Self {
+        Self { problems }
+    }
+
+    /// Returns what is wrong: at least one thing.
+    #[must_use]
+    pub fn problems(&self) -> &[SettingError] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.problems.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
 /// A setting that the builder cannot accept.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum SettingError {
     /// The filter's name is not `[A-Za-z0-9_.:-]{1,64}`.
     Name {
         /// The name as given.
@@ -45,11 +75,11 @@ pub enum ConfigError {
         /// The setting's name.
         setting: &'static str,
         /// The value given.
-        value: f64,
+        value: u64,
         /// The least value.
-        min: f64,
+        min: u64,
         /// The greatest value.
-        max: f64,
+        max: u64,
     },
     /// A cron expression cannot be read, or names no time to come.
     Cron {
@@ -60,7 +90,7 @@ pub enum ConfigError {
     },
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name { name } => {
@@ -86,7 +116,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {
+impl std::error::Error for SettingError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // Their words are in ours already.
@@ -96,7 +126,7 @@ impl std::error::Error for ConfigError {
     }
 }
 
-impl From<SizingError> for ConfigError {
+impl From<SizingError> for SettingError {
     fn from(error: SizingError) -> Self {
         Self::Sizing(error)
     }

@@ -6,7 +6,7 @@ mod rebuild;
 mod store;
 
 pub use change::{InsertError, RemoveError};
-pub use config::ConfigError;
+pub use config::{ConfigError, SettingError};
 pub use rebuild::RebuildError;
 pub use store::StoreError;
 

@@ -45,7 +45,7 @@ pub enum RebuildError {
         /// The ids the last filter was sized for.
         capacity: u64,
     },
-    /// It took longer than [`longest_rebuild`](crate::Builder::longest_rebuild): a scan that hangs must
+    /// It took longer than the journal of inserts reaches back, 105 minutes: a scan that hangs must
     /// not keep others from rebuilding.
     TooLong {
         /// The longest time it may take.
@@ -76,7 +76,7 @@ impl fmt::Display for RebuildError {
                 "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
             ),
             Self::TooLong { limit } => {
-                write!(f, "the rebuild took longer than its limit, longest_rebuild, of {limit:?}")
+                write!(f, "the rebuild took longer than its limit of {limit:?}")
             }
             Self::Store(_) => f.write_str("the store failed"),
         }

@@ -25,6 +25,9 @@ pub struct Sizing {
 }
 
 impl Sizing {
+    /// A million ids at a rate of one in a thousand: 1.9 MB.
+    pub const DEFAULT: Self = Self { capacity: 1_000_000, rate: 0.001, blocks: 30_363, hashes: 9 };
+
     /// Returns the size for `capacity` ids at a false-positive rate of at most `rate`.
     ///
     /// # Errors

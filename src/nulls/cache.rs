@@ -12,9 +12,9 @@ use moka::Expiry;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
+use super::scope::Scope;
 use crate::filter::Generation;
 use crate::id::Digest;
-use crate::nulls::scope::Scope;
 
 /// What an entry is counted as, in bytes: key, value and the cache's own bookkeeping, as measured
 /// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.
@@ -28,8 +28,6 @@ pub(crate) struct Null {
     generation: Generation,
     /// The requests it speaks for.
     pub(crate) scope: Scope,
-    /// Whether a handler's 404 is the reason, or else the application's word.
-    pub(crate) heard: bool,
     expires: Instant,
 }
 
@@ -37,7 +35,6 @@ impl Null {
     fn outlasts(&self, other: &Self) -> bool {
         self.generation == other.generation
             && self.scope.covers(other.scope)
-            && (other.heard || !self.heard)
             && self.expires >= other.expires
     }
 }
@@ -60,15 +57,8 @@ impl NullCache {
     }
 
     /// Remembers a null of this generation, unless one that says as much lasts longer.
-    pub(crate) fn put(
-        &self,
-        digest: Digest,
-        generation: Generation,
-        scope: Scope,
-        heard: bool,
-        ttl: Duration,
-    ) {
-        let null = Null { generation, scope, heard, expires: Instant::now() + ttl };
+    pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
+        let null = Null { generation, scope, expires: Instant::now() + ttl };
         if !self.0.get(&digest).is_some_and(|there| there.outlasts(&null)) {
             self.0.insert(digest, null);
         }
@@ -129,7 +119,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_null_ends_at_its_deadline() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
+        cache.put(digest(1), generation(1), Scope::Everyone, TTL);
         assert!(cache.find(&digest(1), generation(1)).is_some());
         tokio::time::advance(TTL - Duration::from_millis(1)).await;
         assert!(cache.find(&digest(1), generation(1)).is_some());
@@ -140,33 +130,28 @@ mod tests {
     #[test]
     fn a_null_counts_for_its_own_generation_only() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
+        cache.put(digest(1), generation(1), Scope::Everyone, TTL);
         assert!(cache.find(&digest(1), generation(2)).is_none());
-        cache.put(digest(1), generation(2), Scope::ALL, true, TTL);
+        cache.put(digest(1), generation(2), Scope::Everyone, TTL);
         assert!(cache.find(&digest(1), generation(2)).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_null_is_not_cut_short_by_one_that_says_no_more() {
         let cache = NullCache::new(1 << 20);
-        let less = Scope { credentials: false, get: true };
         let scope = |of| cache.find(&digest(1), generation(of)).map(|null| null.scope);
-        cache.put(digest(1), generation(1), Scope::ALL, true, TTL * 2);
-        cache.put(digest(1), generation(1), less, true, TTL);
+        cache.put(digest(1), generation(1), Scope::Everyone, TTL * 2);
+        cache.put(digest(1), generation(1), Scope::Anonymous, TTL);
         tokio::time::advance(TTL).await;
-        assert_eq!(scope(1), Some(Scope::ALL));
-        cache.put(digest(2), generation(1), Scope::ALL, true, TTL * 2);
-        cache.put(digest(2), generation(1), Scope::ALL, false, TTL);
-        let told = cache.find(&digest(2), generation(1)).is_some_and(|null| !null.heard);
-        assert!(told, "the application's word says more than a 404");
-        cache.put(digest(1), generation(2), less, true, TTL);
-        assert_eq!(scope(2), Some(less), "of another generation");
+        assert_eq!(scope(1), Some(Scope::Everyone));
+        cache.put(digest(1), generation(2), Scope::Anonymous, TTL);
+        assert_eq!(scope(2), Some(Scope::Anonymous), "of another generation");
     }
 
     #[test]
     fn a_forgotten_null_is_gone_at_once() {
         let cache = NullCache::new(1 << 20);
-        cache.put(digest(1), generation(1), Scope::ALL, true, TTL);
+        cache.put(digest(1), generation(1), Scope::Everyone, TTL);
         cache.forget(&digest(1));
         assert!(cache.find(&digest(1), generation(1)).is_none());
     }
@@ -176,7 +161,7 @@ mod tests {
         let room = 100;
         let cache = NullCache::new(room * u64::from(BYTES_PER_NULL));
         for n in 0..10_000 {
-            cache.put(digest(n), generation(1), Scope::ALL, true, TTL);
+            cache.put(digest(n), generation(1), Scope::Everyone, TTL);
         }
         cache.0.run_pending_tasks();
         assert!(cache.0.entry_count() <= room);

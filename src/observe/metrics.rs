@@ -34,11 +34,11 @@ pub struct Stats {
     pub absent_by_null: u64,
     /// Checks that found nothing out.
     pub unknown: u64,
-    /// Requests with an unknown answer that passed because the id was lately seen to exist.
-    pub admitted_seen: u64,
-    /// Other requests with an unknown answer that passed.
+    /// Requests that passed without a look-up, because the record was found lately in this process.
+    pub admitted_found: u64,
+    /// Requests with an unknown answer that passed.
     pub admitted_unknown: u64,
-    /// Requests answered 503, for which there was no room to pass unverified.
+    /// Requests for which the lane had no room: answered 503, or let through in shadow mode.
     pub overloaded: u64,
     /// Refusals that were let through for a look, whether the record is missing indeed.
     pub audits: u64,
@@ -60,8 +60,6 @@ pub struct Stats {
     pub nulls_failed: u64,
     /// Nulls not stored after a 404, as there were too many a second.
     pub nulls_limited: u64,
-    /// Nulls not stored after a 404, as ids that were seen to exist are answered with 404, too.
-    pub nulls_doubted: u64,
     /// Ids inserted and acknowledged.
     pub inserts: u64,
     /// Ids whose insert the store did not acknowledge.
@@ -102,7 +100,7 @@ pub(crate) struct Metrics {
     removals_withheld: Count,
     removals_failed: Count,
     pub(crate) refused: Count,
-    pub(crate) admitted_seen: Count,
+    pub(crate) admitted_found: Count,
     pub(crate) admitted_unknown: Count,
     pub(crate) overloaded: Count,
     pub(crate) audits: Count,
@@ -111,7 +109,6 @@ pub(crate) struct Metrics {
     pub(crate) findings_dropped: Count,
     pub(crate) invalid_answered: Count,
     pub(crate) nulls_limited: Count,
-    pub(crate) nulls_doubted: Count,
 }
 
 impl Metrics {
@@ -139,7 +136,7 @@ impl Metrics {
             removals_withheld: count("removals", "withheld"),
             removals_failed: count("removals", "failed"),
             refused: count("requests", "refused"),
-            admitted_seen: count("admissions", "seen"),
+            admitted_found: count("admissions", "found"),
             admitted_unknown: count("admissions", "unknown"),
             overloaded: count("requests", "overloaded"),
             audits: count("audits", "audited"),
@@ -148,7 +145,6 @@ impl Metrics {
             findings_dropped: count("audits", "dropped"),
             invalid_answered: count("audits", "invalid_answered"),
             nulls_limited: count("nulls", "limited"),
-            nulls_doubted: count("nulls", "doubted"),
         }
     }
 
@@ -215,7 +211,7 @@ impl Metrics {
             removals_withheld: self.removals_withheld.get(),
             removals_failed: self.removals_failed.get(),
             refused: self.refused.get(),
-            admitted_seen: self.admitted_seen.get(),
+            admitted_found: self.admitted_found.get(),
             admitted_unknown: self.admitted_unknown.get(),
             overloaded: self.overloaded.get(),
             audits: self.audits.get(),
@@ -224,7 +220,6 @@ impl Metrics {
             findings_dropped: self.findings_dropped.get(),
             invalid_answered: self.invalid_answered.get(),
             nulls_limited: self.nulls_limited.get(),
-            nulls_doubted: self.nulls_doubted.get(),
         }
     }
 }

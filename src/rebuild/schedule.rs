@@ -1,13 +1,15 @@
 //! When a rebuild is due.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use croner::Cron;
 use croner::errors::CronError;
 
-use crate::error::{BoxError, ConfigError};
+use crate::error::SettingError;
 use crate::filter::Generation;
+use crate::settings;
 
 /// When the filter is rebuilt. Judged from the live generation's age by Redis's clock, so that any
 /// number of instances rebuild once a period, and a restart does not begin the period anew. After that
@@ -20,6 +22,11 @@ pub struct Schedule(Kind);
 enum Kind {
     Every(Duration),
     Cron(Box<Cron>),
+    /// A cron expression that names no time, and why.
+    Useless {
+        expression: Box<str>,
+        reason: Box<str>,
+    },
     Manual,
 }
 
@@ -32,39 +39,32 @@ impl Schedule {
     /// Rebuilds once in a period, from [`MIN_PERIOD`](Self::MIN_PERIOD) to
     /// [`MAX_PERIOD`](Self::MAX_PERIOD), lengthened by up to a tenth that differs from generation to
     /// generation, so that several filters do not rebuild in step.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Duration`] when the period is outside its bounds.
-    pub fn every(period: Duration) -> Result<Self, ConfigError> {
-        if (Self::MIN_PERIOD..=Self::MAX_PERIOD).contains(&period) {
-            return Ok(Self(Kind::Every(period)));
-        }
-        Err(ConfigError::Duration {
-            setting: "rebuild period",
-            value: period,
-            min: Self::MIN_PERIOD,
-            max: Self::MAX_PERIOD,
-        })
+    #[must_use]
+    pub const fn every(period: Duration) -> Self {
+        Self(Kind::Every(period))
     }
 
     /// Rebuilds at the times of a cron expression of five fields (six with seconds first, seven
-    /// with years last), in UTC.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Cron`] when the expression cannot be read, or names no time within the next ten
-    /// years, as the 31st of February.
-    pub fn cron(expression: &str) -> Result<Self, ConfigError> {
-        let useless =
-            |source: BoxError| ConfigError::Cron { expression: expression.to_owned(), source };
-        let cron: Cron = expression.parse().map_err(|error: CronError| useless(error.into()))?;
-        let now = Utc::now();
-        match cron.find_next_occurrence(&now, false) {
-            Ok(next) if (next - now).num_days() < CRON_HORIZON => {
-                Ok(Self(Kind::Cron(Box::new(cron))))
-            }
-            _ => Err(useless("it names no time within the next ten years".into())),
+    /// with years last), in UTC. It has to name a time within the next ten years.
+    #[must_use]
+    pub fn cron(expression: &str) -> Self {
+        let kind = read(expression).map(|cron| Kind::Cron(Box::new(cron)));
+        Self(kind.unwrap_or_else(|reason| Kind::Useless {
+            expression: expression.into(),
+            reason: reason.into(),
+        }))
+    }
+
+    /// Says what [`build`](crate::Builder::build) reports of it.
+    pub(crate) fn judge(&self) -> Result<(), SettingError> {
+        const PERIOD: RangeInclusive<Duration> = Schedule::MIN_PERIOD..=Schedule::MAX_PERIOD;
+        match &self.0 {
+            Kind::Manual | Kind::Cron(_) => Ok(()),
+            Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
+            Kind::Useless { expression, reason } => Err(SettingError::Cron {
+                expression: expression.to_string(),
+                source: reason.to_string().into(),
+            }),
         }
     }
 
@@ -77,7 +77,7 @@ impl Schedule {
     /// Returns the longest time between two rebuilds and some grace, if the schedule tells.
     pub(crate) fn longest_gap(&self) -> Option<Duration> {
         let gap = match &self.0 {
-            Kind::Manual => return None,
+            Kind::Manual | Kind::Useless { .. } => return None,
             Kind::Every(period) => *period,
             Kind::Cron(cron) => {
                 let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
@@ -97,7 +97,7 @@ impl Schedule {
             built_us = now_us.saturating_sub(micros(known));
         }
         let due = match &self.0 {
-            Kind::Manual => false,
+            Kind::Manual | Kind::Useless { .. } => false,
             Kind::Every(period) => {
                 let period = micros(*period);
                 let spread = (live.get().cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
@@ -109,6 +109,16 @@ impl Schedule {
                 .is_some_and(|next| next.timestamp_micros() <= now_us),
         };
         if due { Due::Now } else { Due::Later }
+    }
+}
+
+/// Reads a cron expression that names a time to come.
+fn read(expression: &str) -> Result<Cron, String> {
+    let cron: Cron = expression.parse().map_err(|error: CronError| error.to_string())?;
+    let now = Utc::now();
+    match cron.find_next_occurrence(&now, false) {
+        Ok(next) if (next - now).num_days() < CRON_HORIZON => Ok(cron),
+        _ => Err("it names no time within the next ten years".to_owned()),
     }
 }
 
@@ -146,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_period_is_lengthened_by_a_tenth_at_most() {
-        let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
+        let hourly = Schedule::every(Duration::from_secs(3600));
         let mut seen = std::collections::BTreeSet::new();
         for built in (0..100).map(|i| NOON + i * 7 * SECOND) {
             assert_eq!(due(&hourly, built, built + 3599 * SECOND), Due::Later);
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn cron_is_due_once_per_occurrence() {
-        let nightly = Schedule::cron("30 3 * * *").unwrap();
+        let nightly = Schedule::cron("30 3 * * *");
         let night = NOON + (15 * 3600 + 1800) * SECOND;
         assert_eq!(due(&nightly, NOON, night - SECOND), Due::Later);
         assert_eq!(due(&nightly, NOON, night), Due::Now);
@@ -168,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_does_not_stop_rebuilds() {
-        let hourly = Schedule::every(Duration::from_secs(3600)).unwrap();
-        let nightly = Schedule::cron("30 3 * * *").unwrap();
+        let hourly = Schedule::every(Duration::from_secs(3600));
+        let nightly = Schedule::cron("30 3 * * *");
         for ahead in [600, 3600, 23 * 3600, 48 * 3600] {
             let future = Generation::new(NOON + ahead * SECOND).unwrap();
             let due = |known| hourly.due(future, Duration::from_secs(known), NOON);
@@ -185,7 +195,7 @@ mod tests {
     fn clocks_that_differ_a_little_do_not_hasten_rebuilds() {
         let known = Duration::from_secs(3600);
         let schedules = [Schedule::every(Duration::from_secs(600)), Schedule::cron("*/10 * * * *")];
-        for schedule in schedules.map(Result::unwrap) {
+        for schedule in schedules {
             for ahead in [1, 60, 300] {
                 let built = Generation::new(NOON + ahead * SECOND).unwrap();
                 assert_eq!(schedule.due(built, known, NOON), Due::Later, "{schedule:?} {ahead} s");
@@ -195,9 +205,9 @@ mod tests {
 
     #[test]
     fn bad_schedules_are_named() {
-        let error = Schedule::every(Duration::ZERO).unwrap_err().to_string();
+        let error = Schedule::every(Duration::ZERO).judge().unwrap_err().to_string();
         assert_eq!(error, "rebuild period of 0ns is not between 1s and 2678400s");
-        let error = Schedule::cron("61 * * * *").unwrap_err();
+        let error = Schedule::cron("61 * * * *").judge().unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with("cron expression \"61 * * * *\" makes no schedule: "), "{told}");
         assert!(!told.ends_with(": "), "the parser's reason is given: {told}");

@@ -24,12 +24,12 @@ use crate::verdict::{Doubt, Proof, Verdict};
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An answer that is there, or one that has to be waited for.
-pub(crate) enum Asking<T> {
+pub(crate) enum Answer<T> {
     Ready(T),
     Pending(BoxFuture<'static, T>),
 }
 
-impl<T: 'static> Asking<T> {
+impl<T: 'static> Answer<T> {
     /// Waits for the answer.
     pub(crate) async fn answer(self) -> T {
         match self {
@@ -39,10 +39,10 @@ impl<T: 'static> Asking<T> {
     }
 
     /// Applies a function to the answer, now or when it comes.
-    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Asking<U> {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
-            Self::Ready(answer) => Asking::Ready(f(answer)),
-            Self::Pending(future) => Asking::Pending(Box::pin(async move { f(future.await) })),
+            Self::Ready(answer) => Answer::Ready(f(answer)),
+            Self::Pending(future) => Answer::Pending(Box::pin(async move { f(future.await) })),
         }
     }
 }
@@ -53,9 +53,7 @@ pub(crate) struct Lookup {
     pub(crate) verdict: Verdict,
     /// For which requests it holds, where a null is the proof; otherwise for all.
     pub(crate) scope: Scope,
-    /// Whether the proof is a 404 that a handler gave, of this process or of another.
-    pub(crate) hearsay: bool,
-    pub(crate) asked: Asked,
+    pub(crate) claim: NullClaim,
 }
 
 impl Lookup {
@@ -68,9 +66,10 @@ impl Lookup {
     }
 }
 
-/// When a check was asked, and of which generation.
+/// What a null rests on: when the check was asked, before the database was read, and under which
+/// generation of the filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct NullClaim {
     pub(crate) at: Instant,
     pub(crate) generation: Option<Generation>,
 }
@@ -86,33 +85,6 @@ pub(crate) enum Remembered {
     Late,
     /// The store did not do it.
     Failed,
-}
-
-/// How long the store keeps what, and how much of it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Retention {
-    /// The longest time from an insert to the end of the transaction that follows it.
-    pub(crate) overlap: Duration,
-    /// How long the journal keeps an entry.
-    pub(crate) journal: Duration,
-    /// How many entries the journal keeps at most.
-    pub(crate) journal_entries: u64,
-    /// The longest a request may take for its 404 to be remembered.
-    pub(crate) handler: Duration,
-}
-
-impl Retention {
-    /// How long a rebuild may take: the journal reaches back over it and the overlap.
-    pub(crate) fn span(&self) -> Duration {
-        self.journal - self.overlap
-    }
-
-    /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
-    /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
-    /// 404 may have been read from a replica that lags.
-    pub(crate) fn mark_ttl(&self) -> Duration {
-        (self.handler + self.overlap) * 2
-    }
 }
 
 /// What a store says about itself at one moment, without being asked anything.
@@ -138,13 +110,19 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn start(&self);
 
     /// What is known of an id.
-    fn check(&self, id: &Id) -> Asking<Lookup>;
+    fn check(&self, id: &Id) -> Answer<Lookup>;
 
     /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;
 
     /// Remembers that an id was missing, unless a create of it can have begun since.
-    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered>;
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered>;
 
     /// Remembers that an id was deleted, under the same rule.
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;

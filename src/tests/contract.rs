@@ -11,35 +11,41 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use super::{Gated, get, id, ids, last_segment, null_limits, rebuild, settings, unaudited};
-use crate::edge::{Edge, Options};
+use super::{
+    Gated, get, id, ids, last_segment, memory_store, null_limits, rebuild, settings, unaudited,
+};
 use crate::extract::IdExtractor;
-use crate::guard::Core;
-use crate::layer::BloomGuard;
-use crate::nulls::rules::AbsenceRules;
+use crate::guard::Guard;
+use crate::middleware::invalid::InvalidCanary;
+use crate::middleware::layer::BloomGuard;
+use crate::middleware::rejection::{RejectReason, Rejected};
+use crate::middleware::shared::{Options, Shared};
+use crate::nulls::rules::NullRules;
 use crate::observe::metrics::Metrics;
-use crate::oversight::Oversight;
 use crate::rebuild::Rebuilder;
-use crate::rejection::{NotFound, RejectReason, Rejected};
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
 use crate::verdict::{Proof, Verdict};
 
 fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
     let settings = settings();
     let metrics = Arc::new(Metrics::new(&settings.name));
-    let oversight = Oversight::new(Arc::clone(&metrics), 0);
-    let core =
-        Core::new(Arc::clone(&store), Arc::clone(&metrics), unaudited(), null_limits(&settings));
+    let invalid = InvalidCanary::new(Arc::clone(&metrics), 0);
+    let guard =
+        Guard::new(Arc::clone(&store), Arc::clone(&metrics), &unaudited(), null_limits(&settings));
     let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
     let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings, metrics);
-    let edge = Edge::new(core, rebuilder, extractor, options, oversight);
-    BloomGuard::new(Arc::new(edge), Arc::new(NotFound))
+    BloomGuard::new(Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid)))
+}
+
+/// The default options of an extractor whose 404s are the record's.
+fn options() -> Options {
+    let options = Options::for_extractor(&last_segment);
+    Options { nulls: NullRules { marker: false, ..options.nulls }, ..options }
 }
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
 async fn prompt(options: Options) -> BloomGuard {
-    let store = Arc::new(MemoryStore::new(&settings()));
+    let store = Arc::new(memory_store(&settings()));
     rebuild(&*store, &ids(0..10)).await;
     guard(store, options)
 }
@@ -48,7 +54,7 @@ async fn prompt(options: Options) -> BloomGuard {
 async fn gated() -> (BloomGuard, Gated) {
     let store = Gated::new();
     rebuild(&store, &ids(0..10)).await;
-    (guard(Arc::new(store.clone()), Options::default()), store)
+    (guard(Arc::new(store.clone()), options()), store)
 }
 
 /// A handler that counts its calls, insists on having been polled ready, and answers the status.
@@ -105,7 +111,7 @@ where
 #[tokio::test]
 async fn an_absent_id_never_reaches_the_handler() {
     let (handler, calls) = Handler::new(StatusCode::OK);
-    let mut service = prompt(Options::default()).await.layer(handler);
+    let mut service = prompt(options()).await.layer(handler);
     assert_eq!(send(&mut service, get(3)).await.body(), "handled");
 
     let response = send(&mut service, get(33)).await;
@@ -118,7 +124,7 @@ async fn an_absent_id_never_reaches_the_handler() {
 #[tokio::test]
 async fn a_404_is_remembered_before_it_is_handed_on() {
     let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-    let guard = prompt(Options::default()).await;
+    let guard = prompt(options()).await;
     let mut service = guard.layer(handler);
     assert_eq!(send(&mut service, get(3)).await.body(), "handled");
     for _ in 0..3 {
@@ -134,7 +140,7 @@ async fn a_404_is_remembered_before_it_is_handed_on() {
 #[tokio::test]
 async fn head_profits_from_what_get_found_out() {
     let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-    let mut service = prompt(Options::default()).await.layer(handler);
+    let mut service = prompt(options()).await.layer(handler);
     send(&mut service, get(3)).await;
     let mut head = get(3);
     *head.method_mut() = Method::HEAD;
@@ -145,9 +151,9 @@ async fn head_profits_from_what_get_found_out() {
 #[tokio::test]
 async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
-        let absence = AbsenceRules { gone_counts: false, shared, marker: false };
+        let nulls = NullRules { gone_counts: false, shared, marker: false };
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-        let mut service = prompt(Options { absence, ..Options::default() }).await.layer(handler);
+        let mut service = prompt(Options { nulls, ..options() }).await.layer(handler);
         for _ in 0..2 {
             let mut request = get(3);
             request.headers_mut().insert("authorization", "Bearer x".parse().unwrap());
@@ -157,21 +163,36 @@ async fn one_callers_404_stays_between_the_two() {
     }
 }
 
+/// The store is gated and lets nobody through.
 #[tokio::test]
-async fn an_admitted_verdict_is_shown_by_option_only() {
-    for expose_verdict in [false, true] {
-        let (handler, _) = Handler::new(StatusCode::OK);
-        let options = Options { expose_verdict, ..Options::default() };
-        let response = send(&mut prompt(options).await.layer(handler), get(3)).await;
-        let verdict = response.extensions().get::<Verdict>().copied();
-        assert_eq!(verdict, expose_verdict.then_some(Verdict::Present));
+async fn a_record_found_lately_is_served_without_a_look_up() {
+    let (guard, store) = gated().await;
+    let (handler, calls) = Handler::new(StatusCode::OK);
+    let mut service = guard.layer(handler);
+    store.checks.add_permits(1);
+    for _ in 0..3 {
+        assert_eq!(send(&mut service, get(3)).await.body(), "handled");
     }
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    assert_eq!((guard.stats().present, guard.stats().admitted_found), (1, 2));
+}
+
+/// A backend that answers one wrong 404 to what was just found.
+#[tokio::test]
+async fn a_404_to_a_record_found_lately_refuses_nobody() {
+    let (guard, store) = gated().await;
+    store.checks.add_permits(2);
+    let mut finds = guard.layer(Handler::new(StatusCode::OK).0);
+    send(&mut finds, get(3)).await;
+    send(&mut guard.layer(Handler::new(StatusCode::NOT_FOUND).0), get(3)).await;
+    assert_eq!(guard.stats().nulls_stored, 0, "no null is on its way either");
+    assert_eq!(send(&mut finds, get(3)).await.body(), "handled");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_handle_and_the_layer_share_one_state() {
     let (handler, calls) = Handler::new(StatusCode::OK);
-    let guard = prompt(Options::default()).await;
+    let guard = prompt(options()).await;
     tokio::time::advance(settings().retention().mark_ttl()).await;
     let mut service = guard.layer(handler);
     assert_eq!(guard.check(&33).await.unwrap(), Verdict::Absent(Proof::Filter));
@@ -266,7 +287,7 @@ async fn a_refusal_without_waiting_gives_the_permit_back_at_once() {
     let (handler, _) = Handler::new(StatusCode::OK);
     let limited = ConcurrencyLimit::new(handler, 1);
     let mut other = limited.clone();
-    let mut service = prompt(Options::default()).await.layer(limited);
+    let mut service = prompt(options()).await.layer(limited);
     for path in ["/users/33", "/users/!"] {
         let request = Request::get(path).body(()).unwrap();
         assert_eq!(send(&mut service, request).await.status(), StatusCode::NOT_FOUND);
@@ -306,7 +327,7 @@ async fn a_future_wakes_its_task_when_the_store_answers() {
 #[tokio::test]
 async fn a_transaction_that_commits_in_time_is_served() {
     let (handler, _) = Handler::new(StatusCode::OK);
-    let guard = prompt(Options::default()).await;
+    let guard = prompt(options()).await;
     let mut service = guard.layer(handler);
     guard.insert(&77).await.unwrap(); // before the commit
     assert_eq!(send(&mut service, get(77)).await.body(), "handled");
@@ -316,7 +337,7 @@ async fn a_transaction_that_commits_in_time_is_served() {
 
 #[tokio::test]
 async fn every_refusal_is_counted_and_nothing_else_as_one() {
-    let guard = prompt(Options::default()).await;
+    let guard = prompt(options()).await;
     let service = guard.layer(Handler::new(StatusCode::OK).0);
     for n in 5..12 {
         service.clone().oneshot(get(n)).await.unwrap();

@@ -20,7 +20,7 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Asked, Asking, Begun, BoxFuture, Build, Condition, Lookup, Plan, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, Lookup, NullClaim, Plan, Remembered, Store, Survey,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -33,12 +33,16 @@ fn ids(range: std::ops::Range<u64>) -> Vec<Id> {
     range.map(id).collect()
 }
 
-/// The default settings but for a fixed key and a rate at which no test meets a false positive.
+/// The default settings but for a rate at which no test meets a false positive.
 fn settings() -> Settings {
-    let mut settings = Settings::new("users".into()).unwrap();
+    let mut settings = Settings::new("users".into());
     settings.sizing = Sizing::new(10_000, 1e-6).unwrap();
-    settings.secret_key = Some(SecretKey::new([7; 16]));
     settings
+}
+
+/// An in-process store with a fixed key.
+fn memory_store(settings: &Settings) -> MemoryStore {
+    MemoryStore::new(settings, &SecretKey::new([7; 16]))
 }
 
 /// The default policy, but nothing that should be refused is let through for a look.
@@ -142,7 +146,7 @@ struct Gated {
 impl Gated {
     fn new() -> Self {
         Self {
-            store: Arc::new(MemoryStore::new(&settings())),
+            store: Arc::new(memory_store(&settings())),
             checks: Arc::new(Semaphore::new(0)),
             nulls: Arc::new(Semaphore::new(0)),
         }
@@ -152,9 +156,9 @@ impl Gated {
 impl Store for Gated {
     fn start(&self) {}
 
-    fn check(&self, id: &Id) -> Asking<Lookup> {
+    fn check(&self, id: &Id) -> Answer<Lookup> {
         let (this, id) = (self.clone(), id.clone());
-        Asking::Pending(Box::pin(async move {
+        Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
             this.store.check(&id).answer().await
         }))
@@ -164,11 +168,17 @@ impl Store for Gated {
         self.store.add(ids)
     }
 
-    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered> {
         let (this, id) = (self.clone(), id.clone());
-        Asking::Pending(Box::pin(async move {
+        Answer::Pending(Box::pin(async move {
             this.nulls.acquire().await.unwrap().forget();
-            this.store.remember(&id, asked, scope, ttl).answer().await
+            this.store.remember(&id, claim, scope, ttl).answer().await
         }))
     }
 

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{LEASE, Rebuild, id, ids, null_limits, rebuild, settings, unaudited};
+use super::{LEASE, Rebuild, id, ids, memory_store, null_limits, rebuild, settings, unaudited};
 use crate::decide::gate::Ruling;
-use crate::decide::visitors::Manner;
 use crate::error::StoreError;
-use crate::guard::Core;
+use crate::guard::Guard;
 use crate::guard::removed::Removed;
 use crate::id::Id;
+use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
-use crate::store::{Asking, Lookup, Store};
+use crate::store::{Answer, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,17 +24,17 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 struct World {
     store: Arc<MemoryStore>,
-    core: Core,
+    guard: Guard,
     settings: Settings,
 }
 
 impl World {
     fn new(settings: Settings) -> Self {
-        let store = Arc::new(MemoryStore::new(&settings));
+        let store = Arc::new(memory_store(&settings));
         let metrics = Arc::new(Metrics::new(&settings.name));
         let shared: Arc<dyn Store> = store.clone();
-        let core = Core::new(shared, metrics, unaudited(), null_limits(&settings));
-        Self { store, core, settings }
+        let guard = Guard::new(shared, metrics, &unaudited(), null_limits(&settings));
+        Self { store, guard, settings }
     }
 
     /// A world whose filter was built from these ids.
@@ -45,9 +45,9 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.core.check(id) {
-            Asking::Ready(lookup) => lookup,
-            Asking::Pending(_) => panic!("the in-process store answers at once"),
+        match self.guard.check(id) {
+            Answer::Ready(lookup) => lookup,
+            Answer::Pending(_) => panic!("the in-process store answers at once"),
         }
     }
 
@@ -57,28 +57,23 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.core.rule(
-            &self.core.gate().visitors().recognise(id, Manner::Plain, []),
-            self.verdict(id),
-            false,
-        ) {
+        match self.guard.rule(self.guard.gate().hash(id), self.verdict(id)) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
     }
 
     async fn insert(&self, id: &Id) {
-        self.core.insert(vec![id.clone()]).await.unwrap();
+        self.guard.insert(vec![id.clone()]).await.unwrap();
     }
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        let visitor = self.core.gate().visitors().recognise(id, Manner::Plain, []);
-        if let Ruling::Admit(_) = self.core.rule(&visitor, decision.verdict, false) {
-            self.core
-                .missing(id, visitor, decision.asked, Scope::ALL, Duration::MAX)
-                .answer()
-                .await;
+        let hash = self.guard.gate().hash(id);
+        if let Ruling::Admit(_) = self.guard.rule(hash, decision.verdict) {
+            self.guard.missing(hash);
+            let lesson = Lesson { scope: Scope::Everyone, fresh: Duration::MAX };
+            self.guard.learn(id, decision.claim, lesson).answer().await;
         }
     }
 
@@ -108,7 +103,7 @@ async fn a_missing_filter_never_refuses() {
         assert_eq!(decision.verdict, Verdict::Unknown(Doubt::NoFilter));
         assert_eq!(world.refused(&id), None);
         world.missing(&id, &decision).await;
-        world.core.remove(&id).await.unwrap();
+        world.guard.remove(&id).await.unwrap();
         assert_eq!(world.refused(&id), None);
     }
 }
@@ -137,7 +132,7 @@ async fn a_null_is_stored_once_per_ttl() {
         advance(ttl.mul_f64(0.89)).await;
         assert_eq!(world.refused(&id(3)), Some(Proof::Null));
         advance(ttl.mul_f64(0.22)).await;
-        assert_eq!(world.core.metrics().stats().nulls_stored, round);
+        assert_eq!(world.guard.metrics().stats().nulls_stored, round);
     }
 }
 
@@ -178,7 +173,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
     world.missing(&x, &decision).await;
     world.outlive_marks().await;
     assert_eq!(world.verdict(&x), Verdict::Present);
-    assert_eq!(world.core.metrics().stats().nulls_withheld, 1);
+    assert_eq!(world.guard.metrics().stats().nulls_withheld, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +202,7 @@ async fn an_old_generations_null_is_ignored() {
 #[tokio::test(start_paused = true)]
 async fn a_removed_id_is_refused_until_it_is_created_anew() {
     let world = World::with_long_nulls(&ids(0..10)).await;
-    world.core.remove(&id(3)).await.unwrap();
+    world.guard.remove(&id(3)).await.unwrap();
     assert_eq!(world.verdict(&id(3)), Verdict::Absent(Proof::Null));
     world.insert(&id(3)).await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
@@ -220,7 +215,7 @@ async fn a_late_remove_never_hides_a_recreated_id() {
     let world = World::with_long_nulls(&ids(0..10)).await;
     world.insert(&id(3)).await;
     advance(world.settings.longest_transaction).await;
-    world.core.remove(&id(3)).await.unwrap();
+    world.guard.remove(&id(3)).await.unwrap();
     world.outlive_marks().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }
@@ -233,11 +228,11 @@ async fn a_removal_told_to_a_process_that_has_just_begun_never_hides_a_recreated
     let last_moment = world.settings.retention().mark_ttl() - SECOND;
     for step in [Duration::ZERO, last_moment] {
         advance(step).await;
-        assert_eq!(world.core.remove(&id(3)).await.unwrap(), Removed::Withheld);
+        assert_eq!(world.guard.remove(&id(3)).await.unwrap(), Removed::Withheld);
         assert_eq!(world.verdict(&id(3)), Verdict::Present);
     }
     advance(SECOND).await;
-    assert_eq!(world.core.remove(&id(3)).await.unwrap(), Removed::Remembered);
+    assert_eq!(world.guard.remove(&id(3)).await.unwrap(), Removed::Remembered);
 }
 
 /// The create's transaction waits for the deletion's, and the process that deleted gets to say so late.
@@ -250,7 +245,7 @@ async fn a_late_remove_of_a_late_deletion_never_hides_a_recreated_id() {
     advance(world.settings.longest_transaction).await;
     // ... and only now the deletion is told.
     advance(world.settings.longest_transaction).await;
-    world.core.remove(&id(3)).await.unwrap();
+    world.guard.remove(&id(3)).await.unwrap();
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
     world.outlive_marks().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
@@ -312,7 +307,7 @@ async fn a_rebuild_that_the_journal_does_not_cover_is_given_up() {
 
     // The entries are gone before they were read ...
     let mut early = Rebuild::begin(&*world.store).await.unwrap();
-    world.core.insert(ids(1000..2001)).await.unwrap();
+    world.guard.insert(ids(1000..2001)).await.unwrap();
     assert!(matches!(early.upload().await, Err(StoreError::JournalGap { .. })));
     drop(early);
 
@@ -320,11 +315,11 @@ async fn a_rebuild_that_the_journal_does_not_cover_is_given_up() {
     advance(world.settings.longest_transaction + SECOND).await;
     let mut late = Rebuild::begin(&*world.store).await.unwrap();
     late.upload().await.unwrap();
-    world.core.insert(ids(3000..4001)).await.unwrap();
+    world.guard.insert(ids(3000..4001)).await.unwrap();
     late.catch_up().await.unwrap();
     assert!(matches!(late.finish().await, Err(StoreError::JournalGap { .. })));
 
-    assert_eq!(world.core.condition().live.unwrap().generation, first);
+    assert_eq!(world.guard.condition().live.unwrap().generation, first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,7 +337,7 @@ async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
     newer.catch_up().await.unwrap();
     assert!(matches!(older.finish().await, Err(StoreError::Fenced { .. })));
     let token = newer.finish().await.unwrap();
-    assert_eq!(world.core.condition().live.unwrap().generation, token);
+    assert_eq!(world.guard.condition().live.unwrap().generation, token);
     assert_eq!(world.verdict(&id(15)), Verdict::Present);
 }
 
@@ -355,7 +350,7 @@ async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_is_fenced() {
     stalled.upload().await.unwrap();
     stalled.catch_up().await.unwrap();
     assert!(matches!(stalled.finish().await, Err(StoreError::Fenced { .. })));
-    assert_eq!(world.core.condition().live.unwrap().generation, token);
+    assert_eq!(world.guard.condition().live.unwrap().generation, token);
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +374,7 @@ async fn the_lease_ends_when_dropped_or_lapsed_and_not_while_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
     let world = World::with(&ids(0..10)).await;
-    let before = world.core.condition().live.unwrap();
+    let before = world.guard.condition().live.unwrap();
     for steps in 0..3 {
         let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
         if steps > 0 {
@@ -389,7 +384,7 @@ async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
             rebuild.catch_up().await.unwrap();
         }
         drop(rebuild);
-        assert_eq!(world.core.condition().live.unwrap(), before);
+        assert_eq!(world.guard.condition().live.unwrap(), before);
         assert_eq!(world.verdict(&id(5)), Verdict::Present);
     }
 }
@@ -422,8 +417,8 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     let world = World::new(settings());
     let first = rebuild(&*world.store, &ids(0..10)).await;
     let second = rebuild(&*world.store, &ids(0..10)).await;
-    world.core.distrust(first).await.unwrap();
+    world.store.distrust(first).await.unwrap();
     assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
-    world.core.distrust(second).await.unwrap();
+    world.store.distrust(second).await.unwrap();
     assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::Disproved));
 }

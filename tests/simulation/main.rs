@@ -12,28 +12,22 @@ mod sources {
     pub(crate) mod background;
     pub(crate) mod builder;
     pub(crate) mod decide;
-    pub(crate) mod edge;
     pub(crate) mod error;
     pub(crate) mod extract;
     pub(crate) mod filter;
-    pub(crate) mod future;
     pub(crate) mod guard;
     pub(crate) mod id;
-    pub(crate) mod layer;
+    pub(crate) mod middleware;
     pub(crate) mod nulls;
     pub(crate) mod observe;
-    pub(crate) mod oversight;
     pub(crate) mod rebuild;
-    pub(crate) mod rejection;
-    pub(crate) mod service;
     pub(crate) mod settings;
     pub(crate) mod store;
     pub(crate) mod verdict;
-    pub(crate) mod visit;
 }
 use sources::{
-    background, builder, decide, edge, error, extract, filter, future, guard, id, layer, nulls,
-    observe, oversight, rebuild, rejection, service, settings, store, verdict, visit,
+    background, builder, decide, error, extract, filter, guard, id, middleware, nulls, observe,
+    rebuild, settings, store, verdict,
 };
 
 mod campaign;
@@ -59,15 +53,19 @@ mod world;
 
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
-pub use edge::OnInvalid;
-pub use error::{BoxError, ConfigError, InsertError, RebuildError, RemoveError, StoreError};
+pub use error::{
+    BoxError, ConfigError, InsertError, RebuildError, RemoveError, SettingError, StoreError,
+};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
-pub use future::ResponseFuture;
 pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
-pub use layer::BloomGuard;
+pub use middleware::future::ResponseFuture;
+pub use middleware::layer::BloomGuard;
+pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
+pub use middleware::service::BloomGuardService;
+pub use middleware::shared::OnInvalid;
 pub use nulls::rules::Missing;
 pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
@@ -75,8 +73,6 @@ pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_iter, from_stream,
 };
-pub use rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
-pub use service::BloomGuardService;
 pub use verdict::{Doubt, Proof, Verdict};
 
 use std::process::ExitCode;

@@ -59,9 +59,6 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     Outcome { findings: oracle::end(), hash, lines }
 }
 
-/// The ids that instances remember: few, as each instance takes the memory when it starts.
-const RECENTLY_SEEN: u64 = 1 << 10;
-
 struct World {
     config: Config,
     instances: Vec<Instance>,
@@ -78,10 +75,8 @@ struct Instance {
 impl Instance {
     fn start(config: &Config, number: usize) -> Self {
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
-        let mut builder = BloomGuard::builder("sim", pattern)
-            .and_then(|builder| builder.capacity(config.capacity, config.rate))
-            .and_then(|builder| builder.recently_seen(RECENTLY_SEEN))
-            .expect("settings within bounds");
+        let mut builder =
+            BloomGuard::builder("sim", pattern).capacity(config.capacity, config.rate);
         // Shorter than an application could set them, so that they matter within a run.
         builder.settings = Settings {
             null_ttl: ms(config.null_ttl),
@@ -94,10 +89,10 @@ impl Instance {
             ..builder.settings
         };
         builder.redis = Some(Endpoint(Arc::new(net::Address(number))));
-        let schedule = config.period.map_or(Schedule::manual(), |period| {
-            Schedule::every(ms(period)).expect("a period within bounds")
-        });
-        let guard = builder.rebuild(schedule, database::Scan).build();
+        let schedule =
+            config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
+        let guard =
+            builder.rebuild(schedule, database::Scan).build().expect("settings within bounds");
         Self { guard, tasks: JoinSet::new() }
     }
 }

@@ -1,39 +1,225 @@
-mod audits;
-mod brake;
-mod lanes;
-mod unknown;
+//! The table, row by row, and against a twin that is too simple to be wrong.
+
+use std::collections::HashMap;
 
 use super::*;
-use crate::decide::visitors::Manner;
-use crate::id::Id;
+use crate::decide::lane::Width;
 
+const ABSENT: Verdict = Verdict::Absent(Proof::Filter);
 const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
+const TTL: Duration = Duration::from_secs(30);
+const POLICY: Policy = Policy {
+    on_unknown: OnUnknown::PassLimited,
+    lane: Width { concurrency: 64, per_second: 500 },
+    audits: 0,
+    found: 10_000,
+    null_ttl: TTL,
+};
+
+/// A gate that has seen a filter.
+fn gate(policy: Policy) -> Gate {
+    let gate = Gate::new(&policy);
+    gate.note_built(ABSENT);
+    gate
+}
 
 fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
 }
 
-fn gate(policy: Policy) -> Gate {
-    Gate::new(Policy { audits: 0, ..policy })
+fn why(ruling: &Ruling) -> Option<Why> {
+    if let Ruling::Admit(admission) = ruling { Some(admission.why) } else { None }
 }
 
-/// Somebody without credentials, who asks for this id.
-fn anybody(gate: &Gate, n: u64) -> Visitor {
-    gate.visitors.recognise(&id(n), Manner::Plain, [])
+/// How many of a thousand requests at one moment pass.
+fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
+    let now = Instant::now();
+    let rulings: Vec<_> =
+        (0..1_000).map(|n| gate.rule(gate.hash(&id(ids(n))), verdict, now)).collect();
+    rulings.iter().filter(|ruling| why(ruling).is_some()).count()
 }
 
-/// Somebody with these.
-fn with(gate: &Gate, n: u64, credentials: &[u8]) -> Visitor {
-    gate.visitors.recognise(&id(n), Manner::Plain, [credentials])
+#[tokio::test(start_paused = true)]
+async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
+    let gate = gate(POLICY);
+    assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
+    let busy = gate.rule(gate.hash(&id(1)), UNKNOWN, Instant::now());
+    assert!(matches!(busy, Ruling::Busy { retry_after } if retry_after == RETRY.0));
 }
 
-fn passes(ruling: &Ruling) -> bool {
-    matches!(ruling, Ruling::Admit(_))
+#[tokio::test(start_paused = true)]
+async fn a_found_id_needs_no_look_up_for_ten_minutes() {
+    let gate = gate(POLICY);
+    let (now, found) = (Instant::now(), gate.hash(&id(7)));
+    gate.found(found, now);
+    assert!(gate.is_found(found, now + FOUND - FOUND / 16));
+    assert!(!gate.is_found(found, now + FOUND));
 }
 
-fn admitted(ruling: Ruling) -> Admission {
-    match ruling {
-        Ruling::Admit(admission) => admission,
-        other => panic!("{other:?}"),
+#[tokio::test(start_paused = true)]
+async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
+    let gate = gate(POLICY);
+    let (now, seven) = (Instant::now(), gate.hash(&id(7)));
+    gate.found(seven, now);
+    gate.not_answered(seven, now);
+    assert!(gate.is_found(seven, now));
+    gate.missing(seven, now);
+    assert!(!gate.is_found(seven, now));
+    assert_eq!(why(&gate.rule(seven, Verdict::Present, now)), Some(Why::Present));
+    gate.found(seven, now);
+    gate.removed(&id(7));
+    assert!(!gate.is_found(seven, now));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_or_inserted() {
+    let gate = gate(POLICY);
+    let now = Instant::now();
+    for missed in [Gate::missing, Gate::not_answered] {
+        for regained in [
+            |gate: &Gate| gate.found(gate.hash(&id(7)), Instant::now()),
+            |gate: &Gate| gate.inserted(&id(7)),
+        ] {
+            let seven = gate.hash(&id(7));
+            gate.found.forget(seven);
+            missed(&gate, seven, now);
+            assert!(gate.missed.holds(seven, now + TTL.mul_f64(1.1)));
+            assert!(!gate.missed.holds(seven, now + TTL * 2));
+            assert!(passing(&gate, |_| 7, Verdict::Present) <= 64);
+            regained(&gate);
+            assert_eq!(passing(&gate, |_| 7, Verdict::Present), 1_000);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_filter_the_lane_is_not_the_outage() {
+    let gate = Gate::new(&POLICY);
+    assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is no filter");
+    assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 1_000);
+    assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
+    gate.note_built(Verdict::Present);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_may_evict_the_filter_is_no_outage() {
+    assert_eq!(passing(&gate(POLICY), |n| n, Verdict::Unknown(Doubt::Eviction)), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_application_chooses_for_what_is_unknown_and_for_nothing_else() {
+    for (on_unknown, expected) in [(OnUnknown::Pass, 1_000), (OnUnknown::Shed, 0)] {
+        let gate = gate(Policy { on_unknown, ..POLICY });
+        gate.missing(gate.hash(&id(7)), Instant::now());
+        assert_eq!(passing(&gate, |_| 7, UNKNOWN), expected, "missed or not");
+        assert_eq!(passing(&gate, |_| 7, Verdict::Present), 64);
+        assert_eq!(passing(&gate, |n| n, ABSENT), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sample_is_as_small_as_it_says() {
+    let gate = gate(Policy { audits: 2, ..POLICY });
+    let (begun, mut sampled) = (Instant::now(), 0);
+    for ms in 0..10_000 {
+        let ruling = gate.rule(gate.hash(&id(ms)), ABSENT, begun + Duration::from_millis(ms));
+        sampled += u32::from(why(&ruling) == Some(Why::Sample(Proof::Filter)));
+    }
+    assert_eq!(sampled, 19, "none at the beginning, and then two a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_shadow_mode_everything_passes_and_says_what_it_would_have_met() {
+    let gate = gate(POLICY);
+    gate.set_mode(Mode::Shadow);
+    let now = Instant::now();
+    let met = |verdict| why(&gate.rule(gate.hash(&id(7)), verdict, now));
+    assert_eq!(met(ABSENT), Some(Why::Shadow(Proof::Filter)));
+    assert_eq!(met(Verdict::Present), Some(Why::Present));
+    let places: Vec<_> = (0..64).map(|_| gate.rule(gate.hash(&id(7)), UNKNOWN, now)).collect();
+    assert!(places.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
+    assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
+}
+
+/// The table as it is written, over sets that never lose an id.
+#[derive(Default)]
+struct Twin {
+    found: HashMap<u64, Instant>,
+    missed: HashMap<u64, Instant>,
+}
+
+impl Twin {
+    fn rule(&self, id: u64, verdict: Verdict, now: Instant) -> &'static str {
+        let lately =
+            |set: &HashMap<u64, Instant>, life| set.get(&id).is_some_and(|at| now < *at + life);
+        match verdict {
+            _ if lately(&self.found, FOUND) => "found",
+            Verdict::Absent(_) => "404",
+            Verdict::Present if !lately(&self.missed, LONG_TTL.mul_f64(MISSED_LIFE)) => "passes",
+            _ => "lane",
+        }
+    }
+
+    fn ends(&mut self, id: u64, how: u64, now: Instant) {
+        let found = self.rule(id, ABSENT, now) == "found";
+        match how {
+            0 => drop((self.found.insert(id, now), self.missed.remove(&id))),
+            1 if found => drop(self.found.remove(&id)),
+            1 => drop(self.missed.insert(id, now)),
+            2 if !found => drop(self.missed.insert(id, now)),
+            3 => drop(self.missed.remove(&id)),
+            4 => drop(self.found.remove(&id)),
+            _ => {}
+        }
+    }
+}
+
+/// With a null's life, and in steps, for which ids live to the moment as long as the twin says.
+const LONG_TTL: Duration = Duration::from_secs(100);
+const WIDE: Width = Width { concurrency: 1_000, per_second: 1_000_000 };
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_decides_as_the_table_does() {
+    for seed in 1..=200_u64 {
+        let mut state = seed.wrapping_mul(0x2545_F491_4F6C_DD1D);
+        let mut draw = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let gate = gate(Policy { null_ttl: LONG_TTL, lane: WIDE, ..POLICY });
+        let mut twin = Twin::default();
+        let (mut now, step) = (Instant::now(), FOUND / 16);
+        for _ in 0..500 {
+            now += step * [0, 0, 0, 1, 3, 20][draw(6) as usize];
+            let n = draw(6);
+            let verdict =
+                [ABSENT, Verdict::Absent(Proof::Null), Verdict::Present, UNKNOWN][draw(4) as usize];
+            let hash = gate.hash(&id(n));
+            let ruled = if gate.is_found(hash, now) {
+                "found"
+            } else {
+                match gate.rule(hash, verdict, now) {
+                    Ruling::Refuse(_) => "404",
+                    Ruling::Admit(Admission { place: None, .. }) => "passes",
+                    Ruling::Admit(_) => "lane",
+                    Ruling::Busy { .. } => "no room, though there is",
+                }
+            };
+            assert_eq!(ruled, twin.rule(n, verdict, now), "seed {seed}");
+            let how = draw(7);
+            match how {
+                0 => gate.found(hash, now),
+                1 => gate.missing(hash, now),
+                2 => gate.not_answered(hash, now),
+                3 => gate.inserted(&id(n)),
+                4 => gate.removed(&id(n)),
+                _ => {}
+            }
+            twin.ends(n, how, now);
+        }
     }
 }

@@ -19,15 +19,13 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::journal::Journal;
 use self::marks::{MAX_MARKS, Marks};
-use super::{
-    Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Retention, Store, Survey,
-};
+use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
 use crate::error::{InsertError, StoreError};
 use crate::filter::{Filter, Generation, Header, Membership, State};
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
-use crate::settings::Settings;
+use crate::settings::{Retention, Settings};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many digests are worked on before other tasks get their turn.
@@ -81,11 +79,11 @@ struct Clock {
 }
 
 impl MemoryStore {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, key: &SecretKey) -> Self {
         let retention = settings.retention();
         let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
         Self(Arc::new(Shared {
-            digester: Digester::new(settings.own_key(), &settings.name),
+            digester: Digester::new(key, &settings.name),
             clock: Clock::new(),
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
@@ -104,8 +102,8 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn start(&self) {}
 
-    fn check(&self, id: &Id) -> Asking<Lookup> {
-        Asking::Ready(self.0.look_up(&self.0.digester.digest(id)))
+    fn check(&self, id: &Id) -> Answer<Lookup> {
+        Answer::Ready(self.0.look_up(&self.0.digester.digest(id)))
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
@@ -120,8 +118,14 @@ impl Store for MemoryStore {
         })
     }
 
-    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
-        Asking::Ready(self.0.remember(self.0.digester.digest(id), asked, scope, true, ttl))
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered> {
+        Answer::Ready(self.0.remember(self.0.digester.digest(id), claim, scope, ttl))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
@@ -157,26 +161,26 @@ impl Shared {
     fn look_up(&self, digest: &Digest) -> Lookup {
         let at = Instant::now();
         let live = self.live.load();
-        let (generation, (found, scope, hearsay)) = match &*live {
-            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::ALL, false)),
+        let (generation, (found, scope)) = match &*live {
+            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
         // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
         let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
         let verdict = if created { Verdict::Present } else { found };
-        Lookup { verdict, scope, hearsay, asked: Asked { at, generation } }
+        Lookup { verdict, scope, claim: NullClaim { at, generation } }
     }
 
-    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope, bool) {
+    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
         if live.header.state != State::Live {
-            return (Verdict::Unknown(Doubt::Disproved), Scope::ALL, false);
+            return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
         }
         if live.filter.lookup(digest) == Membership::Never {
-            return (Verdict::Absent(Proof::Filter), Scope::ALL, false);
+            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
         }
         match self.nulls.find(digest, live.header.generation) {
-            Some(null) => (Verdict::Absent(Proof::Null), null.scope, null.heard),
-            None => (Verdict::Present, Scope::ALL, false),
+            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
+            None => (Verdict::Present, Scope::Everyone),
         }
     }
 
@@ -199,9 +203,8 @@ impl Shared {
     fn remember(
         &self,
         digest: Digest,
-        asked: Asked,
+        claim: NullClaim,
         scope: Scope,
-        heard: bool,
         ttl: Duration,
     ) -> Remembered {
         let books = self.books();
@@ -211,10 +214,10 @@ impl Shared {
         }
         match self.generation() {
             Some(live)
-                if asked.generation == Some(live)
-                    && now.duration_since(asked.at) <= self.retention.handler =>
+                if claim.generation == Some(live)
+                    && now.duration_since(claim.at) <= self.retention.handler =>
             {
-                self.nulls.put(digest, live, scope, heard, ttl);
+                self.nulls.put(digest, live, scope, ttl);
                 Remembered::Stored
             }
             _ => Remembered::Late,
@@ -226,8 +229,8 @@ impl Shared {
         if self.clock.origin.elapsed() < self.retention.mark_ttl() {
             return Remembered::Created;
         }
-        let asked = Asked { at: Instant::now(), generation: self.generation() };
-        self.remember(digest, asked, Scope::ALL, false, ttl)
+        let claim = NullClaim { at: Instant::now(), generation: self.generation() };
+        self.remember(digest, claim, Scope::Everyone, ttl)
     }
 
     fn generation(&self) -> Option<Generation> {
@@ -289,7 +292,7 @@ mod tests {
 
     /// A store with room for `marks` marks, and a live filter that contains every id.
     fn store(marks: usize) -> MemoryStore {
-        let store = MemoryStore::new(&Settings::new("users".into()).unwrap());
+        let store = MemoryStore::new(&Settings::new("users".into()), &SecretKey::new([7; 16]));
         let shared = &store.0;
         let generation = Generation::new(1).unwrap();
         let sizing = Sizing::new(10, 0.01).unwrap();
@@ -308,17 +311,17 @@ mod tests {
         let ttl = Duration::from_secs(30);
         let victim = digest(1);
         shared.add(victim);
-        let asked = shared.look_up(&victim).asked;
+        let claim = shared.look_up(&victim).claim;
         for n in 2..10 {
             shared.add(digest(n));
         }
-        assert_eq!(shared.remember(victim, asked, Scope::ALL, true, ttl), Remembered::Created);
-        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, true, ttl), Remembered::Created);
+        assert_eq!(shared.remember(victim, claim, Scope::Everyone, ttl), Remembered::Created);
+        assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(shared.retention.mark_ttl()).await;
-        let asked = shared.look_up(&digest(77)).asked;
-        assert_eq!(shared.remember(digest(77), asked, Scope::ALL, true, ttl), Remembered::Stored);
+        let claim = shared.look_up(&digest(77)).claim;
+        assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 

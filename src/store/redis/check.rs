@@ -10,7 +10,6 @@ use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::link::connection::Connection;
-use super::null::{HEARD, TOLD};
 use super::refusal::doubt;
 use super::reply::Reply;
 use super::shared::{Shared, trusted};
@@ -19,7 +18,7 @@ use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
-use crate::store::{Asked, Lookup};
+use crate::store::{Lookup, NullClaim};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
@@ -31,9 +30,8 @@ impl Shared {
         let at = Instant::now();
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
-            scope: Scope::ALL,
-            hearsay: false,
-            asked: Asked { at, generation: None },
+            scope: Scope::Everyone,
+            claim: NullClaim { at, generation: None },
         };
         let Ok(_permit) = self.in_flight.try_acquire() else {
             return unknown(Doubt::Overloaded);
@@ -70,13 +68,12 @@ impl Shared {
                     // The metadata may have been made anew since: join it again.
                     self.checks.withdraw(&live);
                 }
-                let (verdict, scope, hearsay) = verdict?;
+                let (verdict, scope) = verdict?;
                 if matches!(verdict, Verdict::Absent(_)) {
                     self.believes(&live)?;
                 }
-                let generation = Some(header.generation);
-                let asked = Asked { at, generation };
-                return Ok(Lookup { verdict, scope, hearsay, asked });
+                let claim = NullClaim { at, generation: Some(header.generation) };
+                return Ok(Lookup { verdict, scope, claim });
             }
             self.forget(&header);
         }
@@ -148,7 +145,7 @@ impl Answer {
         header: &Header,
         position: &Position,
         live: &Connection,
-    ) -> Result<(Verdict, Scope, bool), Doubt> {
+    ) -> Result<(Verdict, Scope), Doubt> {
         if self.state == i64::from(State::Disproved.as_byte()) {
             return Err(Doubt::Disproved);
         }
@@ -160,15 +157,15 @@ impl Answer {
         }
         trusted(*header, live)?;
         if position.is_in(&self.words) == Membership::Never {
-            return Ok((Verdict::Absent(Proof::Filter), Scope::ALL, false));
+            return Ok((Verdict::Absent(Proof::Filter), Scope::Everyone));
         }
         // A null counts for the generation it was found under: with the filter its claim may be lost.
-        if let Some([letter @ (HEARD | TOLD), scope, of @ ..]) = self.null.as_deref()
+        if let Some([scope, of @ ..]) = self.null.as_deref()
             && let Some(scope) = Scope::from_byte(*scope)
             && of == header.generation.get().to_string().as_bytes()
         {
-            return Ok((Verdict::Absent(Proof::Null), scope, *letter == HEARD));
+            return Ok((Verdict::Absent(Proof::Null), scope));
         }
-        Ok((Verdict::Present, Scope::ALL, false))
+        Ok((Verdict::Present, Scope::Everyone))
     }
 }

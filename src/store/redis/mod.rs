@@ -46,7 +46,7 @@ pub(crate) use self::link::endpoint::Endpoint;
 use self::link::handshake::Handshake;
 use self::rebuild::build::RedisBuild;
 use self::shared::Shared;
-use super::{Asked, Asking, Begun, BoxFuture, Condition, Lookup, Remembered, Store, Survey};
+use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
 use crate::background::{Background, persist};
 use crate::error::{InsertError, StoreError};
 use crate::filter::Generation;
@@ -113,16 +113,22 @@ impl Store for RedisStore {
         });
     }
 
-    fn check(&self, id: &Id) -> Asking<Lookup> {
-        Asking::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
+    fn check(&self, id: &Id) -> Answer<Lookup> {
+        Answer::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
         Box::pin(async move { Ok(self.shared.add(ids).await?) })
     }
 
-    fn remember(&self, id: &Id, asked: Asked, scope: Scope, ttl: Duration) -> Asking<Remembered> {
-        Asking::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), asked, scope, ttl)))
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered> {
+        Answer::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), claim, scope, ttl)))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {

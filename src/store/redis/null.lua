@@ -3,12 +3,12 @@
 --
 -- KEYS[1] the id's null key   KEYS[2] bits   KEYS[3] marks   KEYS[4] meta
 -- ARGV[1] stamp (generation ‖ nonce, 16 bytes) of the live filter the null is good for
--- ARGV[2] the null: N where a handler answered 404, R where the application tells of a deletion, which may
---         be a transaction's length ago; the letter of its scope; the generation in decimal
+-- ARGV[2] the null: the letter of its scope (e everyone, a anonymous), the generation in decimal
 -- ARGV[3] life of the null, ms
 -- ARGV[4] latest moment for it by Redis's clock, µs, so that a command held up on its way cannot
 --         outlive the create mark
 -- ARGV[5] the id's digest, 16 bytes
+-- ARGV[6] '1' where the application tells of a deletion, which may be a transaction's length ago; else ''
 -- Returns 'OK', 'CREATED', 'LATE' or 'STALE'.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -25,16 +25,13 @@ if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREA
 if meta[2] and tonumber(meta[2]) > now then return 'CREATED' end
 -- Marks from before this life of Redis may be lost. For a 404 that was asked for in it, those are enough
 -- that everybody has set anew; a deletion may be older than any of them.
-local told = string.sub(ARGV[2], 1, 1) == 'R'
-if told and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end
+if ARGV[6] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end
 if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end
 if redis.call('GETRANGE', KEYS[2], 16, 31) ~= ARGV[1] then return 'STALE' end
 -- What is there and says as much for longer stays: a 404 does not cut a removal short.
-local says = { a = 'abcd', b = 'bd', c = 'cd', d = 'd' }
 local there = redis.call('GET', KEYS[1]) or ''
-if string.sub(there, 3) == string.sub(ARGV[2], 3)
-  and (string.sub(there, 1, 1) == 'R' or not told)
-  and string.find(says[string.sub(there, 2, 2)] or '', string.sub(ARGV[2], 2, 2), 1, true)
+if string.sub(there, 2) == string.sub(ARGV[2], 2)
+  and (string.sub(there, 1, 1) == 'e' or there == ARGV[2])
   and redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[3]) then
   return 'OK'
 end

@@ -12,24 +12,28 @@ use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
-use crate::store::{Asked, Remembered};
+use crate::store::{NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
 /// How long an application's `remove` may take.
 const REMOVE: Duration = Duration::from_millis(250);
 
-/// The letter of a null that a handler's 404 is the reason for.
-pub(super) const HEARD: u8 = b'N';
-/// The letter of one that the application has told of.
-pub(super) const TOLD: u8 = b'R';
-
 /// A null to be written.
 struct Null {
-    letter: u8,
+    source: Source,
     asked: Instant,
     scope: Scope,
     ttl: Duration,
+}
+
+/// On whose word a null rests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A handler answered 404.
+    Response,
+    /// The application told of a deletion, which may be a transaction's length ago.
+    Removal,
 }
 
 impl Shared {
@@ -37,18 +41,18 @@ impl Shared {
     pub(super) async fn remember(
         self: Arc<Self>,
         id: Id,
-        asked: Asked,
+        claim: NullClaim,
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
         let (Some(live), Some(header)) = (self.checks.current(), self.filter.load_full()) else {
             return Remembered::Failed;
         };
-        if asked.generation != Some(header.generation) {
+        if claim.generation != Some(header.generation) {
             return Remembered::Late;
         }
         let deadline = self.check_deadline;
-        let null = Null { letter: HEARD, asked: asked.at, scope, ttl };
+        let null = Null { source: Source::Response, asked: claim.at, scope, ttl };
         let writing = self.write_null(&self.checks, &live, &header, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
@@ -66,7 +70,7 @@ impl Shared {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        let null = Null { letter: TOLD, asked, scope: Scope::ALL, ttl };
+        let null = Null { source: Source::Removal, asked, scope: Scope::Everyone, ttl };
         self.write_null(&self.adds, &live, &header, id, null, REMOVE).await
     }
 
@@ -79,7 +83,7 @@ impl Shared {
         null: Null,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
-        let Null { letter, asked, scope, ttl } = null;
+        let Null { source, asked, scope, ttl } = null;
         let share = self.retention.handler;
         if asked.elapsed() > share {
             return Ok(Remembered::Late);
@@ -88,12 +92,18 @@ impl Shared {
         let null = self.keys.null(&digest);
         let keys = [&null, &self.keys.bits, &self.keys.marks, &self.keys.meta].map(String::as_str);
         let head = header.encode();
-        let [letter, scope] = [letter, scope.as_byte()].map(char::from);
-        let value = format!("{letter}{scope}{}", header.generation.get());
+        let value = format!("{}{}", char::from(scope.as_byte()), header.generation.get());
+        let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
         let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
-        let args: [&[u8]; 5] =
-            [&head[16..32], value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes()];
+        let args: [&[u8]; 6] = [
+            &head[16..32],
+            value.as_bytes(),
+            ttl.as_bytes(),
+            latest.as_bytes(),
+            digest.as_bytes(),
+            removal,
+        ];
         let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),

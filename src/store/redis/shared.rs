@@ -15,7 +15,8 @@ use super::script::Script;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::Header;
-use crate::store::{Condition, Retention, Survey};
+use crate::settings::Retention;
+use crate::store::{Condition, Survey};
 use crate::verdict::Doubt;
 
 static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));

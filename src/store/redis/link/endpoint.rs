@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::redis::{Client, IntoConnectionInfo, RedisError};
 
 use super::dial::{Address, Dial};
-use crate::error::ConfigError;
+use crate::error::SettingError;
 
 /// Where Redis is.
 #[derive(Clone)]
@@ -14,14 +14,14 @@ pub(crate) struct Endpoint(pub(crate) Arc<dyn Dial>);
 
 impl Endpoint {
     /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
-    pub(crate) fn parse(url: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         if url.starts_with("rediss:") && !cfg!(feature = "tls") {
-            return Err(ConfigError::TlsFeature);
+            return Err(SettingError::TlsFeature);
         }
         #[cfg(feature = "tls")]
         choose_crypto();
         let unreadable =
-            |error: RedisError| ConfigError::RedisUrl { source: reason(url, &error).into() };
+            |error: RedisError| SettingError::RedisUrl { source: reason(url, &error).into() };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;

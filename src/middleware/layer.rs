@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tower_layer::Layer;
 
+use super::rejection::NotFound;
+use super::service::BloomGuardService;
+use super::shared::Shared;
 use crate::decide::policy::Mode;
-use crate::edge::Edge;
 use crate::error::{InsertError, RebuildError, RemoveError};
 use crate::extract::AsId;
 use crate::guard::removed::Removed;
@@ -16,8 +18,6 @@ use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::rejection::NotFound;
-use crate::service::BloomGuardService;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -30,21 +30,28 @@ const BATCH: usize = 1024;
 ///
 /// It is the [`Layer`] that goes in front of the handlers, and the handle by which the application
 /// tells of the records it creates and deletes. It is cheap to clone; all clones, and all services made
-/// from them, share one state. `R` makes the responses to refused requests.
+/// from them, share one state. Refused requests are answered by [`NotFound`];
+/// [`rejecting_with`](Self::rejecting_with) makes a layer that answers them otherwise.
 ///
 /// Dropping the future of any of these methods is safe. An insert so dropped is not acknowledged.
 ///
 /// # Panics
 ///
 /// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
-pub struct BloomGuard<R = NotFound> {
-    edge: Arc<Edge>,
-    rejection: Arc<R>,
+#[derive(Clone)]
+pub struct BloomGuard {
+    shared: Arc<Shared>,
 }
 
-impl<R> BloomGuard<R> {
-    pub(crate) const fn new(edge: Arc<Edge>, rejection: Arc<R>) -> Self {
-        Self { edge, rejection }
+impl BloomGuard {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the layer that answers refused requests by this [`Rejection`](crate::Rejection).
+    #[must_use]
+    pub fn rejecting_with<R>(&self, rejection: R) -> RejectingLayer<R> {
+        RejectingLayer { guard: self.clone(), rejection: Arc::new(rejection) }
     }
 
     /// Returns what is known of an id, as a GET with credentials would find it: a 404 that some caller was
@@ -55,8 +62,8 @@ impl<R> BloomGuard<R> {
     /// The reason why the value is no id. A request for it would be refused as invalid.
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
-        self.edge.start();
-        Ok(self.edge.core.check(&id).answer().await.verdict_for(Scope::ALL))
+        self.shared.start();
+        Ok(self.shared.guard.check(&id).answer().await.verdict_for(Scope::Everyone))
     }
 
     /// Adds an id to the filter. To be called **before** the transaction that creates the record
@@ -72,8 +79,8 @@ impl<R> BloomGuard<R> {
     /// store did not acknowledge it. Try again, or let the creation fail.
     pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), InsertError> {
         let id = self.canonical(id)?;
-        self.edge.start();
-        self.edge.core.insert(vec![id]).await
+        self.shared.start();
+        self.shared.guard.insert(vec![id]).await
     }
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
@@ -90,15 +97,15 @@ impl<R> BloomGuard<R> {
     where
         I: IntoIterator<Item: AsId>,
     {
-        self.edge.start();
+        self.shared.start();
         let mut batch = Vec::new();
         for id in ids {
             batch.push(self.canonical(&id)?);
             if batch.len() == BATCH {
-                self.edge.core.insert(std::mem::take(&mut batch)).await?;
+                self.shared.guard.insert(std::mem::take(&mut batch)).await?;
             }
         }
-        if batch.is_empty() { Ok(()) } else { self.edge.core.insert(batch).await }
+        if batch.is_empty() { Ok(()) } else { self.shared.guard.insert(batch).await }
     }
 
     /// Remembers for a while that an id was deleted, so that requests for it are refused at once. To be
@@ -116,32 +123,32 @@ impl<R> BloomGuard<R> {
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
     pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, RemoveError> {
         let id = self.canonical(id)?;
-        self.edge.start();
-        Ok(self.edge.core.remove(&id).await?)
+        self.shared.start();
+        Ok(self.shared.guard.remove(&id).await?)
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on.
     pub fn set_mode(&self, mode: Mode) {
-        self.edge.core.gate().set_mode(mode);
+        self.shared.guard.gate().set_mode(mode);
     }
 
     /// Returns whether this process acts on what it finds.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.edge.core.gate().mode()
+        self.shared.guard.gate().mode()
     }
 
     /// Returns what this process has counted since the guard was built.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.edge.core.metrics().stats()
+        self.shared.guard.metrics().stats()
     }
 
     /// Returns the guard's condition as this process knows it, asking nobody.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        let failed = self.edge.rebuilder.last_failure();
-        GuardState::new(self.edge.core.condition(), self.mode(), failed)
+        let failed = self.shared.rebuilder.last_failure();
+        GuardState::new(self.shared.guard.condition(), self.mode(), failed)
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
@@ -149,10 +156,10 @@ impl<R> BloomGuard<R> {
     /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
-        self.edge.start();
+        self.shared.start();
         while !self.state().is_ready() {
             // The survey lets checks know of a filter that another process built.
-            if self.edge.core.survey().await.is_err() || !self.state().is_ready() {
+            if self.shared.guard.survey().await.is_err() || !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }
         }
@@ -164,11 +171,10 @@ impl<R> BloomGuard<R> {
     /// # Errors
     ///
     /// Why no new filter went live; the one that was live still is. In particular
-    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after
-    /// [`longest_rebuild`](crate::Builder::longest_rebuild),
+    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after 105 minutes,
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.edge.rebuild(Shrinking::Refused).await
+        self.shared.rebuild(Shrinking::Refused).await
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
@@ -179,44 +185,58 @@ impl<R> BloomGuard<R> {
     ///
     /// Why no new filter went live; the one that was live still is.
     pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.edge.rebuild(Shrinking::Accepted).await
+        self.shared.rebuild(Shrinking::Accepted).await
     }
 
     /// Returns how far a rebuild in this process is, and how the last one ended.
     #[must_use]
     pub fn rebuild_status(&self) -> RebuildStatus {
-        self.edge.rebuilder.status()
-    }
-
-    pub(crate) const fn edge(&self) -> &Arc<Edge> {
-        &self.edge
-    }
-
-    pub(crate) const fn rejection(&self) -> &Arc<R> {
-        &self.rejection
+        self.shared.rebuilder.status()
     }
 
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {
-        id.as_id(&*self.edge.extractor)
+        id.as_id(&*self.shared.extractor)
     }
 }
 
-impl<R> Clone for BloomGuard<R> {
-    fn clone(&self) -> Self {
-        Self { edge: Arc::clone(&self.edge), rejection: Arc::clone(&self.rejection) }
-    }
-}
-
-impl<R> fmt::Debug for BloomGuard<R> {
+impl fmt::Debug for BloomGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BloomGuard").field("edge", &self.edge).finish_non_exhaustive()
+        f.debug_struct("BloomGuard").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
-impl<S, R> Layer<S> for BloomGuard<R> {
+impl<S> Layer<S> for BloomGuard {
+    type Service = BloomGuardService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BloomGuardService::new(inner, Arc::clone(&self.shared), Arc::new(NotFound))
+    }
+}
+
+/// A [`BloomGuard`] as a layer that answers refused requests in a way of its own. Made by
+/// [`BloomGuard::rejecting_with`]; shares the guard's state.
+pub struct RejectingLayer<R> {
+    guard: BloomGuard,
+    rejection: Arc<R>,
+}
+
+impl<R> Clone for RejectingLayer<R> {
+    fn clone(&self) -> Self {
+        Self { guard: self.guard.clone(), rejection: Arc::clone(&self.rejection) }
+    }
+}
+
+impl<R> fmt::Debug for RejectingLayer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RejectingLayer").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
+
+impl<S, R> Layer<S> for RejectingLayer<R> {
     type Service = BloomGuardService<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, self.clone())
+        let shared = Arc::clone(&self.guard.shared);
+        BloomGuardService::new(inner, shared, Arc::clone(&self.rejection))
     }
 }

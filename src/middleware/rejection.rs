@@ -143,7 +143,7 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
 }
 
 /// Makes the response and lets it say why it is one.
-pub(crate) fn reject<B>(
+pub(super) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: &Rejected,
 ) -> Response<B> {

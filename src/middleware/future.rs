@@ -10,9 +10,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::rejection::{Rejection, reject};
-use crate::store::{Asking, BoxFuture, Lookup};
-use crate::visit::{Visit, Watching};
+use super::rejection::{Rejection, reject};
+use super::request::{AdmittedRequest, PendingRequest, Watch};
+use crate::store::{Answer, BoxFuture, Lookup};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 
@@ -30,47 +30,47 @@ pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
         Rejected { response: Option<Response<ResBody>> },
-        Asking { question: Option<Question<S, R, ReqBody>> },
-        Running { #[pin] response: F, watch: Option<Watching> },
+        LookingUp { waiting: Option<Waiting<S, R, ReqBody>> },
+        Running { #[pin] response: F, watch: Option<Watch> },
         Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
     }
 }
 
 /// A request that waits for its decision, with the service that was readied for it.
-struct Question<S, R, ReqBody> {
+struct Waiting<S, R, ReqBody> {
     lookup: BoxFuture<'static, Lookup>,
     inner: S,
     request: Request<ReqBody>,
-    visit: Visit,
+    pending: PendingRequest,
     rejection: Arc<R>,
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
-    /// The request is none of the guard's business.
-    pub(crate) const fn passing(response: F) -> Self {
-        Self::running(response, None)
+    /// The request is with the service within; its response may be looked at.
+    pub(super) const fn running(response: F, watch: Option<Watch>) -> Self {
+        Self { state: State::Running { response, watch } }
+    }
+
+    /// The request was admitted, and its response is learnt from.
+    pub(super) const fn admitted(response: F, request: AdmittedRequest) -> Self {
+        Self::running(response, Some(Watch::Record(request)))
     }
 
     /// The request is refused.
-    pub(crate) const fn rejected(response: Response<ResBody>) -> Self {
+    pub(super) const fn rejected(response: Response<ResBody>) -> Self {
         Self { state: State::Rejected { response: Some(response) } }
     }
 
     /// The request waits to be decided.
-    pub(crate) const fn asking(
+    pub(super) const fn looking_up(
         lookup: BoxFuture<'static, Lookup>,
         inner: S,
         request: Request<ReqBody>,
-        visit: Visit,
+        pending: PendingRequest,
         rejection: Arc<R>,
     ) -> Self {
-        let question = Some(Question { lookup, inner, request, visit, rejection });
-        Self { state: State::Asking { question } }
-    }
-
-    /// The request is with the service within.
-    pub(crate) const fn running(response: F, watch: Option<Watching>) -> Self {
-        Self { state: State::Running { response, watch } }
+        let waiting = Some(Waiting { lookup, inner, request, pending, rejection });
+        Self { state: State::LookingUp { waiting } }
     }
 }
 
@@ -85,25 +85,21 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProj::Asking { question } => {
-                    let asked = question.as_mut().expect(COMPLETED);
-                    let lookup = ready!(asked.lookup.as_mut().poll(cx));
-                    question.take().expect(COMPLETED).settle(&lookup)
+                StateProj::LookingUp { waiting } => {
+                    let lookup = waiting.as_mut().expect(COMPLETED).lookup.as_mut();
+                    let lookup = ready!(lookup.poll(cx));
+                    waiting.take().expect(COMPLETED).decide(&lookup)
                 }
                 StateProj::Running { response, watch } => {
-                    let mut response = match ready!(response.poll(cx)) {
-                        Ok(response) => response,
-                        Err(error) => {
-                            // Given up, as it were.
-                            drop(watch.take());
-                            return Poll::Ready(Err(error));
-                        }
-                    };
-                    match watch.take().and_then(|watch| watch.conclude(&mut response)) {
-                        Some(Asking::Pending(remembering)) => {
+                    let answer = ready!(response.poll(cx));
+                    // Dropped where the service failed, it counts as not answered.
+                    let watch = watch.take();
+                    let response = answer?;
+                    match watch.and_then(|watch| watch.conclude(&response)) {
+                        Some(Answer::Pending(remembering)) => {
                             State::Remembering { remembering, response: Some(response) }
                         }
-                        Some(Asking::Ready(())) | None => return Poll::Ready(Ok(response)),
+                        Some(Answer::Ready(())) | None => return Poll::Ready(Ok(response)),
                     }
                 }
                 StateProj::Remembering { remembering, response } => {
@@ -119,16 +115,19 @@ where
     }
 }
 
-impl<S, R, ReqBody> Question<S, R, ReqBody> {
+impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
     /// Calls the service within, or refuses and gives back what it had reserved.
-    fn settle<ResBody>(self, lookup: &Lookup) -> State<S::Future, S, R, ReqBody, ResBody>
+    fn decide<ResBody>(self, lookup: &Lookup) -> State<S::Future, S, R, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { lookup: _, mut inner, request, visit, rejection } = self;
-        match visit.settle(lookup) {
-            Ok(watch) => State::Running { response: inner.call(request), watch: Some(watch) },
+        let Self { lookup: _, mut inner, request, pending, rejection } = self;
+        match pending.decide(lookup) {
+            Ok(admitted) => {
+                let watch = Some(Watch::Record(admitted));
+                State::Running { response: inner.call(request), watch }
+            }
             Err(rejected) => State::Rejected { response: Some(reject(&*rejection, &rejected)) },
         }
     }
@@ -138,7 +137,7 @@ impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Rejected { .. } => "rejected",
-            State::Asking { .. } => "asking",
+            State::LookingUp { .. } => "looking_up",
             State::Running { .. } => "running",
             State::Remembering { .. } => "remembering",
         };

@@ -9,16 +9,16 @@ use http::{Method, StatusCode};
 use smallvec::SmallVec;
 use tracing::Instrument;
 
+use super::invalid::{InvalidCanary, InvalidSample};
+use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
 use crate::decide::policy::Mode;
 use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor};
-use crate::guard::Core;
+use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
-use crate::nulls::rules::{AbsenceRules, reads};
-use crate::oversight::{Look, Oversight};
+use crate::nulls::rules::{NullRules, reads};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
-use crate::rejection::Rejected;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,104 +49,94 @@ impl OnInvalid {
 pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
-    pub(crate) absence: AbsenceRules,
-    pub(crate) expose_verdict: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
-            on_invalid: OnInvalid::default(),
-            absence: AbsenceRules::default(),
-            expose_verdict: false,
-        }
-    }
+    pub(crate) nulls: NullRules,
 }
 
 impl Options {
     /// Returns the defaults beside this extractor.
     pub(crate) fn for_extractor(extractor: &dyn IdExtractor) -> Self {
-        let mut options = Self::default();
-        options.absence.marker = extractor.is_ambiguous();
-        options
+        Self {
+            methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
+            on_invalid: OnInvalid::default(),
+            nulls: NullRules { marker: extractor.is_ambiguous(), ..NullRules::default() },
+        }
     }
 }
 
-/// After so many requests without an id in any the extractor is doubted.
-const IN_VAIN: u32 = 1_000;
+/// After so many requests without an id in any there is a warning.
+const WITHOUT_ID: u32 = 1_000;
 
 /// Notices an extractor that finds no id in any request.
 #[derive(Debug, Default)]
-struct Doubted(AtomicU32);
+struct NoIdAlarm(AtomicU32);
 
-impl Doubted {
-    /// The extractor found no id; says whether it is to be doubted, once.
-    fn in_vain(&self) -> bool {
-        self.0.load(Ordering::Relaxed) < IN_VAIN
-            && self.0.fetch_add(1, Ordering::Relaxed) + 1 == IN_VAIN
+impl NoIdAlarm {
+    /// The extractor found no id; says whether to warn of it, once.
+    fn is_due(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < WITHOUT_ID
+            && self.0.fetch_add(1, Ordering::Relaxed) + 1 == WITHOUT_ID
     }
 
     /// The extractor found something.
-    fn found(&self) {
-        if self.0.load(Ordering::Relaxed) < IN_VAIN {
-            self.0.store(IN_VAIN, Ordering::Relaxed);
+    fn disarm(&self) {
+        if self.0.load(Ordering::Relaxed) < WITHOUT_ID {
+            self.0.store(WITHOUT_ID, Ordering::Relaxed);
         }
     }
 }
 
 /// The shared part of a guard.
-pub(crate) struct Edge {
-    pub(crate) core: Arc<Core>,
-    pub(crate) extractor: Arc<dyn IdExtractor>,
-    pub(crate) options: Options,
-    pub(crate) rebuilder: Arc<Rebuilder>,
-    doubted: Doubted,
-    oversight: Arc<Oversight>,
+pub(crate) struct Shared {
+    pub(super) guard: Arc<Guard>,
+    pub(super) extractor: Arc<dyn IdExtractor>,
+    pub(super) options: Options,
+    pub(super) rebuilder: Arc<Rebuilder>,
+    no_id: NoIdAlarm,
+    invalid: Arc<InvalidCanary>,
     /// Ends with the last clone of the guard.
     background: Background,
 }
 
 /// What a request turns out to be before anybody is asked.
-pub(crate) enum Screened {
+pub(super) enum Screened {
     /// Nothing to check.
     Pass,
     /// Refused as it is.
     Reject(Rejected),
-    /// It would be refused, but somebody has to look whether that is right.
-    Look(Look),
+    /// It would be refused, but belongs to the sample that shows whether that is right.
+    Sample(InvalidSample),
     /// About this id.
     About(Id),
 }
 
-impl Edge {
+impl Shared {
     pub(crate) fn new(
-        core: Core,
+        guard: Guard,
         rebuilder: Rebuilder,
         extractor: Arc<dyn IdExtractor>,
         options: Options,
-        oversight: Oversight,
+        invalid: InvalidCanary,
     ) -> Self {
         Self {
-            core: Arc::new(core),
+            guard: Arc::new(guard),
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
-            doubted: Doubted::default(),
-            oversight: Arc::new(oversight),
+            no_id: NoIdAlarm::default(),
+            invalid: Arc::new(invalid),
             background: Background::default(),
         }
     }
 
     /// Starts what runs in the background, at the first use inside a runtime.
     pub(crate) fn start(&self) {
-        self.core.start();
+        self.guard.start();
         self.background.start(|tasks| {
-            let core = Arc::clone(&self.core);
-            let filter = &self.core.metrics().filter;
+            let guard = Arc::clone(&self.guard);
+            let filter = &self.guard.metrics().filter;
             tasks.spawn(persist(Arc::clone(filter), "canary", move || {
-                let core = Arc::clone(&core);
-                async move { core.look_into_findings().await }
+                let guard = Arc::clone(&guard);
+                async move { guard.look_into_findings().await }
             }));
             if self.rebuilder.has_source() {
                 let rebuilder = Arc::clone(&self.rebuilder);
@@ -157,20 +147,20 @@ impl Edge {
     }
 
     /// Rebuilds by hand.
-    pub(crate) async fn rebuild(
+    pub(super) async fn rebuild(
         &self,
         shrinking: Shrinking,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
         self.start();
-        let span = background::span(&self.core.metrics().filter);
+        let span = background::span(&self.guard.metrics().filter);
         self.rebuilder.rebuild(shrinking).instrument(span).await
     }
 
     /// Sorts a request by its head alone.
-    pub(crate) fn screen(&self, parts: &Parts) -> Screened {
-        let metrics = self.core.metrics();
+    pub(super) fn screen(&self, parts: &Parts) -> Screened {
+        let metrics = self.guard.metrics();
         metrics.request();
-        let mode = self.core.gate().mode();
+        let mode = self.guard.gate().mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             self.extract(parts)
         } else {
@@ -184,38 +174,30 @@ impl Edge {
             }
             Extraction::Invalid(reason) => {
                 metrics.invalid();
-                match self.options.on_invalid.status() {
-                    None => Screened::Pass,
-                    Some(status) => self.screen_invalid(reason, status, mode, &parts.method),
-                }
+                self.screen_invalid(reason, mode, &parts.method)
             }
         }
     }
 
-    fn screen_invalid(
-        &self,
-        reason: InvalidId,
-        status: StatusCode,
-        mode: Mode,
-        method: &Method,
-    ) -> Screened {
-        if reads(method) && (mode == Mode::Shadow || self.oversight.looks()) {
-            Screened::Look(Look::new(&self.oversight, reason))
-        } else if mode == Mode::Shadow {
-            Screened::Pass
-        } else {
-            Screened::Reject(Rejected::invalid(reason, status, method.clone()))
+    fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
+        match self.options.on_invalid.status() {
+            None => Screened::Pass,
+            Some(_) if reads(method) && (mode == Mode::Shadow || self.invalid.takes()) => {
+                Screened::Sample(InvalidSample::new(&self.invalid, reason))
+            }
+            Some(_) if mode == Mode::Shadow => Screened::Pass,
+            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
         }
     }
 
     fn extract(&self, parts: &Parts) -> Extraction {
         let extraction = self.extractor.extract(parts);
         if !matches!(extraction, Extraction::Unguarded) {
-            self.doubted.found();
-        } else if self.doubted.in_vain() {
+            self.no_id.disarm();
+        } else if self.no_id.is_due() {
             tracing::warn!(
-                filter = &*self.core.metrics().filter,
-                requests = IN_VAIN,
+                filter = &*self.guard.metrics().filter,
+                requests = WITHOUT_ID,
                 "no request so far has had an id: does the extractor match the routes?"
             );
         }
@@ -223,12 +205,12 @@ impl Edge {
     }
 }
 
-impl fmt::Debug for Edge {
+impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, extractor: _, options, rebuilder, doubted: _, oversight: _, background } =
+        let Self { guard, extractor: _, options, rebuilder, no_id: _, invalid: _, background } =
             self;
-        f.debug_struct("Edge")
-            .field("core", core)
+        f.debug_struct("Shared")
+            .field("guard", guard)
             .field("options", options)
             .field("rebuilder", rebuilder)
             .field("background", background)

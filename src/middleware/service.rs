@@ -7,26 +7,26 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::edge::Screened;
-use crate::future::ResponseFuture;
-use crate::layer::BloomGuard;
-use crate::rejection::{Rejected, Rejection, reject};
-use crate::store::Asking;
-use crate::visit::{Visit, Watching};
+use super::future::ResponseFuture;
+use super::rejection::{NotFound, Rejected, Rejection, reject};
+use super::request::{PendingRequest, Watch};
+use super::shared::{Screened, Shared};
+use crate::store::Answer;
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
 ///
-/// Made by [`BloomGuard`] as a [`Layer`](tower_layer::Layer). Response and error types are those of the
-/// service within.
+/// Made by [`BloomGuard`](crate::BloomGuard) as a [`Layer`](tower_layer::Layer). Response and error types
+/// are those of the service within. `R` makes the responses to refused requests.
 #[derive(Debug)]
-pub struct BloomGuardService<S, R> {
+pub struct BloomGuardService<S, R = NotFound> {
     inner: S,
-    guard: BloomGuard<R>,
+    shared: Arc<Shared>,
+    rejection: Arc<R>,
 }
 
 impl<S, R> BloomGuardService<S, R> {
-    pub(crate) const fn new(inner: S, guard: BloomGuard<R>) -> Self {
-        Self { inner, guard }
+    pub(super) const fn new(inner: S, shared: Arc<Shared>, rejection: Arc<R>) -> Self {
+        Self { inner, shared, rejection }
     }
 
     /// Returns the service within.
@@ -62,13 +62,17 @@ impl<S: Clone, R> BloomGuardService<S, R> {
         R: Rejection<ResBody>,
     {
         drop(self.take_ready());
-        ResponseFuture::rejected(reject(&**self.guard.rejection(), rejected))
+        ResponseFuture::rejected(reject(&*self.rejection, rejected))
     }
 }
 
 impl<S: Clone, R> Clone for BloomGuardService<S, R> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), guard: self.guard.clone() }
+        Self {
+            inner: self.inner.clone(),
+            shared: Arc::clone(&self.shared),
+            rejection: Arc::clone(&self.rejection),
+        }
     }
 }
 
@@ -86,31 +90,35 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let edge = Arc::clone(self.guard.edge());
-        edge.start();
+        self.shared.start();
         let (parts, body) = request.into_parts();
-        let id = match edge.screen(&parts) {
-            Screened::About(id) => id,
+        let pending = match self.shared.screen(&parts) {
+            Screened::About(id) => PendingRequest::new(Arc::clone(&self.shared), id, &parts),
             Screened::Reject(rejected) => return self.refuse(&rejected),
-            Screened::Look(look) => {
+            Screened::Sample(sample) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
-                return ResponseFuture::running(response, Some(Watching::Invalid(look)));
+                return ResponseFuture::running(response, Some(Watch::Invalid(sample)));
             }
             Screened::Pass => {
-                return ResponseFuture::passing(self.inner.call(Request::from_parts(parts, body)));
+                return ResponseFuture::running(
+                    self.inner.call(Request::from_parts(parts, body)),
+                    None,
+                );
             }
         };
-        let question = edge.core.check(&id);
-        let visit = Visit::new(edge, id, &parts);
         let request = Request::from_parts(parts, body);
-        match question {
-            Asking::Ready(lookup) => match visit.settle(&lookup) {
-                Ok(watch) => ResponseFuture::running(self.inner.call(request), Some(watch)),
+        let pending = match pending.admit_found() {
+            Ok(admitted) => return ResponseFuture::admitted(self.inner.call(request), admitted),
+            Err(pending) => pending,
+        };
+        match pending.look_up() {
+            Answer::Ready(lookup) => match pending.decide(&lookup) {
+                Ok(admitted) => ResponseFuture::admitted(self.inner.call(request), admitted),
                 Err(rejected) => self.refuse(&rejected),
             },
-            Asking::Pending(question) => {
-                let rejection = Arc::clone(self.guard.rejection());
-                ResponseFuture::asking(question, self.take_ready(), request, visit, rejection)
+            Answer::Pending(lookup) => {
+                let rejection = Arc::clone(&self.rejection);
+                ResponseFuture::looking_up(lookup, self.take_ready(), request, pending, rejection)
             }
         }
     }

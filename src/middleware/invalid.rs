@@ -1,9 +1,10 @@
-//! Requests whose id is called invalid, and a look at whether it is.
+//! Requests whose id is called invalid, and a sample of them that shows whether it is.
 //!
 //! What cannot be an id is refused without asking anybody, so nothing else would notice that the handler
 //! reads it all the same: a route beside the pattern, or a type that is not the handler's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Response, StatusCode};
 use tokio::time::Instant;
@@ -12,40 +13,41 @@ use crate::decide::bucket::Bucket;
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
 use crate::observe::metrics::Metrics;
+use crate::observe::throttle::Throttle;
 
-/// Alarms written to the log in a second; all are counted.
-const LOGGED: u32 = 1;
+/// The least time between two alarms in the log; all are counted.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many refusals of invalid ids are let through for a look, and what is said of them.
+/// How many refusals of invalid ids pass as a sample, and what is said of their answers.
 #[derive(Debug)]
-pub(crate) struct Oversight {
+pub(crate) struct InvalidCanary {
     metrics: Arc<Metrics>,
-    looks: Bucket,
-    logged: Bucket,
+    sample: Bucket,
+    alarms: Throttle,
 }
 
-impl Oversight {
+impl InvalidCanary {
     /// Lets so many through in a second.
-    pub(crate) fn new(metrics: Arc<Metrics>, looks: u32) -> Self {
-        Self { metrics, looks: Bucket::sampling(looks), logged: Bucket::new(LOGGED, LOGGED) }
+    pub(crate) fn new(metrics: Arc<Metrics>, per_second: u32) -> Self {
+        Self { metrics, sample: Bucket::empty(per_second), alarms: Throttle::new(PAUSE) }
     }
 
     /// Whether to let this refusal through.
-    pub(crate) fn looks(&self) -> bool {
-        self.looks.take(Instant::now()).is_ok()
+    pub(super) fn takes(&self) -> bool {
+        self.sample.take(Instant::now()).is_ok()
     }
 
-    /// Judges the answer to a request that was let through.
     fn judge(&self, reason: InvalidId, status: StatusCode) {
         if !is_found(status) {
             return;
         }
         self.metrics.invalid_answered.add(1);
-        if self.logged.take(Instant::now()).is_ok() {
+        if let Some(requests) = self.alarms.note(Instant::now()) {
             tracing::error!(
                 filter = &*self.metrics.filter,
                 %reason,
                 %status,
+                requests,
                 "a request whose id is called invalid was answered as if there were a record: a route that \
                  the extractor should except, or another type than the handler's"
             );
@@ -54,17 +56,17 @@ impl Oversight {
 }
 
 /// A request that was let through although its id is invalid.
-pub(crate) struct Look {
-    oversight: Arc<Oversight>,
+pub(super) struct InvalidSample {
+    canary: Arc<InvalidCanary>,
     reason: InvalidId,
 }
 
-impl Look {
-    pub(crate) fn new(oversight: &Arc<Oversight>, reason: InvalidId) -> Self {
-        Self { oversight: Arc::clone(oversight), reason }
+impl InvalidSample {
+    pub(super) fn new(canary: &Arc<InvalidCanary>, reason: InvalidId) -> Self {
+        Self { canary: Arc::clone(canary), reason }
     }
 
-    pub(crate) fn conclude<B>(self, response: &Response<B>) {
-        self.oversight.judge(self.reason, response.status());
+    pub(super) fn conclude<B>(self, response: &Response<B>) {
+        self.canary.judge(self.reason, response.status());
     }
 }

@@ -1,0 +1,139 @@
+//! The settings that most leave alone.
+
+use std::time::Duration;
+
+use http::Method;
+
+use super::Builder;
+use crate::decide::lane::Width;
+use crate::decide::policy::OnUnknown;
+use crate::middleware::shared::OnInvalid;
+use crate::settings::{bounds, duration, number};
+
+/// Settings for tuning.
+impl Builder {
+    /// The longest that a check waits for Redis. When it runs out the answer is unknown; see
+    /// [`on_unknown`](Self::on_unknown).
+    ///
+    /// Defaults to 25 milliseconds; from 1 millisecond to 10 seconds.
+    pub fn check_deadline(mut self, deadline: Duration) -> Self {
+        const NAME: &str = "check_deadline";
+        self.settings.check_deadline = deadline;
+        self.judge(NAME, duration(NAME, deadline, &bounds::CHECK_DEADLINE))
+    }
+
+    /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
+    /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
+    ///
+    /// It does not speak of ids found lately, which pass, nor of the time before this process has seen a
+    /// filter at all: a first deploy verifies nothing, and all requests pass.
+    ///
+    /// Defaults to [`OnUnknown::PassLimited`].
+    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+        self.policy.on_unknown = on_unknown;
+        self
+    }
+
+    /// How wide the lane is: how many requests may be with the service within at once, which is also the
+    /// longest burst, and how many may enter in a second. It takes the requests whose answer is unknown,
+    /// and those for ids that were lately missed. A request counts until its response's head is there.
+    ///
+    /// Defaults to 64 and 500 a second; from 1 to 100,000 and from 1 to 1,000,000.
+    pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {
+        self.policy.lane = Width { concurrency, per_second };
+        self.judge(
+            "lane concurrency",
+            number("lane concurrency", concurrency, &bounds::LANE_CONCURRENCY),
+        )
+        .judge("lane rate", number("lane rate", per_second, &bounds::LANE_RATE))
+    }
+
+    /// The methods whose requests are checked. Methods that create records must not be among them;
+    /// `OPTIONS`, `CONNECT` and `TRACE` ask for no record at all.
+    ///
+    /// Defaults to `GET` and `HEAD`.
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.options.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// What to do with a request that names something that cannot be an id.
+    ///
+    /// Defaults to [`OnInvalid::NotFound`].
+    pub fn on_invalid(mut self, on_invalid: OnInvalid) -> Self {
+        self.options.on_invalid = on_invalid;
+        self
+    }
+
+    /// Whether a 410 is taken as a 404 is.
+    ///
+    /// Defaults to `false`: a 410 says nothing of the record.
+    pub fn gone_counts(mut self, counts: bool) -> Self {
+        self.options.nulls.gone_counts = counts;
+        self
+    }
+
+    /// Whether a 404 means the same for everybody. Say so only when no handler answers 404 for a record
+    /// that exists and that this caller may not see; otherwise one caller's 404 would hide the record
+    /// from its owner. Where only some do, mark the others' responses with
+    /// [`Missing`](crate::Missing).
+    ///
+    /// Defaults to `false`: nothing is learnt from requests with `Authorization` or `Cookie`.
+    pub fn shared_absence(mut self, shared: bool) -> Self {
+        self.options.nulls.shared = shared;
+        self
+    }
+
+    /// Whether a 404 counts only when its response carries [`Missing`](crate::Missing). With
+    /// `false` any 404 to a request with an id must mean that the record with this id is missing, and
+    /// not a part of it, a page beyond its last, or the route.
+    ///
+    /// Defaults to what the extractor [says](crate::IdExtractor::is_ambiguous): `false` for a
+    /// [`PathPattern`](crate::PathPattern) of one pattern with one capture, `true` for any other.
+    pub fn require_marker(mut self, required: bool) -> Self {
+        self.options.nulls.marker = required;
+        self
+    }
+
+    /// The longest a request may take for its 404 to be remembered.
+    ///
+    /// Defaults to 30 seconds; from 100 milliseconds to 1 hour.
+    pub fn handler_time(mut self, time: Duration) -> Self {
+        self.settings.handler_time = time;
+        self.judge("handler_time", duration("handler_time", time, &bounds::HANDLER_TIME))
+    }
+
+    /// How many inserts the journal keeps at most, about 32 bytes each in this process and 50 in Redis;
+    /// how many inserts this process can repeat to a Redis that lost them; and how many ids created lately
+    /// are marked, 120 bytes each. When more than that fall into the time it covers, rebuilds are given up.
+    ///
+    /// Defaults to 1,000,000; from 1,000 to 1,000,000,000.
+    pub fn journal_entries(mut self, entries: u64) -> Self {
+        const NAME: &str = "journal_entries";
+        self.settings.journal_entries = entries;
+        self.judge(NAME, number(NAME, entries, &bounds::JOURNAL_ENTRIES))
+    }
+
+    /// Whether to refuse also while Redis may evict any key (`maxmemory` with an `allkeys-*` policy).
+    /// It then takes keys of the filter one by one, and what is gone is only noticed afterwards.
+    ///
+    /// Defaults to `false`: nothing is refused then, and every verdict that would be is
+    /// [`Doubt::Eviction`](crate::Doubt::Eviction).
+    pub fn accept_eviction(mut self, accept: bool) -> Self {
+        self.settings.accept_eviction = accept;
+        self
+    }
+
+    /// How many refusals a second this process lets through to see whether they are right: the canary. A
+    /// response with 2xx or 304 to one of them, if the id is held absent still, is an alarm. It is counted
+    /// in [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added, and a
+    /// filter that lacked it is not trusted any more by any process until it has been rebuilt.
+    ///
+    /// A handler that answers 2xx for records that do not exist, from a cache that outlives deletions and
+    /// rebuilds, say, must not be audited. Defaults to 1; from 0, which audits nothing, to 10,000.
+    pub fn audits_per_second(mut self, audits: u32) -> Self {
+        const NAME: &str = "audits_per_second";
+        self.policy.audits = audits;
+        self.judge(NAME, number(NAME, audits, &bounds::AUDITS))
+    }
+}

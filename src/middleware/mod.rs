@@ -1,0 +1,9 @@
+//! The HTTP edge: layer, service and future, and the responses to refused requests.
+
+pub(crate) mod future;
+pub(crate) mod invalid;
+pub(crate) mod layer;
+pub(crate) mod rejection;
+mod request;
+pub(crate) mod service;
+pub(crate) mod shared;
