@@ -254,7 +254,7 @@ fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
         StoreError::Refused { reason } => {
-            (Refusal::read(reason).retry() == Retry::Soon).then_some(REFUSED_WAIT)
+            (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
         }
         _ => None,
     }

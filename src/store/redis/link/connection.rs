@@ -21,7 +21,7 @@ use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{ConnectionAfter, Refusal};
+use crate::store::redis::refusal::{ConnectionAfter, is_unknown_script};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};
 
@@ -231,7 +231,7 @@ impl Link {
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason }) if Refusal::read(&reason) == Refusal::NoScript => {
+            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
                 send(Sending::Whole).await
             }
             other => other,
