@@ -5,7 +5,6 @@
 //! because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,12 +60,6 @@ impl Connection {
     /// Returns for how long the connection has been in use.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
@@ -351,11 +344,5 @@ impl Link {
                 return reason;
             }
         }
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("current", &self.current()).finish_non_exhaustive()
     }
 }
