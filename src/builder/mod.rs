@@ -20,7 +20,7 @@ use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisStore, Server};
+use crate::store::redis::{Endpoint, RedisStore};
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 const MOST_FOUND: u32 = 1_000_000;
@@ -54,7 +54,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     pub(crate) settings: Settings,
-    pub(crate) redis: Option<Server>,
+    pub(crate) redis: Option<Endpoint>,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -93,9 +93,9 @@ impl Builder {
     ///
     /// Defaults to keeping them in this process.
     pub fn redis(mut self, url: &str) -> Self {
-        let server = Server::parse(url);
-        self.redis = server.as_ref().ok().cloned();
-        self.judge("redis", server.map(drop))
+        let endpoint = Endpoint::parse(url);
+        self.redis = endpoint.as_ref().ok().cloned();
+        self.judge("redis", endpoint.map(drop))
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
@@ -191,7 +191,7 @@ impl Policy {
     }
 }
 
-fn store(settings: &Settings, redis: Option<&Server>) -> Result<Arc<dyn Store>, SettingError> {
+fn store(settings: &Settings, redis: Option<&Endpoint>) -> Result<Arc<dyn Store>, SettingError> {
     if let Some(server) = redis {
         return Ok(Arc::new(RedisStore::new(settings, server.clone())));
     }

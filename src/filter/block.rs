@@ -1,11 +1,8 @@
 //! Where the bits of an id are.
 
-use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, string_len};
+use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, MAX_HASHES, string_len};
 use super::rate::false_positive_rate;
 use crate::Digest;
-
-/// The most positions an id can have.
-pub const MAX_HASHES: u8 = 32;
 
 /// Bits of a hash that make a position in a block.
 const POSITION_BITS: u32 = 9;

@@ -58,8 +58,6 @@
 
 use std::fmt;
 
-use super::block::MAX_HASHES;
-
 /// The first eight bytes: `BLMGUARD`.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
 /// The format version this crate reads and writes.
@@ -78,6 +76,9 @@ pub const MAX_STRING_LEN: u64 = 512 * 1024 * 1024;
 /// The most blocks a string has room for.
 pub const MAX_BLOCKS: u32 =
     ((MAX_STRING_LEN as usize - HEADER_LEN - TRAILER_LEN) / BLOCK_LEN) as u32;
+
+/// The most positions an id can have.
+pub const MAX_HASHES: u8 = 32;
 
 /// Where the state is, in bytes from the start.
 pub const STATE_OFFSET: usize = 11;

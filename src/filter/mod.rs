@@ -30,8 +30,8 @@ mod rate;
 mod sizing;
 mod state;
 
-pub use block::{Geometry, MAX_HASHES, Membership, Position};
-pub use format::FormatError;
+pub use block::{Geometry, Membership, Position};
+pub use format::{FormatError, MAX_HASHES};
 pub use header::Header;
 pub use memory::Filter;
 pub use sizing::{MAX_CAPACITY, MAX_RATE, MIN_CAPACITY, MIN_RATE, Sizing, SizingError};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::block::{Geometry, MAX_HASHES};
-use super::format::{MAX_BLOCKS, MAX_STRING_LEN, string_len};
+use super::block::Geometry;
+use super::format::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
 
 /// The least number of ids a filter can be sized for.

@@ -19,8 +19,8 @@
 //! | B10 | if the reply is lost, ask what is live | |
 
 mod adapters;
-mod carry;
 mod report;
+mod run;
 mod schedule;
 mod shortfall;
 mod sink;
@@ -33,6 +33,6 @@ pub use schedule::Schedule;
 pub use sink::IdSink;
 pub use source::RebuildSource;
 
-pub(crate) use carry::Shrinking;
+pub(crate) use run::Shrinking;
 pub(crate) use source::ErasedSource;
 pub(crate) use task::Rebuilder;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::carry::Carrier;
 use super::report::{Cause, Progress, RebuildReport, RebuildStatus};
+use super::run::RebuildRun;
 use super::schedule::Due;
 use super::shortfall::Shortfall;
 use super::{ErasedSource, Schedule, Shrinking};
@@ -98,7 +98,7 @@ impl Rebuilder {
         let _only = self.one_at_a_time.lock().await;
         self.progress.begin_for(cause);
         let _idle = IdleAtLast(&self.progress);
-        let ended = self.carry(shrinking).await.map_err(Arc::new);
+        let ended = self.run_once(shrinking).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
                 self.metrics.rebuilds.add(1);
@@ -133,9 +133,9 @@ impl Rebuilder {
         ended
     }
 
-    async fn carry(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
+    async fn run_once(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
-        let carrier = Carrier {
+        let run = RebuildRun {
             store: &*self.store,
             source,
             extractor: &*self.extractor,
@@ -145,7 +145,7 @@ impl Rebuilder {
             shortfall: &self.shortfall,
             shrinking,
         };
-        carrier.carry().await
+        run.run().await
     }
 
     /// Rebuilds whenever it is due, for as long as it is polled.

@@ -1,19 +1,21 @@
 //! The crate's readers of what Redis answers. They are private to it, so they are compiled in from its
 //! sources as they stand (see `main.rs`).
 
-#[path = "../../src/store/redis/journal.rs"]
-mod journal;
-#[path = "../../src/store/redis/reply.rs"]
-mod reply;
-#[path = "../../src/store/redis/view.rs"]
-mod view;
+#[path = "../../src/store/redis"]
+mod sources {
+    pub mod reply;
+    pub mod view;
+    pub mod rebuild {
+        pub mod journal;
+    }
+}
 
 use bloom_guard::{Digest, Doubt, StoreError};
 use redis::Value;
 
-use self::journal::{Coverage, Entry};
-use self::reply::Reply;
-use self::view::View;
+use self::sources::rebuild::journal::{Coverage, Entry};
+use self::sources::reply::Reply;
+use self::sources::view::View;
 use crate::filter::Header;
 
 /// Reads the fields of `view.lua`; returns what they say of the live key.

@@ -86,7 +86,7 @@ struct Lines(Arc<AtomicU64>);
 
 impl tracing::Subscriber for Lines {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN && metadata.target().ends_with("::vouch")
+        *metadata.level() <= tracing::Level::WARN && metadata.target().ends_with("::replay")
     }
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
         tracing::span::Id::from_u64(1)

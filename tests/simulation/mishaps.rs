@@ -64,7 +64,7 @@ pub(crate) fn befall(mishap: &Mishap) {
 
 /// Looks at an enrolment that is about to make the metadata anew.
 pub(crate) fn watch(node: &mut Node, name: &str, now_ms: u64) {
-    if name != "enrol.lua" || node.keys.run(&[b"HGET", &key("meta"), b"inc"]) != Reply::Nil {
+    if name != "join.lua" || node.keys.run(&[b"HGET", &key("meta"), b"inc"]) != Reply::Nil {
         return;
     }
     FORGOT.set(Some(now_ms));

@@ -23,7 +23,7 @@ use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
-use crate::store::redis::dial::{Dial, Wire};
+use crate::store::redis::link::dial::{Dial, Wire};
 use crate::trace;
 
 /// Redis's clock as a run begins: noon of the first day of 2026.

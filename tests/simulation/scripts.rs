@@ -6,34 +6,34 @@ use std::sync::LazyLock;
 use crate::model::reply::Reply;
 
 macro_rules! scripts {
-    ($($file:literal),* $(,)?) => {
-        /// The crate's scripts: name and code.
-        pub(crate) const ALL: &[(&str, &str)] =
-            &[$(($file, include_str!(concat!("../../src/store/redis/", $file)))),*];
+    ($($room:literal $file:literal),* $(,)?) => {
+        /// The crate's scripts: room, name and code.
+        const ALL: &[(&str, &str, &str)] =
+            &[$(($room, $file, include_str!(concat!("../../src/store/redis/", $room, $file)))),*];
     };
 }
 
 scripts![
-    "add.lua",
-    "allocate.lua",
-    "catch_up.lua",
-    "disown.lua",
-    "distrust.lua",
-    "enrol.lua",
-    "lease.lua",
-    "null.lua",
-    "release.lua",
-    "renew.lua",
-    "replay.lua",
-    "swap.lua",
-    "upload.lua",
-    "view.lua",
+    "" "add.lua",
+    "" "distrust.lua",
+    "" "null.lua",
+    "" "view.lua",
+    "incarnation/" "give_up_replay.lua",
+    "incarnation/" "join.lua",
+    "rebuild/" "allocate.lua",
+    "rebuild/" "catch_up.lua",
+    "rebuild/" "lease.lua",
+    "rebuild/" "release.lua",
+    "rebuild/" "renew.lua",
+    "rebuild/" "replay.lua",
+    "rebuild/" "swap.lua",
+    "rebuild/" "upload.lua",
 ];
 
 static BY_HASH: LazyLock<BTreeMap<String, &'static str>> = LazyLock::new(|| {
     let hash = |code: &str| redis::Script::new(code).get_hash().to_owned();
     let mut names = BTreeMap::new();
-    for (name, code) in ALL {
+    for (_, name, code) in ALL {
         names.insert(hash(code), *name);
         names.insert(hash(&format!("#!lua flags=allow-oom\n{code}")), *name);
     }
@@ -49,8 +49,8 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
             let code = String::from_utf8_lossy(&command[1]);
             let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(&code);
             ALL.iter()
-                .find(|(_, code)| *code == body)
-                .map_or("a script of no file", |(name, _)| name)
+                .find(|(.., code)| *code == body)
+                .map_or("a script of no file", |(_, name, _)| name)
         }
         b"BITFIELD" | b"BITFIELD_RO" => "check",
         b"INFO" => "INFO",
@@ -63,10 +63,17 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
     }
 }
 
+/// The path of a script's file from `src/`.
+pub(crate) fn path(name: &str) -> String {
+    let (room, ..) =
+        ALL.iter().find(|(_, other, _)| *other == name).expect("a script of the crate");
+    format!("store/redis/{room}{name}")
+}
+
 /// Whether a code is that of a script of this name.
 pub(crate) fn is(code: &str, name: &str) -> bool {
     let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(code);
-    ALL.iter().any(|(other, text)| *other == name && *text == body)
+    ALL.iter().any(|(_, other, text)| *other == name && *text == body)
 }
 
 /// A reply in a few words.

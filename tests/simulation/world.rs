@@ -16,7 +16,7 @@ use crate::oracle::{self, Findings};
 use crate::plan::{Config, NEVER, POOL, Plan, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
-use crate::store::redis::Server;
+use crate::store::redis::Endpoint;
 use crate::{BloomGuard, PathPattern, Schedule, Verdict};
 use crate::{database, random, seeded, trace};
 
@@ -88,7 +88,7 @@ impl Instance {
             check_deadline: oracle::CHECK_DEADLINE,
             ..builder.settings
         };
-        builder.redis = Some(Server(Arc::new(net::Address(number))));
+        builder.redis = Some(Endpoint(Arc::new(net::Address(number))));
         let schedule =
             config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
         let guard =

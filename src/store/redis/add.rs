@@ -1,34 +1,49 @@
-//! The add: acknowledged when every filter that needs the bits has them.
+//! Adds ids: acknowledged when every filter that needs the bits has them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Shared;
-use super::build::GRACE;
-use super::connection::Live;
-use super::refusal::{Again, REFUSED_WAIT, Refusal};
+use super::incarnation::GRACE;
+use super::link::connection::Connection;
+use super::refusal::{Refusal, Retry};
 use super::reply::Reply;
-use super::script::{ADD, VIEW};
+use super::script::{Script, bit_offsets, hex};
+use super::shared::Shared;
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
 
+static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
+/// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
+/// refuses would fail the application's write.
+static ADD_DESPITE_OOM: Script =
+    Script::new("add.lua", concat!("#!lua flags=allow-oom\n", include_str!("add.lua")));
+
 /// How long one attempt may take, and how many there are.
 const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
+/// How long a refused add waits before it is repeated. Two such waits end within the deadlines of the
+/// three attempts.
+const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
 /// Bits set by one call, which keeps a script well below a millisecond.
 const BITS_PER_CALL: usize = 512;
-/// How long swaps wait for the next call of a replay: for as long as for its first.
-const HOLD: Duration = GRACE;
+
+/// Whether an add is the first of its ids, or repeats it on an incarnation that may lack them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AddKind {
+    Insert,
+    /// Swaps wait for its next call as long as for the first.
+    Replay,
+}
 
 impl Shared {
     /// Acknowledges ids, a script's worth at a time.
-    pub(super) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let mut rest = ids.as_slice();
         while !rest.is_empty() {
             let taken = self.add_some(rest).await?;
@@ -46,7 +61,7 @@ impl Shared {
                 Ok(Added::Done(taken)) => return Ok(taken),
                 Ok(Added::Stale) if changes < CHANGES => changes += 1,
                 Ok(Added::Stale) => return Err(StoreError::Changing),
-                // An unknown outcome is simply repeated: an add is idempotent.
+                // An add may be repeated, so an unknown outcome is no harm.
                 Err(error) => {
                     failures += 1;
                     match next_try(&error) {
@@ -59,37 +74,37 @@ impl Shared {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let live = self.adds.connected(ATTEMPT).await?;
-        let view = self.known_view(&live).await?;
-        let digester = &live.identity.digester;
+        let connection = self.adds.connected(ATTEMPT).await?;
+        let view = self.known_view(&connection).await?;
+        let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
             ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
-        let noted = self.own.begin(&digests, digester.key_id());
-        // A replay on a later connection may have gone by already, without this add.
-        if !self.adds.uses(&live) {
+        let noted = self.recent.begin(&digests, digester.key_id());
+        // A replay on a later connection may be over already, without this add.
+        if !self.adds.uses(&connection) {
             let reason = "the connection was given up".to_owned();
             return Err(StoreError::Disconnected { reason });
         }
-        let reply = self.send_add(&live, &view, &digests, None).await?;
-        let added = self.read_added(&live, reply, digests.len())?;
+        let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
+        let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
             noted.acknowledged();
         }
         Ok(added)
     }
 
-    /// Adds digests once more, on this connection and no other.
-    pub(super) async fn add_again(
+    /// Adds digests again, on this connection and no other.
+    pub(crate) async fn add_again(
         &self,
-        live: &Arc<Live>,
+        connection: &Arc<Connection>,
         digests: &[Digest],
     ) -> Result<(), StoreError> {
         let (mut rest, mut changes) = (digests, 0);
         while !rest.is_empty() {
-            let view = self.known_view(live).await?;
+            let view = self.known_view(connection).await?;
             let digests = &rest[..view.taken(rest.len())];
-            let reply = self.send_add(live, &view, digests, Some(HOLD)).await?;
-            match self.read_added(live, reply, digests.len())? {
+            let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
+            match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {
                     rest = rest.get(taken..).unwrap_or_default();
                     changes = 0;
@@ -101,66 +116,68 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns both headers, if this crate can set their bits.
-    async fn known_view(&self, live: &Arc<Live>) -> Result<Arc<View>, StoreError> {
+    /// Returns both headers as they were last seen, if this crate can set their bits.
+    async fn known_view(&self, connection: &Arc<Connection>) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
             Some(view) => view,
-            None => Arc::new(self.read_view(live, ATTEMPT).await?),
+            None => {
+                let view = Arc::new(self.read_view(&self.adds, connection, ATTEMPT).await?);
+                self.view.store(Some(Arc::clone(&view)));
+                view
+            }
         };
-        if let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) {
-            self.view.store(None);
-            let reason = format!("holds a filter of {newer}, newer than this crate");
-            return Err(StoreError::Foreign { key: self.keys.bits.clone(), reason });
-        }
+        self.understood(&view).inspect_err(|_| self.view.store(None))?;
         Ok(view)
     }
 
-    /// Sends digests; a replay says for how long swaps wait for its next call.
     async fn send_add(
         &self,
-        live: &Arc<Live>,
+        connection: &Arc<Connection>,
         view: &View,
         digests: &[Digest],
-        hold: Option<Duration>,
+        kind: AddKind,
     ) -> Result<Reply, StoreError> {
-        let nulls: Vec<String> = digests.iter().map(|digest| self.keys.null(digest)).collect();
-        let mut keys = vec![
-            self.keys.meta.as_str(),
-            self.keys.log.as_str(),
-            self.keys.bits.as_str(),
-            self.keys.next.as_str(),
-            self.keys.marks.as_str(),
-        ];
+        let script = if connection.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
+        let named = &self.keys;
+        let nulls: Vec<String> = digests.iter().map(|digest| named.null(digest)).collect();
+        let mut keys = [&named.meta, &named.log, &named.bits, &named.next, &named.marks]
+            .map(String::as_str)
+            .to_vec();
         keys.extend(nulls.iter().map(String::as_str));
-        let retention = &self.retention;
-        let key_id = format!("{:08x}", live.identity.digester.key_id());
-        let mark_ttl = retention.mark_ttl().as_millis().to_string();
-        let journal_ttl = retention.span().as_millis().to_string();
-        let entries = retention.journal_entries.to_string();
-        let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
-        let live_filter = Target::new(&view.live, view.adds_to_live(), digests);
-        let next_filter = Target::new(&view.next, view.adds_to_next(), digests);
-        let args: [&[u8]; 12] = [
-            key_id.as_bytes(),
-            mark_ttl.as_bytes(),
-            journal_ttl.as_bytes(),
-            entries.as_bytes(),
-            &packed,
-            live_filter.head,
-            live_filter.len.as_bytes(),
-            &live_filter.offsets,
-            next_filter.head,
-            next_filter.len.as_bytes(),
-            &next_filter.offsets,
-            hold.as_bytes(),
-        ];
-        self.adds.script(live, &ADD, &keys, &args, ATTEMPT).await
+        let live = Target::new(&view.live, view.adds_to_live(), digests);
+        let next = Target::new(&view.next, view.adds_to_next(), digests);
+        let hold = match kind {
+            AddKind::Insert => String::new(),
+            AddKind::Replay => GRACE.as_millis().to_string(),
+        };
+        let link = &self.adds;
+        link.script(
+            connection,
+            script,
+            &keys,
+            &[
+                hex(connection.identity.digester.key_id()).as_bytes(),
+                self.retention.mark_ttl().as_millis().to_string().as_bytes(),
+                self.retention.span().as_millis().to_string().as_bytes(),
+                self.retention.journal_entries.to_string().as_bytes(),
+                &packed,
+                live.head,
+                live.len.as_bytes(),
+                &live.offsets,
+                next.head,
+                next.len.as_bytes(),
+                &next.offsets,
+                hold.as_bytes(),
+            ],
+            ATTEMPT,
+        )
+        .await
     }
 
     fn read_added(
         &self,
-        live: &Arc<Live>,
+        connection: &Arc<Connection>,
         reply: Reply,
         taken: usize,
     ) -> Result<Added, StoreError> {
@@ -168,44 +185,24 @@ impl Shared {
         let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
-            "OK" => {
-                for link in [&self.checks, &self.bulk] {
-                    if let Some(other) = link.live().filter(|other| other.server != live.server) {
-                        link.withdraw(&other);
-                        self.adds.withdraw(live);
-                        let reason = "the connections lead to different redis processes".to_owned();
-                        return Err(StoreError::Disconnected { reason });
-                    }
-                }
-                Ok(Added::Done(taken))
-            }
+            "OK" => self.keep_to_one_redis(connection).map(|()| Added::Done(taken)),
             "STALE" => {
                 let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));
                 Ok(Added::Stale)
             }
             "KEY" => {
-                // The metadata was lost or made anew: enrol again.
+                // The metadata was lost or made anew: join it again.
                 self.view.store(None);
-                for link in [&self.adds, &self.checks, &self.bulk] {
-                    if let Some(live) = link.live() {
-                        link.withdraw(&live);
+                for link in self.links() {
+                    if let Some(current) = link.current() {
+                        link.withdraw(&current);
                     }
                 }
-                self.adds.withdraw(live);
                 Ok(Added::Stale)
             }
             _ => Err(odd()),
         }
-    }
-
-    /// Reads both headers over the connection for adds, and keeps them.
-    async fn read_view(&self, live: &Arc<Live>, deadline: Duration) -> Result<View, StoreError> {
-        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
-        let reply = self.adds.script(live, &VIEW, &keys, &[], deadline).await?;
-        let view = View::read(reply.fields()?)?;
-        self.view.store(Some(Arc::new(view.clone())));
-        Ok(view)
     }
 }
 
@@ -247,26 +244,17 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
-        let offsets = filter.map(|header| offsets(header, digests)).unwrap_or_default();
+        let offsets = filter.map(|header| bit_offsets(header, digests)).unwrap_or_default();
         Self { head: &seen.head, len: seen.len.to_string(), offsets }
     }
 }
 
-/// Returns the bit offsets of digests in a filter, u32 big-endian each.
-pub(super) fn offsets(header: &Header, digests: &[Digest]) -> Vec<u8> {
-    digests
-        .iter()
-        .flat_map(|digest| header.geometry.position(digest).bit_offsets())
-        .flat_map(u32::to_be_bytes)
-        .collect()
-}
-
-/// Whether an attempt that failed so is worth another, and after which wait.
+/// Returns how long to wait before the next attempt after an error, if one is worth it.
 fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
         StoreError::Refused { reason } => {
-            (Refusal::read(reason).again() == Again::Soon).then_some(REFUSED_WAIT)
+            (Refusal::read(reason).retry() == Retry::Soon).then_some(REFUSED_WAIT)
         }
         _ => None,
     }

@@ -9,12 +9,10 @@ use std::time::Duration;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::connection::Live;
+use super::link::connection::Connection;
 use super::refusal::doubt;
 use super::reply::Reply;
-use super::script::VIEW;
-use super::view::View;
-use super::{Shared, trusted};
+use super::shared::{Shared, trusted};
 use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
@@ -51,7 +49,7 @@ impl Shared {
 
     /// Asks, and asks once more if the filter was replaced since this process last looked.
     async fn ask_twice(&self, id: &Id, at: Instant, deadline: Duration) -> Result<Lookup, Doubt> {
-        let live = self.checks.live().ok_or(Doubt::Disconnected)?;
+        let live = self.checks.current().ok_or(Doubt::Disconnected)?;
         let digest = live.identity.digester.digest(id);
         for _ in 0..2 {
             let header = match self.filter.load_full() {
@@ -83,20 +81,15 @@ impl Shared {
     }
 
     /// Reads the live header and keeps it, if it is one.
-    async fn look(&self, live: &Arc<Live>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
-        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
-        let reply = self
-            .checks
-            .script(live, &VIEW, &keys, &[], deadline)
-            .await
-            .and_then(|reply| View::read(reply.fields()?));
-        let header = reply.map_err(|error| doubt(&error))?.live()?;
+    async fn look(&self, live: &Arc<Connection>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
+        let view = self.read_view(&self.checks, live, deadline).await;
+        let header = view.map_err(|error| doubt(&error))?.live()?;
         self.adopt(&header, &live.identity.incarnation)
     }
 
     async fn ask(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<Connection>,
         header: &Header,
         position: &Position,
         digest: &Digest,
@@ -151,7 +144,7 @@ impl Answer {
         &self,
         header: &Header,
         position: &Position,
-        live: &Live,
+        live: &Connection,
     ) -> Result<(Verdict, Scope), Doubt> {
         if self.state == i64::from(State::Disproved.as_byte()) {
             return Err(Doubt::Disproved);

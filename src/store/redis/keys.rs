@@ -4,24 +4,24 @@ use crate::id::Digest;
 
 /// The keys of one filter.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// The live filter.
-    pub(super) bits: String,
+    pub(crate) bits: String,
     /// The filter being built.
-    pub(super) next: String,
+    pub(crate) next: String,
     /// The journal.
-    pub(super) log: String,
+    pub(crate) log: String,
     /// Key, epoch and sequence.
-    pub(super) meta: String,
+    pub(crate) meta: String,
     /// The rebuild lease.
-    pub(super) lock: String,
+    pub(crate) lock: String,
     /// Which ids were created lately.
-    pub(super) marks: String,
+    pub(crate) marks: String,
     nulls: String,
 }
 
 impl Keys {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let key = |part: &str| format!("bg:{{{name}}}:{part}");
         Self {
             bits: key("bits"),
@@ -35,7 +35,7 @@ impl Keys {
     }
 
     /// Returns the key of an id's null.
-    pub(super) fn null(&self, digest: &Digest) -> String {
+    pub(crate) fn null(&self, digest: &Digest) -> String {
         format!("{}{digest}", self.nulls)
     }
 }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::Shared;
-use super::connection::{Link, Live};
-use super::script::NULL;
+use super::link::connection::{Connection, Link};
+use super::script::Script;
+use super::shared::Shared;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::store::{NullClaim, Remembered};
+
+static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
 /// How long an application's `remove` may take.
 const REMOVE: Duration = Duration::from_millis(250);
@@ -43,7 +45,7 @@ impl Shared {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let (Some(live), Some(header)) = (self.checks.live(), self.filter.load_full()) else {
+        let (Some(live), Some(header)) = (self.checks.current(), self.filter.load_full()) else {
             return Remembered::Failed;
         };
         if claim.generation != Some(header.generation) {
@@ -63,7 +65,7 @@ impl Shared {
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
         let asked = Instant::now();
         let live = self.adds.connected(REMOVE).await?;
-        let view = self.survey_view(&self.adds, &live, REMOVE).await?;
+        let view = self.read_view(&self.adds, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
@@ -75,7 +77,7 @@ impl Shared {
     async fn write_null(
         &self,
         link: &Link,
-        live: &Arc<Live>,
+        live: &Arc<Connection>,
         header: &Header,
         id: &Id,
         null: Null,

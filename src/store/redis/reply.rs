@@ -5,13 +5,13 @@ use ::redis::Value;
 use crate::error::StoreError;
 
 /// A reply, and the step it answers, for the error's sake.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     step: &'static str,
     value: Value,
 }
 
 impl Reply {
-    pub(super) const fn new(step: &'static str, value: Value) -> Self {
+    pub(crate) const fn new(step: &'static str, value: Value) -> Self {
         Self { step, value }
     }
 
@@ -20,7 +20,7 @@ impl Reply {
     }
 
     /// Returns the elements of an array.
-    pub(super) fn array(self) -> Result<Vec<Self>, StoreError> {
+    pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
         let step = self.step;
         match self.value {
             Value::Array(values) => {
@@ -31,7 +31,7 @@ impl Reply {
     }
 
     /// Returns the elements of an array of exactly `N`.
-    pub(super) fn fields<const N: usize>(self) -> Result<[Self; N], StoreError> {
+    pub(crate) fn fields<const N: usize>(self) -> Result<[Self; N], StoreError> {
         let step = self.step;
         let items = self.array()?;
         let len = items.len();
@@ -39,7 +39,7 @@ impl Reply {
     }
 
     /// Returns an integer, written as one or as decimal text.
-    pub(super) fn int(&self) -> Result<i64, StoreError> {
+    pub(crate) fn int(&self) -> Result<i64, StoreError> {
         match &self.value {
             Value::Int(value) => Ok(*value),
             Value::BulkString(bytes) => std::str::from_utf8(bytes)
@@ -51,12 +51,12 @@ impl Reply {
     }
 
     /// Returns an integer that cannot be negative.
-    pub(super) fn count(&self) -> Result<u64, StoreError> {
+    pub(crate) fn count(&self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| self.odd())
     }
 
     /// Returns the bytes of a string.
-    pub(super) fn bytes(self) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn bytes(self) -> Result<Vec<u8>, StoreError> {
         match self.value {
             Value::BulkString(bytes) => Ok(bytes),
             Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.into_bytes()),
@@ -66,14 +66,14 @@ impl Reply {
     }
 
     /// Returns the text of a string.
-    pub(super) fn text(self) -> Result<String, StoreError> {
+    pub(crate) fn text(self) -> Result<String, StoreError> {
         let step = self.step;
         String::from_utf8(self.bytes()?)
             .map_err(|_| StoreError::Odd { step, answer: "bytes that are not text".to_owned() })
     }
 
     /// Returns the bytes of a string, or none for a nil.
-    pub(super) fn optional_bytes(self) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn optional_bytes(self) -> Result<Option<Vec<u8>>, StoreError> {
         match self.value {
             Value::Nil => Ok(None),
             _ => self.bytes().map(Some),

@@ -1,87 +1,44 @@
-//! The scripts, and how they reach the server.
+//! A Lua script, and how it is sent. Each script lies beside the Rust that calls it.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
-use ::redis::{Cmd, Script as Source, cmd};
+use ::redis::{Cmd, cmd};
 
-/// One Lua script, sent by its hash and whole only where the server does not know it.
-pub(super) struct Script {
+use crate::filter::Header;
+use crate::id::Digest;
+
+/// One Lua script. It is sent by its hash, and whole only where the server does not know it.
+pub(crate) struct Script {
     name: &'static str,
     code: &'static str,
-    plain: LazyLock<Source>,
+    hash: OnceLock<String>,
 }
 
 /// How a script is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sending {
+pub(crate) enum Sending {
     ByHash,
     Whole,
 }
 
-macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {$(
-        $(#[$doc])*
-        pub(super) static $name: Script = Script {
-            name: $file,
-            code: include_str!($file),
-            plain: LazyLock::new(|| Source::new(include_str!($file))),
-        };
-    )*};
-}
-
-scripts! {
-    ENROL = "enrol.lua";
-    VIEW = "view.lua";
-    ADD = "add.lua";
-    DISTRUST = "distrust.lua";
-    NULL = "null.lua";
-    LEASE = "lease.lua";
-    RENEW = "renew.lua";
-    RELEASE = "release.lua";
-    ALLOCATE = "allocate.lua";
-    UPLOAD = "upload.lua";
-    CATCH_UP = "catch_up.lua";
-    REPLAY = "replay.lua";
-    SWAP = "swap.lua";
-    DISOWN = "disown.lua";
-}
-
-/// The add script under `allow-oom`: an add that memory pressure refuses would fail the
-/// application's write, though it needs next to no memory itself. Redis 7 and later know the flag.
-static ADD_DESPITE_OOM: LazyLock<Source> =
-    LazyLock::new(|| Source::new(&format!("#!lua flags=allow-oom\n{}", ADD.code)));
-
 impl Script {
-    /// Returns the script's file name, which is how errors speak of it.
-    pub(super) const fn name(&self) -> &'static str {
+    pub(crate) const fn new(name: &'static str, code: &'static str) -> Self {
+        Self { name, code, hash: OnceLock::new() }
+    }
+
+    /// Returns the script's file name, which errors quote.
+    pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns the command that runs the script on a server of this major version.
-    pub(super) fn command(
-        &'static self,
-        sending: Sending,
-        server_major: u32,
-        keys: &[&str],
-        args: &[&[u8]],
-    ) -> Cmd {
-        let flagged = std::ptr::eq(self, &raw const ADD) && server_major >= 7;
-        let source = if flagged { &*ADD_DESPITE_OOM } else { &*self.plain };
+    /// Returns the command that runs the script.
+    pub(crate) fn command(&self, sending: Sending, keys: &[&str], args: &[&[u8]]) -> Cmd {
         let mut command = match sending {
             Sending::ByHash => {
-                let mut command = cmd("EVALSHA");
-                command.arg(source.get_hash());
-                command
+                let hash = || ::redis::Script::new(self.code).get_hash().to_owned();
+                cmd("EVALSHA").arg(self.hash.get_or_init(hash)).clone()
             }
-            Sending::Whole => {
-                let mut command = cmd("EVAL");
-                if flagged {
-                    command.arg(format!("#!lua flags=allow-oom\n{}", self.code));
-                } else {
-                    command.arg(self.code);
-                }
-                command
-            }
+            Sending::Whole => cmd("EVAL").arg(self.code).clone(),
         };
         command.arg(keys.len());
         for key in keys {
@@ -92,4 +49,18 @@ impl Script {
         }
         command
     }
+}
+
+/// Returns the id of a secret key or of a Redis process, as scripts take it.
+pub(crate) fn hex(id: u32) -> String {
+    format!("{id:08x}")
+}
+
+/// Returns the bit offsets of digests in a filter, as scripts take them: u32 big-endian each.
+pub(crate) fn bit_offsets(header: &Header, digests: &[Digest]) -> Vec<u8> {
+    digests
+        .iter()
+        .flat_map(|digest| header.geometry.position(digest).bit_offsets())
+        .flat_map(u32::to_be_bytes)
+        .collect()
 }

@@ -8,15 +8,15 @@ use crate::verdict::Doubt;
 
 /// One key's first bytes and length, as Redis showed them in one piece.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// The first 64 bytes, or fewer; none of a key that is missing or not a string.
-    pub(super) head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     /// The whole key's length; 0 of a key that is missing or not a string.
-    pub(super) len: u64,
+    pub(crate) len: u64,
     /// The filter, or why it is none.
-    pub(super) filter: Result<Header, Doubt>,
+    pub(crate) filter: Result<Header, Doubt>,
     /// What is newer than this crate about the filter that the key holds, in words.
-    pub(super) newer: Option<String>,
+    pub(crate) newer: Option<String>,
 }
 
 impl Seen {
@@ -30,12 +30,12 @@ impl Seen {
     }
 
     /// Returns the header if the key holds a whole filter in this state.
-    pub(super) fn in_state(&self, state: State) -> Option<&Header> {
+    pub(crate) fn in_state(&self, state: State) -> Option<&Header> {
         self.filter.as_ref().ok().filter(|header| header.state == state)
     }
 
-    /// Returns the bytes of a key that is no filter, which a rebuild may replace whatever they say.
-    pub(super) fn condemned(&self) -> &[u8] {
+    /// Returns the first bytes of a key that is no filter. A rebuild may replace it whatever they say.
+    pub(crate) fn damaged(&self) -> &[u8] {
         match self.filter {
             Ok(_) => b"",
             Err(_) => &self.head,
@@ -59,11 +59,11 @@ fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<String>) {
 
 /// Both keys at one moment.
 #[derive(Debug, Clone)]
-pub(super) struct View {
-    pub(super) live: Seen,
-    pub(super) next: Seen,
+pub(crate) struct View {
+    pub(crate) live: Seen,
+    pub(crate) next: Seen,
     /// Redis's clock, µs since the Unix epoch.
-    pub(super) now_us: i64,
+    pub(crate) now_us: i64,
 }
 
 impl View {
@@ -72,7 +72,7 @@ impl View {
     /// # Errors
     ///
     /// [`StoreError::Odd`] when it is not one.
-    pub(super) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
+    pub(crate) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
         let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
         Ok(Self {
             live: Seen::new(&kind.text()?, head.bytes()?, len.count()?),
@@ -82,7 +82,7 @@ impl View {
     }
 
     /// Returns the live filter, or why there is none.
-    pub(super) fn live(&self) -> Result<Header, Doubt> {
+    pub(crate) fn live(&self) -> Result<Header, Doubt> {
         let header = self.live.filter?;
         match header.state {
             State::Live => Ok(header),

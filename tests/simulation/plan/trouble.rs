@@ -56,7 +56,7 @@ impl What {
             "catch_up.lua",
             "replay.lua",
             "upload.lua",
-            "enrol.lua",
+            "join.lua",
             "lease.lua",
             "XRANGE",
             "INFO",
@@ -109,7 +109,7 @@ impl What {
             "swap.lua",
             "add.lua",
             "null.lua",
-            "enrol.lua",
+            "join.lua",
         ]);
         Trap { on, instance: None, effect: Effect::Then(mishap), times: 1 }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::list::{BUGS, Edit};
+use crate::scripts;
 
 /// Makes the copy and compiles it; returns the program. What goes wrong is told in words.
 pub(crate) fn build() -> Result<PathBuf, String> {
@@ -72,7 +73,7 @@ fn put_bugs_in(there: &Path) -> Result<(), String> {
         let asks = format!("crate::seeded::is_in({:?})", bug.name);
         for edit in bug.edits {
             let (file, from, to) = match edit {
-                Edit::Script { file, from, .. } => (format!("store/redis/{file}"), *from, None),
+                Edit::Script { file, from, .. } => (scripts::path(file), *from, None),
                 Edit::Source { file, from, to } => {
                     let to = format!("(if {asks} {{ {to} }} else {{ {from} }})");
                     ((*file).to_owned(), *from, Some(to))

@@ -71,7 +71,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the overlap skipped",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build/begin.rs",
+            file: "store/redis/rebuild/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "reach.count()?.min(0)",
         }],
@@ -80,7 +80,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "other processes' longer transactions ignored",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build/begin.rs",
+            file: "store/redis/rebuild/begin.rs",
             from: "overlap.max(reach.count()?)",
             to: "overlap.max(reach.count()?.min(0))",
         }],
@@ -91,7 +91,7 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
             Raw {
-                file: "rebuild/carry.rs",
+                file: "rebuild/run.rs",
                 from: "        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
@@ -232,8 +232,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "another Redis process trusted",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/mod.rs",
-            from: "header.run != live.server.run",
+            file: "store/redis/shared.rs",
+            from: "header.run != connection.process.run",
             to: "false",
         }],
     },
@@ -241,8 +241,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "another secret key's filter trusted",
         flavours: &[Evicting],
         edits: &[Source {
-            file: "store/redis/mod.rs",
-            from: "header.key_id != live.identity.digester.key_id()",
+            file: "store/redis/shared.rs",
+            from: "header.key_id != connection.identity.digester.key_id()",
             to: "false",
         }],
     },
@@ -250,9 +250,9 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a gap in the journal ignored",
         flavours: &[Evicting],
         edits: &[
-            Source { file: "store/redis/journal.rs", from: "!sound", to: "false" },
+            Source { file: "store/redis/rebuild/journal.rs", from: "!sound", to: "false" },
             Raw {
-                file: "store/redis/journal.rs",
+                file: "store/redis/rebuild/journal.rs",
                 from: "if sound {",
                 to: "if sound || SEEDED {",
             },
@@ -271,7 +271,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a scan that ended early taken for whole",
         flavours: &[Calm],
         edits: &[Source {
-            file: "rebuild/carry.rs",
+            file: "rebuild/run.rs",
             from: "found as f64 >= previous as f64 * (1.0 - limit)",
             to: "true",
         }],
@@ -289,7 +289,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the journal's tail not replayed",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/build.rs",
+            file: "store/redis/rebuild/catch_up.rs",
             from: "entries.iter().flat_map(|entry| &entry.digests).copied().collect()",
             to: "Vec::new()",
         }],
@@ -315,8 +315,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "own inserts not said again",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/vouch.rs",
-            from: "self.say_again(live).await?",
+            file: "store/redis/incarnation/replay.rs",
+            from: "self.replay_on(connection).await?",
             to: "()",
         }],
     },

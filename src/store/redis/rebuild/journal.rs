@@ -7,20 +7,20 @@
 
 use ::redis::Value;
 
-use super::reply::Reply;
+use super::super::reply::Reply;
 use crate::error::StoreError;
 use crate::id::Digest;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The stream's own id, `<ms>-<n>`.
-    pub(super) id: String,
-    pub(super) seq: u64,
+    pub(crate) id: String,
+    pub(crate) seq: u64,
     /// When the entry before this one was written, ms since the Unix epoch; 0 for the first of all.
-    pub(super) before_ms: u64,
+    pub(crate) before_ms: u64,
     /// The digests added; none for an entry of another kind.
-    pub(super) digests: Vec<Digest>,
+    pub(crate) digests: Vec<Digest>,
 }
 
 impl Entry {
@@ -29,7 +29,7 @@ impl Entry {
     /// # Errors
     ///
     /// [`StoreError::Odd`] when it is not an entry of ours.
-    pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
+    pub(crate) fn read(reply: Reply) -> Result<Self, StoreError> {
         let [id, fields] = reply.fields()?;
         let id = id.text()?;
         let odd = || StoreError::Odd { step: "XRANGE", answer: format!("a foreign entry {id}") };
@@ -63,7 +63,7 @@ impl Entry {
     /// # Errors
     ///
     /// [`StoreError::Odd`] when an element is not an entry of ours.
-    pub(super) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
+    pub(crate) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
         Reply::new("XRANGE", value).array()?.into_iter().map(Self::read).collect()
     }
 }
@@ -76,14 +76,14 @@ fn unpack(bytes: &[u8]) -> Option<Vec<Digest>> {
 
 /// The proof that a reader has seen every entry written since a moment.
 #[derive(Debug, Clone)]
-pub(super) struct Coverage {
+pub(crate) struct Coverage {
     start_ms: u64,
     last_seq: Option<u64>,
 }
 
 impl Coverage {
     /// Begins a proof for all entries since `start_ms`.
-    pub(super) const fn since(start_ms: u64) -> Self {
+    pub(crate) const fn since(start_ms: u64) -> Self {
         Self { start_ms, last_seq: None }
     }
 
@@ -92,7 +92,7 @@ impl Coverage {
     /// # Errors
     ///
     /// [`StoreError::JournalGap`] when something is missing before it.
-    pub(super) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
+    pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let sound = match self.last_seq {
             Some(last) => entry.seq == last + 1,
             None => entry.seq == 1 || entry.before_ms < self.start_ms,
@@ -113,7 +113,7 @@ impl Coverage {
     /// # Errors
     ///
     /// [`StoreError::JournalGap`] when entries up to `seq` have not been seen.
-    pub(super) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
+    pub(crate) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
         let sound = match self.last_seq {
             Some(last) => last >= seq,
             None => seq == 0 || last_ms < self.start_ms,

@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_millis(20);
 
 /// How a connection's calls have ended lately.
 #[derive(Debug)]
-pub(super) struct Stall {
+pub(crate) struct Stall {
     origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
@@ -33,7 +33,7 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    pub(super) fn new(surfeit: u32) -> Self {
+    pub(crate) fn new(surfeit: u32) -> Self {
         Self {
             origin: Instant::now(),
             given_up: AtomicU32::new(0),
@@ -46,17 +46,17 @@ impl Stall {
     }
 
     /// Whether the server is silent, as far as is known.
-    pub(super) fn is_stalled(&self) -> bool {
+    pub(crate) fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
     /// Returns what ends when the server falls silent.
-    pub(super) fn begins(&self) -> Notified<'_> {
+    pub(crate) fn begins(&self) -> Notified<'_> {
         self.stalled.notified()
     }
 
     /// Waits until the server has answered again.
-    pub(super) async fn ends(&self) {
+    pub(crate) async fn ends(&self) {
         loop {
             // Listening comes first: an answer between the two is not missed.
             let answered = self.answered.notified();
@@ -68,12 +68,12 @@ impl Stall {
     }
 
     /// A call is about to be sent.
-    pub(super) fn call(&self) -> Call<'_> {
+    pub(crate) fn call(&self) -> Call<'_> {
         Call { stall: self, answered: false }
     }
 
     /// A call, or a poll, was answered.
-    pub(super) fn note_answered(&self) {
+    pub(crate) fn note_answered(&self) {
         // Read first: every answer comes by here, and mostly there is nothing to write.
         if self.given_up.load(Ordering::Relaxed) > 0 {
             self.given_up.store(0, Ordering::Relaxed);
@@ -102,13 +102,13 @@ impl Stall {
 }
 
 /// A call that has been sent. Dropped before it is answered, it counts as given up.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     stall: &'a Stall,
     answered: bool,
 }
 
 impl Call<'_> {
-    pub(super) fn answered(mut self) {
+    pub(crate) fn answered(mut self) {
         self.answered = true;
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum Shrinking {
 }
 
 /// What one rebuild works with.
-pub(super) struct Carrier<'a> {
+pub(super) struct RebuildRun<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) source: &'a dyn ErasedSource,
     pub(super) extractor: &'a dyn IdExtractor,
@@ -56,9 +56,9 @@ struct Scanned {
     scans: u32,
 }
 
-impl Carrier<'_> {
-    /// Carries the rebuild through.
-    pub(super) async fn carry(&self) -> Result<RebuildReport, RebuildError> {
+impl RebuildRun<'_> {
+    /// Runs the rebuild to its end.
+    pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
         self.progress.enter(RebuildStep::Begin);
         let mut build = match self.store.begin(LEASE).await? {
             Begun::Leased(build) => build,

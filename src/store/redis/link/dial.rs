@@ -13,9 +13,9 @@ use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, Value};
 use crate::store::BoxFuture;
 
 /// How long a TCP connection may take.
-pub(super) const CONNECT: Duration = Duration::from_millis(250);
+pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 /// Commands queued on a connection before callers wait.
-pub(super) const QUEUE: usize = 1024;
+pub(crate) const QUEUE: usize = 1024;
 
 /// Opens connections to one address.
 pub(crate) trait Dial: fmt::Debug + Send + Sync {
@@ -31,13 +31,13 @@ pub(crate) trait Wire: Send + Sync {
 }
 
 /// The address of a real server.
-pub(super) struct Address {
+pub(crate) struct Address {
     client: Client,
     config: AsyncConnectionConfig,
 }
 
 impl Address {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             // Every call has a deadline of its own.

@@ -1,16 +1,16 @@
-//! What INFO says about the server on the other end.
+//! What INFO says about the Redis process that answers.
 
 /// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub(crate) struct RedisProcess {
     /// The first 32 bits of the `run_id`, which is random and new with every start: it tells one
     /// Redis process from another.
-    pub(super) run: u32,
+    pub(crate) run: u32,
     /// The major version.
-    pub(super) major: u32,
+    pub(crate) major: u32,
 }
 
-impl Server {
+impl RedisProcess {
     /// The oldest version whose commands the guard uses (`XADD … MINID`).
     const OLDEST: (u32, u32) = (6, 2);
 
@@ -19,13 +19,8 @@ impl Server {
     /// # Errors
     ///
     /// What is missing or too old, in words.
-    pub(super) fn parse(info: &str) -> Result<Self, String> {
-        let field = |name: &str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(str::trim)
-                .ok_or_else(|| format!("INFO names no {name}"))
-        };
+    pub(crate) fn parse(info: &str) -> Result<Self, String> {
+        let field = |name| field(info, name).ok_or_else(|| format!("INFO names no {name}"));
         let version = field("redis_version")?;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -47,25 +42,28 @@ impl Server {
     }
 }
 
-/// Whether Redis may throw keys of ours away when its memory is full.
+/// Which keys Redis may evict when its memory is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Eviction {
-    /// Not those without a TTL, which all are that a refusal rests on.
+pub(crate) enum Eviction {
+    /// No key without a TTL: no refusal rests on any other.
     Spares,
-    /// Any key: journal, marks and metadata may go one by one, and silently.
+    /// Any key: journal, marks and metadata may go, one by one and silently.
     Takes,
 }
 
 impl Eviction {
     /// Reads an INFO reply. Without a limit on its memory Redis evicts nothing, whatever its policy; a
     /// server that names no policy is taken to have none.
-    pub(super) fn parse(info: &str) -> Self {
-        let field = |name: &str| {
-            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
-        let any = field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys-"));
-        if any && field("maxmemory") != Some("0") { Self::Takes } else { Self::Spares }
+    pub(crate) fn parse(info: &str) -> Self {
+        let policy = field(info, "maxmemory_policy").unwrap_or_default();
+        let takes_any = policy.starts_with("allkeys-") && field(info, "maxmemory") != Some("0");
+        if takes_any { Self::Takes } else { Self::Spares }
     }
+}
+
+/// Returns the value of one line of an INFO reply.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 #[cfg(test)]
@@ -76,8 +74,9 @@ mod tests {
 
     #[test]
     fn info_tells_version_and_run() {
-        let server = Server::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}")).unwrap();
-        assert_eq!(server, Server { run: 0x00c0_ffee, major: 7 });
+        let process =
+            RedisProcess::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}")).unwrap();
+        assert_eq!(process, RedisProcess { run: 0x00c0_ffee, major: 7 });
     }
 
     #[test]
@@ -98,11 +97,11 @@ mod tests {
 
     #[test]
     fn an_old_or_silent_server_is_named() {
-        let old = Server::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
+        let old = RedisProcess::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
         assert_eq!(old, "redis 6.0.9 is older than 6.2");
-        let silent = Server::parse("redis_version:7.0.15\r\n").unwrap_err();
+        let silent = RedisProcess::parse("redis_version:7.0.15\r\n").unwrap_err();
         assert_eq!(silent, "INFO names no role");
-        let replica = Server::parse("redis_version:7.0.15\r\nrole:slave\r\n").unwrap_err();
+        let replica = RedisProcess::parse("redis_version:7.0.15\r\nrole:slave\r\n").unwrap_err();
         assert_eq!(replica, "redis is a slave, not a primary");
     }
 }

@@ -11,7 +11,7 @@
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0'}.
 --
 -- An incarnation ends with the metadata and with the Redis process: what was acknowledged before may
--- be lost, and everybody adds it again (swap.lua gives them time).
+-- be lost, and everybody adds it again (rebuild/swap.lua gives them time).
 --
 -- A new incarnation takes its numbering up where a surviving journal ends, so that a lost meta key
 -- cannot make two entries share a number.
@@ -46,7 +46,7 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
   redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5], 'since', string.format('%.0f', now))
 end
 local incarnation = redis.call('HGET', KEYS[1], 'inc')
--- A rebuild of an earlier incarnation cannot go live any more (swap.lua): nobody has to wait for it.
+-- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua): nobody has to wait for it.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(

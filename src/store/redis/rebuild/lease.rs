@@ -1,4 +1,4 @@
-//! The rebuild lease: it saves work, safety is the token's.
+//! The rebuild lease. It only saves work: safety is the token's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,19 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tracing::Instrument;
 
-use super::Shared;
-use super::build::CALL;
-use super::script::{RELEASE, RENEW, Script};
+use crate::store::redis::script::Script;
+use crate::store::redis::shared::Shared;
 use crate::store::{BoxFuture, LeaseKeeper};
 
-/// How long, and how often, the lease is worth another attempt.
+static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
+static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
+
+/// How long one call of a rebuild may take.
+pub(super) const CALL: Duration = Duration::from_secs(5);
+/// How long renewing or releasing waits for a connection, and how often each is tried.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
+
 /// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
 /// so that the next need not wait for it to lapse.
 pub(super) struct Lease {
@@ -45,11 +50,12 @@ impl Drop for Lease {
     }
 }
 
-/// The key that the lease is.
+/// The key of the lease, and what it holds while the lease is this process's.
 pub(super) struct Lock {
     pub(super) shared: Arc<Shared>,
     pub(super) nonce: String,
-    pub(super) lease: Duration,
+    /// For how long the lease is taken.
+    pub(super) life: Duration,
 }
 
 impl Lock {
@@ -57,12 +63,14 @@ impl Lock {
         self.run(&RELEASE, &[self.nonce.as_bytes()]).await;
     }
 
-    /// Runs a script on the lock. Its failure costs nothing but the wait for the lease to lapse.
-    async fn run(&self, script: &'static Script, args: &[&[u8]]) {
+    /// Runs a script on the lock. If it fails, the next rebuild waits for the lease to lapse.
+    async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shared.keys.lock.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
             let ran = match self.shared.bulk.connected(LOCK_WAIT).await {
-                Ok(live) => self.shared.bulk.script(&live, script, &keys, args, CALL).await,
+                Ok(connection) => {
+                    self.shared.bulk.script(&connection, script, &keys, args, CALL).await
+                }
                 Err(error) => Err(error),
             };
             match ran {
@@ -76,7 +84,7 @@ impl Lock {
 impl LeaseKeeper for Lock {
     fn renew(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let life = self.lease.as_millis().to_string();
+            let life = self.life.as_millis().to_string();
             self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
         })
     }

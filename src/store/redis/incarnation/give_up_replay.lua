@@ -1,5 +1,5 @@
 -- Says that the caller's adds cannot all be replayed here: the live filter stops answering, and only a
--- rebuild that begins after the last of their transactions is over may go live (swap.lua).
+-- rebuild that begins after the last of their transactions is over may go live (rebuild/swap.lua).
 --
 -- KEYS[1] meta   KEYS[2] bits
 -- ARGV[1] the incarnation the caller enrolled in   ARGV[2] how long they may stay open, ms

@@ -1,0 +1,314 @@
+//! The ids that this process inserted lately, so that it can insert them again.
+//!
+//! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged inserts. Their
+//! transactions may still be open, so that the scan of a rebuild does not see them either. The process
+//! that made them replays them: see `replay`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+use crate::id::Digest;
+
+/// How much longer than its transaction an insert is remembered, at least. A process that finds a new
+/// incarnation this late still has all inserts whose transactions were open when the old one ended.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// The inserts of this process whose transactions may be open, as digests: 20 bytes each.
+pub(crate) struct RecentInserts {
+    /// The longest time from an insert to the end of its transaction.
+    reach: Duration,
+    /// How long an insert is remembered.
+    life: Duration,
+    /// How many are remembered at most.
+    capacity: usize,
+    origin: Instant,
+    books: Mutex<Books>,
+    /// The incarnation that is known to hold all of them.
+    held_by: ArcSwapOption<Vec<u8>>,
+    /// Whether there ever was an insert.
+    used: AtomicBool,
+}
+
+#[derive(Default)]
+struct Books {
+    /// In the order of their acknowledgement.
+    acknowledged: VecDeque<Acknowledged>,
+    /// How many have left the front.
+    gone: u64,
+    /// Sent, and not answered yet.
+    in_flight: BTreeMap<u64, Vec<Digest>>,
+    tickets: u64,
+    /// The secret key that the digests were made with.
+    key_id: Option<u32>,
+    /// When the last of those that are no longer remembered was acknowledged.
+    forgotten: Option<Tenths>,
+}
+
+struct Acknowledged {
+    digest: Digest,
+    at: Tenths,
+}
+
+/// Tenths of a second since the store was made: a `u32` of them is 13 years.
+type Tenths = u32;
+
+/// An insert under way. It is not remembered if it is dropped: its caller was not told that it succeeded.
+#[must_use]
+pub(crate) struct InFlight<'a> {
+    recent: &'a RecentInserts,
+    ticket: u64,
+    key_id: u32,
+}
+
+impl RecentInserts {
+    /// `reach` is the longest time from an insert to the end of its transaction, `handler` the longest time
+    /// of a request that read the database before.
+    pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
+        Self {
+            reach,
+            life: reach + handler.max(MARGIN),
+            capacity,
+            origin: Instant::now(),
+            books: Mutex::default(),
+            held_by: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes an insert that is about to be sent.
+    pub(crate) fn begin(&self, digests: &[Digest], key_id: u32) -> InFlight<'_> {
+        self.used.store(true, Ordering::SeqCst);
+        let mut books = self.books();
+        self.use_key(&mut books, key_id);
+        books.tickets += 1;
+        let ticket = books.tickets;
+        books.in_flight.insert(ticket, digests.to_vec());
+        InFlight { recent: self, ticket, key_id }
+    }
+
+    /// Whether an incarnation holds all inserts of this process, or there are none.
+    pub(crate) fn are_in(&self, incarnation: &[u8]) -> bool {
+        !self.used.load(Ordering::SeqCst) || self.are_known_in(incarnation)
+    }
+
+    /// Whether they were replayed to an incarnation.
+    pub(crate) fn are_known_in(&self, incarnation: &[u8]) -> bool {
+        self.held_by.load().as_deref().is_some_and(|holder| holder == incarnation)
+    }
+
+    /// Returns the incarnation that holds all inserts, `none` if none does, or nothing if there are no
+    /// inserts.
+    pub(crate) fn held_by(&self) -> Vec<u8> {
+        if !self.used.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
+        self.held_by.load().as_deref().cloned().unwrap_or_else(|| b"none".to_vec())
+    }
+
+    /// Notes that an incarnation holds all inserts.
+    pub(crate) fn note_held_by(&self, incarnation: &[u8]) {
+        self.held_by.store(Some(incarnation.to_vec().into()));
+    }
+
+    /// Begins a replay under a secret key: returns what is in flight, and the number after the last
+    /// acknowledged insert.
+    pub(crate) fn begin_replay(&self, key_id: u32) -> (Vec<Digest>, u64) {
+        let mut books = self.books();
+        self.use_key(&mut books, key_id);
+        let in_flight = books.in_flight.values().flatten().copied().collect();
+        (in_flight, books.gone + books.acknowledged.len() as u64)
+    }
+
+    /// Returns acknowledged inserts from a number on, and the number to go on with.
+    pub(crate) fn since(&self, number: u64, most: usize) -> (Vec<Digest>, u64) {
+        let books = self.books();
+        let from = number.max(books.gone);
+        let skip = usize::try_from(from - books.gone).unwrap_or(usize::MAX);
+        let digests: Vec<_> =
+            books.acknowledged.iter().skip(skip).take(most).map(|insert| insert.digest).collect();
+        let next = from + digests.len() as u64;
+        (digests, next)
+    }
+
+    /// Checks that no insert is forgotten whose transaction may have been open when the incarnation
+    /// began, `age` ago.
+    ///
+    /// # Errors
+    ///
+    /// For how long such transactions may still stay open.
+    pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
+        let Some(forgotten) = self.books().forgotten else { return Ok(()) };
+        let now = self.now();
+        let ends = forgotten.saturating_add(tenths(self.reach));
+        if ends < now.saturating_sub(tenths(age)) {
+            return Ok(());
+        }
+        Err(Duration::from_millis(u64::from(ends.saturating_sub(now)) * 100))
+    }
+
+    /// Forgets inserts whose time is over.
+    pub(crate) fn prune(&self) {
+        self.forget_over(&mut self.books());
+    }
+
+    fn forget_over(&self, books: &mut Books) {
+        let life = tenths(self.life);
+        let now = self.now();
+        while let Some(oldest) = books.acknowledged.front().map(|insert| insert.at)
+            && (books.acknowledged.len() > self.capacity || oldest.saturating_add(life) < now)
+        {
+            books.acknowledged.pop_front();
+            books.gone += 1;
+            books.forgotten = books.forgotten.max(Some(oldest));
+        }
+        if books.acknowledged.len() < books.acknowledged.capacity() / 4 {
+            books.acknowledged.shrink_to_fit();
+        }
+    }
+
+    /// Digests of another key cannot be replayed: they count as forgotten.
+    fn use_key(&self, books: &mut Books, key_id: u32) {
+        if books.key_id.replace(key_id).is_none_or(|known| known == key_id) {
+            return;
+        }
+        let last = books.acknowledged.back().map(|insert| insert.at);
+        let last = if books.in_flight.is_empty() { last } else { Some(self.now()) };
+        books.forgotten = books.forgotten.max(last);
+        books.gone += books.acknowledged.len() as u64;
+        books.acknowledged = VecDeque::new();
+    }
+
+    /// Rounded up: an insert counts as acknowledged later than it was.
+    fn now(&self) -> Tenths {
+        tenths(self.origin.elapsed()) + 1
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InFlight<'_> {
+    /// Notes that Redis has acknowledged the insert.
+    pub(crate) fn acknowledged(self) {
+        let mut books = self.recent.books();
+        let at = self.recent.now();
+        let digests = books.in_flight.remove(&self.ticket).unwrap_or_default();
+        if books.key_id == Some(self.key_id) {
+            books
+                .acknowledged
+                .extend(digests.into_iter().map(|digest| Acknowledged { digest, at }));
+        } else {
+            books.forgotten = books.forgotten.max(Some(at));
+        }
+        self.recent.forget_over(&mut books);
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.recent.books().in_flight.remove(&self.ticket);
+    }
+}
+
+impl fmt::Debug for RecentInserts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let books = self.books();
+        f.debug_struct("RecentInserts")
+            .field("acknowledged", &books.acknowledged.len())
+            .field("in_flight", &books.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn tenths(duration: Duration) -> Tenths {
+    Tenths::try_from(duration.as_millis() / 100).unwrap_or(Tenths::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const REACH: Duration = Duration::from_secs(900);
+    const HANDLER: Duration = Duration::from_secs(30);
+    const KEY: u32 = 7;
+
+    fn digests(range: std::ops::Range<u8>) -> Vec<Digest> {
+        range.map(|byte| Digest::from_bytes([byte; 16])).collect()
+    }
+
+    fn all(recent: &RecentInserts) -> Vec<Digest> {
+        let (mut all, end) = recent.begin_replay(KEY);
+        let mut at = 0;
+        while at < end {
+            let (some, next) = recent.since(at, 2);
+            all.extend(some);
+            at = next;
+        }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn acknowledged_and_in_flight_inserts_are_replayed_and_failed_ones_are_not() {
+        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        assert!(recent.are_in(b"any"), "there is nothing to replay");
+        recent.begin(&digests(0..3), KEY).acknowledged();
+        assert!(!recent.are_in(b"any"));
+        drop(recent.begin(&digests(3..4), KEY));
+        let flying = recent.begin(&digests(4..6), KEY);
+        let mut replayed = all(&recent);
+        replayed.sort_by_key(|digest| *digest.as_bytes());
+        assert_eq!(replayed, [digests(0..3), digests(4..6)].concat());
+        drop(flying);
+        recent.note_held_by(b"one");
+        assert!(recent.are_in(b"one") && !recent.are_in(b"two"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_insert_is_remembered_for_longer_than_its_transaction_and_then_forgotten() {
+        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        recent.begin(&digests(0..1), KEY).acknowledged();
+        advance(REACH + Duration::from_secs(30)).await;
+        recent.prune();
+        assert_eq!(all(&recent).len(), 1);
+        advance(Duration::from_secs(60)).await;
+        recent.prune();
+        assert_eq!(all(&recent).len(), 0);
+        assert_eq!(recent.complete_since(Duration::from_secs(30)), Ok(()), "it was over by then");
+        let long_ago = recent.complete_since(Duration::from_secs(120));
+        assert_eq!(long_ago, Err(Duration::ZERO), "it was open then, and is over now");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_than_it_holds_makes_it_incomplete_until_their_transactions_end() {
+        let recent = RecentInserts::new(REACH, HANDLER, 3);
+        recent.begin(&digests(0..4), KEY).acknowledged();
+        assert_eq!(all(&recent), digests(1..4), "the oldest went");
+        let open = recent.complete_since(Duration::ZERO).unwrap_err();
+        assert!(open >= REACH && open < REACH + Duration::from_secs(1), "{open:?}");
+        advance(REACH + Duration::from_secs(1)).await;
+        assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_secret_key_makes_it_incomplete() {
+        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        recent.begin(&digests(0..1), KEY).acknowledged();
+        let flying = recent.begin(&digests(1..2), KEY);
+        assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
+        advance(Duration::from_secs(100)).await;
+        let (_, end) = recent.begin_replay(KEY + 1);
+        assert_eq!(recent.since(0, 10), (vec![], end));
+        flying.acknowledged();
+        assert_eq!(recent.since(0, 10), (vec![], end), "its digest is of the old key");
+        assert!(recent.complete_since(Duration::ZERO).unwrap_err() >= REACH);
+    }
+}

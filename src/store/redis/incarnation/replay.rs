@@ -1,0 +1,126 @@
+//! Inserts the own recent ids again into an incarnation that may lack them.
+//!
+//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Swaps give
+//! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
+//! after each call of a replay (`rebuild/swap.lua`).
+//!
+//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up.
+//! Then the live filter stops answering. The next one goes live only if its rebuild began after the
+//! last of those transactions ended (`give_up_replay.lua`).
+//!
+//! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
+//!
+//! - a process whose transaction goes on while the process finds the incarnation only after the grace;
+//! - a process that is cut off in the midst of its replay for longer than the grace;
+//! - a process that ends between the commit and the replay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::error::StoreError;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::script::Script;
+use crate::store::redis::shared::Shared;
+
+static GIVE_UP_REPLAY: Script =
+    Script::new("give_up_replay.lua", include_str!("give_up_replay.lua"));
+
+/// How long a failed replay rests; further failures double it.
+const REST: Duration = Duration::from_millis(100);
+/// How often it may be doubled.
+const DOUBLINGS: u32 = 3;
+/// How often ids whose transactions are over are forgotten.
+const PRUNE: Duration = Duration::from_secs(60);
+/// Digests read from the recent inserts at once; one call of the add's script takes fewer.
+const TAKE: usize = 256;
+/// How long giving up may take.
+const DEADLINE: Duration = Duration::from_millis(500);
+
+impl Shared {
+    /// Replays the own inserts to every incarnation that the connection for inserts meets.
+    pub(crate) async fn replay_own_inserts(self: Arc<Self>) {
+        let mut failures = 0;
+        loop {
+            // Listening comes first: a connection made meanwhile is not missed.
+            let [checks, adds, bulk] = self.links().map(|link| link.next_connection());
+            if let Some(connection) = self.adds.current() {
+                self.keep_to_one_redis(&connection).ok();
+                if let Err(error) = self.replay_once(&connection).await {
+                    // Logged once, and not at every attempt.
+                    if failures == 0 {
+                        tracing::warn!(%error, "own inserts are not replayed to redis yet");
+                    }
+                    sleep(REST).await;
+                    // A new connection may do better: swaps wait for this process, but not for long.
+                    tokio::select! {
+                        biased;
+                        () = adds => {}
+                        () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
+                    }
+                    failures = (failures + 1).min(DOUBLINGS);
+                    continue;
+                }
+                failures = 0;
+            }
+            tokio::select! {
+                biased;
+                () = adds => {}
+                () = checks => {}
+                () = bulk => {}
+                () = sleep(PRUNE) => {}
+            }
+        }
+    }
+
+    async fn replay_once(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
+        let incarnation = &connection.identity.incarnation;
+        if !self.recent.are_known_in(incarnation) {
+            self.replay_on(connection).await?;
+            self.recent.note_held_by(incarnation);
+        }
+        // Only while Redis is there: what was open when it went is needed when it is back.
+        self.recent.prune();
+        Ok(())
+    }
+
+    async fn replay_on(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
+        // An add that is sent after this goes to this connection or a later one.
+        let (in_flight, end) = self.recent.begin_replay(connection.identity.digester.key_id());
+        self.add_again(connection, &in_flight).await?;
+        let mut at = 0;
+        while at < end {
+            let (digests, next) = self.recent.since(at, TAKE);
+            if digests.is_empty() {
+                break;
+            }
+            self.add_again(connection, &digests).await?;
+            at = next;
+        }
+        match self.recent.complete_since(connection.identity.age + connection.age()) {
+            Ok(()) => Ok(()),
+            Err(open) => self.give_up_replay(connection, open).await,
+        }
+    }
+
+    /// Tells Redis for how long transactions of forgotten inserts may still be open.
+    async fn give_up_replay(
+        &self,
+        connection: &Arc<Connection>,
+        open: Duration,
+    ) -> Result<(), StoreError> {
+        let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
+        let open_ms = open.as_millis().to_string();
+        let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
+        let reply = self.adds.script(connection, &GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
+        if reply.text()? != "OK" {
+            return Err(StoreError::Lost { step: "the replay of own inserts" });
+        }
+        tracing::warn!(
+            ?open,
+            "own inserts cannot be replayed to redis; no filter is trusted until one is rebuilt"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,361 @@
+//! Connections that this crate supervises itself.
+//!
+//! A client that reconnects by itself hides that another Redis process answers now. A [`Link`] publishes
+//! a connection only after INFO and the handshake were answered on it. It polls INFO once a second,
+//! because a proxy can put another server behind an open connection. At the first doubt it gives the
+//! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Pipeline, Value};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::dial::{CONNECT, Dial, QUEUE, Wire};
+use super::handshake::{Handshake, Identity};
+use super::process::{Eviction, RedisProcess};
+use super::stall::Stall;
+use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
+use crate::error::StoreError;
+use crate::store::redis::refusal::{ConnectionAfter, Refusal};
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::{Script, Sending};
+
+/// How often a connection is polled.
+const POLL: Duration = Duration::from_secs(1);
+/// How often a stalled one is.
+const STALLED_POLL: Duration = Duration::from_millis(100);
+/// Calls under way on a connection; further ones wait, within their deadlines.
+const ROOM: usize = QUEUE / 2;
+/// So many calls given up in a row stall a connection at once. No more than this and [`ROOM`] pile up.
+const SURFEIT: u32 = ROOM as u32;
+/// The first and the longest wait between two attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// A connection that has shown which Redis process is at its other end.
+pub(crate) struct Connection {
+    wire: Arc<dyn Wire>,
+    pub(crate) process: RedisProcess,
+    pub(crate) identity: Arc<Identity>,
+    since: Instant,
+    clock: ArcSwap<Clock>,
+    eviction: ArcSwap<Eviction>,
+}
+
+impl Connection {
+    /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
+    /// more than the two clocks drift in a second.
+    pub(crate) fn redis_us(&self, at: Instant) -> i64 {
+        self.clock.load().at(at)
+    }
+
+    /// Returns what the server evicts, as of the last poll.
+    pub(crate) fn eviction(&self) -> Eviction {
+        **self.eviction.load()
+    }
+
+    /// Returns for how long the connection has been in use.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+/// One supervised connection after the other.
+pub(crate) struct Link {
+    dial: Arc<dyn Dial>,
+    handshake: Arc<dyn Handshake>,
+    current: ArcSwapOption<Connection>,
+    /// Notified of every new connection.
+    connected: Notify,
+    trouble: ArcSwapOption<String>,
+    broken: Notify,
+    stall: Stall,
+    room: Semaphore,
+    purpose: Purpose,
+}
+
+/// What a link is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Checks,
+    Inserts,
+    Rebuilds,
+}
+
+impl Purpose {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Checks => "checks",
+            Self::Inserts => "inserts",
+            Self::Rebuilds => "rebuilds",
+        }
+    }
+
+    /// Whether calls wait, within their deadlines, for a stall to end. Checks have another answer at hand.
+    fn waits_for_stalls(self) -> bool {
+        self != Self::Checks
+    }
+}
+
+impl Link {
+    pub(crate) fn new(
+        dial: Arc<dyn Dial>,
+        handshake: Arc<dyn Handshake>,
+        purpose: Purpose,
+    ) -> Self {
+        Self {
+            dial,
+            handshake,
+            current: ArcSwapOption::empty(),
+            connected: Notify::new(),
+            trouble: ArcSwapOption::empty(),
+            broken: Notify::new(),
+            stall: Stall::new(SURFEIT),
+            room: Semaphore::new(ROOM),
+            purpose,
+        }
+    }
+
+    /// Returns the connection, if there is one.
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
+        self.current.load_full()
+    }
+
+    /// Whether this is the connection in use.
+    pub(crate) fn uses(&self, connection: &Arc<Connection>) -> bool {
+        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
+    }
+
+    /// Returns what ends with the next new connection, from this call on.
+    pub(crate) fn next_connection(&self) -> Notified<'_> {
+        self.connected.notified()
+    }
+
+    /// Waits for a connection, up to a deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] with what the last attempt met.
+    pub(crate) async fn connected(
+        &self,
+        deadline: Duration,
+    ) -> Result<Arc<Connection>, StoreError> {
+        let connected = async {
+            loop {
+                // Listening comes first: a connection made between the two is not missed.
+                let next = self.next_connection();
+                if let Some(connection) = self.current() {
+                    return connection;
+                }
+                next.await;
+            }
+        };
+        timeout(deadline, connected).await.map_err(|_| {
+            let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
+            StoreError::Disconnected { reason }
+        })
+    }
+
+    /// What is wrong with the link, in words.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.load().as_deref().cloned()
+    }
+
+    /// Sends commands in one go and returns their replies.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that went wrong with any of them.
+    pub(crate) async fn ask(
+        &self,
+        connection: &Arc<Connection>,
+        commands: &Pipeline,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        let late = StoreError::Timeout { deadline };
+        let begun = Instant::now();
+        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
+        let call = self.stall.call();
+        let rest = deadline.saturating_sub(begun.elapsed());
+        match self.send(connection, commands, rest).await {
+            Err(StoreError::Timeout { .. }) => Err(late),
+            answered => {
+                call.answered();
+                answered
+            }
+        }
+    }
+
+    /// Waits for room for a call and for a stall to end. Returns nothing where stalls are not waited for.
+    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        loop {
+            if self.purpose.waits_for_stalls() {
+                self.stall.ends().await;
+            } else if self.stall.is_stalled() {
+                return None;
+            }
+            let room = self.room.acquire().await.ok()?;
+            // It may have stalled during the wait.
+            if !self.stall.is_stalled() {
+                return Some(room);
+            }
+        }
+    }
+
+    /// Runs a script.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`ask`](Self::ask) reports.
+    pub(crate) async fn script(
+        &self,
+        connection: &Arc<Connection>,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        deadline: Duration,
+    ) -> Result<Reply, StoreError> {
+        let send = async |sending| {
+            let command = one(script.command(sending, keys, args));
+            let reply = self.ask(connection, &command, deadline).await?.into_iter().next();
+            Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
+        };
+        match send(Sending::ByHash).await {
+            Err(StoreError::Refused { reason }) if Refusal::read(&reason) == Refusal::NoScript => {
+                send(Sending::Whole).await
+            }
+            other => other,
+        }
+    }
+
+    async fn send(
+        &self,
+        connection: &Arc<Connection>,
+        commands: &Pipeline,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        exchange(&*connection.wire, commands, deadline).await.map_err(|trouble| {
+            if trouble.connection == ConnectionAfter::Withdraw {
+                self.withdraw(connection);
+            }
+            trouble.error
+        })
+    }
+
+    /// Takes a connection out of use and has a new one made.
+    pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
+        let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
+        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
+            self.broken.notify_one();
+        }
+    }
+
+    /// Keeps the link connected for as long as it is polled.
+    pub(crate) async fn supervise(self: Arc<Self>) {
+        let mut wait = BACKOFF.0;
+        // A connection of an earlier runtime is dead.
+        self.current.store(None);
+        loop {
+            match self.connect().await {
+                Ok(connection) => {
+                    self.publish(&connection);
+                    let reason = self.poll(&connection).await;
+                    self.current.store(None);
+                    tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
+                    self.trouble.store(Some(Arc::new(reason)));
+                    // A shorter use is followed by a wait, in case two servers answer by turns.
+                    if connection.age() >= POLL {
+                        wait = BACKOFF.0;
+                        continue;
+                    }
+                }
+                Err(error) => self.note_failure(error),
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(BACKOFF.1);
+        }
+    }
+
+    fn publish(&self, connection: &Arc<Connection>) {
+        self.stall.note_answered();
+        if self.trouble.swap(None).is_some() {
+            tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
+        }
+        self.current.store(Some(Arc::clone(connection)));
+        self.connected.notify_waiters();
+    }
+
+    /// Logs the first failed attempt of an outage, and no other.
+    fn note_failure(&self, error: StoreError) {
+        let reason = match error {
+            StoreError::Disconnected { reason } => reason,
+            other => other.to_string(),
+        };
+        if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
+            tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
+        }
+    }
+
+    /// Connects: INFO first, then the handshake.
+    async fn connect(&self) -> Result<Arc<Connection>, StoreError> {
+        let wire = timeout(CONNECT + HANDSHAKE, self.dial.dial())
+            .await
+            .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
+            .map_err(Trouble::from)?;
+        let (process, clock, eviction) = inspect(&*wire).await?;
+        let identity = self.handshake.join(&*wire, &process).await?;
+        Ok(Arc::new(Connection {
+            wire,
+            process,
+            identity,
+            since: Instant::now(),
+            clock: ArcSwap::from_pointee(clock),
+            eviction: ArcSwap::from_pointee(eviction),
+        }))
+    }
+
+    /// Returns, with the reason, when the connection is not to be trusted any more.
+    async fn poll(&self, connection: &Arc<Connection>) -> String {
+        loop {
+            let stalled = self.stall.is_stalled();
+            tokio::select! {
+                biased;
+                () = self.broken.notified() => return "the connection was lost".to_owned(),
+                () = self.stall.begins() => {}
+                () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
+            }
+            match inspect(&*connection.wire).await {
+                Ok((process, ..)) if process != connection.process => {
+                    return "another redis process answers on the same connection".to_owned();
+                }
+                Ok((_, clock, eviction)) => {
+                    connection.eviction.store(Arc::new(eviction));
+                    connection.clock.store(Arc::new(clock));
+                    self.stall.note_answered();
+                }
+                Err(error) => return error.to_string(),
+            }
+            if let Err(reason) =
+                self.handshake.recheck(&*connection.wire, &connection.identity).await
+            {
+                return reason;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("current", &self.current()).finish_non_exhaustive()
+    }
+}

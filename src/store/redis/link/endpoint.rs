@@ -1,0 +1,63 @@
+//! Where Redis is: a URL that has been read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::redis::{Client, IntoConnectionInfo, RedisError};
+
+use super::dial::{Address, Dial};
+use crate::error::SettingError;
+
+/// Where Redis is.
+#[derive(Clone)]
+pub(crate) struct Endpoint(pub(crate) Arc<dyn Dial>);
+
+impl Endpoint {
+    /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
+    pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
+        if url.starts_with("rediss:") && !cfg!(feature = "tls") {
+            return Err(SettingError::TlsFeature);
+        }
+        #[cfg(feature = "tls")]
+        choose_crypto();
+        let unreadable =
+            |error: RedisError| SettingError::RedisUrl { source: reason(url, &error).into() };
+        let info = url.into_connection_info().map_err(unreadable)?;
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
+        Ok(Self(Arc::new(Address::new(client))))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({:?})", self.0)
+    }
+}
+
+/// Says what is wrong with a URL without quoting it, because it may hold a password.
+fn reason(url: &str, error: &RedisError) -> String {
+    const SCHEMES: [&str; 7] =
+        ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:", "unix:"];
+    if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+        return "it has another scheme, or none".to_owned();
+    }
+    // The client's description comes first; what follows may quote the URL.
+    let told = error.to_string();
+    match told.split(" - ").next().unwrap_or_default() {
+        "" | "Redis URL did not parse" => {
+            "it is no url (in a password, / ? # and @ are percent-encoded)".to_owned()
+        }
+        description => description.to_lowercase(),
+    }
+}
+
+/// Chooses the cryptography of rustls for the process, if the application has not. With more than one
+/// provider compiled in and none chosen, the first connection would panic.
+#[cfg(feature = "tls")]
+fn choose_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been first; then its choice stands.
+        let _chosen_elsewhere = rustls::crypto::ring::default_provider().install_default();
+    }
+}

@@ -1,0 +1,47 @@
+//! What a new connection does before it is used.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dial::Wire;
+use super::process::RedisProcess;
+use crate::error::StoreError;
+use crate::id::Digester;
+use crate::store::BoxFuture;
+
+/// How a new connection joins the filter's metadata.
+pub(crate) trait Handshake: Send + Sync {
+    /// Joins the filter's metadata, or creates it.
+    fn join<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>>;
+
+    /// Asks whether the metadata is still the one that a connection joined; else says, in words, what
+    /// happened to it.
+    fn recheck<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        identity: &'a Identity,
+    ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// What a connection learnt when it joined.
+pub(crate) struct Identity {
+    pub(crate) digester: Digester,
+    /// Random, and new whenever the metadata had to be created or lives on another Redis process. What
+    /// was acknowledged in an earlier incarnation may be lost.
+    pub(crate) incarnation: Vec<u8>,
+    /// How old the incarnation was.
+    pub(crate) age: Duration,
+    /// The last generation that had gone live; 0 if none had.
+    pub(crate) newest: i64,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("digester", &self.digester).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,19 @@
+//! Connections to Redis: how they are made, watched, used and given up.
+//!
+//! | file | what |
+//! |---|---|
+//! | `endpoint` | where Redis is: a URL that has been read |
+//! | `dial` | the Redis client: opens connections and sends commands |
+//! | `wire` | one exchange on an open connection, and what its errors mean |
+//! | `process` | which Redis process answers, and what it may evict |
+//! | `handshake` | what a new connection does before it is used |
+//! | `stall` | notices that Redis does not answer any more |
+//! | `connection` | keeps one connection open for each kind of work |
+
+pub(crate) mod connection;
+pub(crate) mod dial;
+pub(crate) mod endpoint;
+pub(crate) mod handshake;
+pub(crate) mod process;
+mod stall;
+pub(crate) mod wire;

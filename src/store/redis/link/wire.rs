@@ -1,0 +1,132 @@
+//! One exchange with Redis on an open connection, below all supervision.
+
+use std::time::Duration;
+
+use ::redis::{Cmd, Pipeline, RedisError, Value, cmd};
+use tokio::time::{Instant, timeout};
+
+use super::dial::Wire;
+use super::process::{Eviction, RedisProcess};
+use crate::error::StoreError;
+use crate::store::redis::refusal::{ConnectionAfter, Refusal};
+use crate::store::redis::reply::Reply;
+
+/// How long each exchange of a handshake, and each poll, may take.
+pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
+
+/// Redis's clock, read at a local instant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    read: Instant,
+    us: i64,
+}
+
+impl Clock {
+    /// Returns Redis's clock at another local instant, µs since the Unix epoch.
+    pub(crate) fn at(&self, at: Instant) -> i64 {
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        match at.checked_duration_since(self.read) {
+            Some(later) => self.us.saturating_add(micros(later)),
+            None => self.us.saturating_sub(micros(self.read - at)),
+        }
+    }
+}
+
+/// An error, and what becomes of the connection.
+pub(crate) struct Trouble {
+    pub(crate) error: StoreError,
+    pub(crate) connection: ConnectionAfter,
+}
+
+impl Trouble {
+    fn refused(reason: String) -> Self {
+        let connection = Refusal::read(&reason).connection();
+        Self { error: StoreError::Refused { reason }, connection }
+    }
+
+    fn lost(error: StoreError) -> Self {
+        Self { error, connection: ConnectionAfter::Withdraw }
+    }
+}
+
+impl From<RedisError> for Trouble {
+    fn from(error: RedisError) -> Self {
+        let broken = error.is_connection_dropped() || error.is_io_error();
+        let reason = match (error.code(), error.detail()) {
+            (Some(code), Some(detail)) => format!("{code} {detail}"),
+            (Some(code), None) => code.to_owned(),
+            _ => error.to_string(),
+        };
+        if broken {
+            return Self::lost(StoreError::Disconnected { reason });
+        }
+        Self::refused(reason)
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        trouble.error
+    }
+}
+
+/// Returns a pipeline of one command.
+pub(crate) fn one(command: Cmd) -> Pipeline {
+    let mut commands = Pipeline::with_capacity(1);
+    commands.add_command(command);
+    commands
+}
+
+/// Sends commands and returns a reply to each.
+pub(crate) async fn exchange(
+    wire: &dyn Wire,
+    commands: &Pipeline,
+    deadline: Duration,
+) -> Result<Vec<Value>, Trouble> {
+    let Ok(replies) = timeout(deadline, wire.send(commands)).await else {
+        let error = StoreError::Timeout { deadline };
+        return Err(Trouble { error, connection: ConnectionAfter::Keep });
+    };
+    let replies = replies?;
+    for reply in &replies {
+        if let Value::ServerError(error) = reply {
+            let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
+            return Err(Trouble::refused(reason));
+        }
+    }
+    if replies.len() != commands.len() {
+        let answer = format!("{} replies to {} commands", replies.len(), commands.len());
+        return Err(Trouble::lost(StoreError::Odd { step: "pipeline", answer }));
+    }
+    Ok(replies)
+}
+
+/// Sends one command and returns its reply.
+pub(crate) async fn ask(
+    wire: &dyn Wire,
+    step: &'static str,
+    command: Cmd,
+    deadline: Duration,
+) -> Result<Reply, StoreError> {
+    let replies = exchange(wire, &one(command), deadline).await?;
+    Ok(Reply::new(step, replies.into_iter().next().unwrap_or(Value::Nil)))
+}
+
+/// Asks which Redis process answers, what time it has, and what it evicts.
+pub(crate) async fn inspect(
+    wire: &dyn Wire,
+) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
+    let mut commands = Pipeline::with_capacity(4);
+    for section in ["server", "memory", "replication"] {
+        commands.add_command(cmd("INFO").arg(section).clone());
+    }
+    commands.add_command(cmd("TIME"));
+    let replies = exchange(wire, &commands, HANDSHAKE).await?;
+    let read = Instant::now();
+    let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
+    let info = info.text()? + &replication.text()?;
+    let process = RedisProcess::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
+    let [seconds, micros] = time.fields()?;
+    let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+    Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))
+}

@@ -1,0 +1,149 @@
+//! *Lease* and *mark*: takes the lease and the token, and notes where the journal and Redis stand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::build::{RedisBuild, replay_given_up};
+use super::journal::Coverage;
+use super::lease::{CALL, Lease, Lock};
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::id::Digest;
+use crate::store::Begun;
+use crate::store::redis::incarnation::join::random_bytes;
+use crate::store::redis::keys::Keys;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::{Script, hex};
+use crate::store::redis::shared::Shared;
+use crate::store::redis::view::View;
+
+static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
+
+impl RedisBuild {
+    /// Begins a rebuild, unless another one holds the lease.
+    pub(crate) async fn begin(shared: Arc<Shared>, life: Duration) -> Result<Begun, StoreError> {
+        match Self::try_begin(Arc::clone(&shared), life).await {
+            // The metadata was lost. The next connection joins it anew.
+            Err(StoreError::Lost { .. }) => Self::try_begin(shared, life).await,
+            begun => begun,
+        }
+    }
+
+    async fn try_begin(shared: Arc<Shared>, life: Duration) -> Result<Begun, StoreError> {
+        let mut connection = shared.bulk.connected(CALL).await?;
+        let view = shared.read_view(&shared.bulk, &connection, CALL).await?;
+        shared.understood(&view)?;
+        let nonce = random_bytes()?;
+        let lock = Lock {
+            shared: Arc::clone(&shared),
+            nonce: Digest::from_bytes(nonce).to_string(),
+            life,
+        };
+        let reply = match lock.take(&connection, &view).await {
+            // A lost reply may have been a lease: the same nonce takes it up.
+            Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
+                connection = shared.bulk.connected(CALL).await?;
+                lock.take(&connection, &view).await?
+            }
+            reply => reply?,
+        };
+        let fields = match <[Reply; 8]>::try_from(reply.array()?) {
+            Ok(fields) => fields,
+            Err(fields) if fields.len() == 1 => return Ok(Begun::Busy),
+            Err(_) => return Err(odd("another number of fields".to_owned())),
+        };
+        let mut lease = Lease::new(lock);
+        match Terms::read(&shared, &connection, fields) {
+            Ok(terms) => {
+                let build = Self::leased(shared, &connection, &view, lease, nonce, &terms);
+                Ok(Begun::Leased(Box::new(build)))
+            }
+            Err(error) => {
+                lease.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn leased(
+        shared: Arc<Shared>,
+        connection: &Connection,
+        view: &View,
+        lease: Lease,
+        nonce: [u8; 16],
+        terms: &Terms,
+    ) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = nonce;
+        Self {
+            shared,
+            run: connection.process.run,
+            began_ms: terms.began_ms,
+            lease,
+            token: terms.token,
+            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            incarnation: connection.identity.incarnation.clone(),
+            digester: connection.identity.digester.clone(),
+            previous: view.live(),
+            damaged_live: view.live.damaged().to_vec(),
+            damaged_next: view.next.damaged().to_vec(),
+            cursor: format!("{}-0", terms.start_ms),
+            coverage: Coverage::since(terms.start_ms),
+            header: None,
+            caught_up_at: (0, 0),
+            replayed: Vec::new(),
+        }
+    }
+}
+
+impl Lock {
+    async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
+        let Keys { lock, meta, marks, .. } = &self.shared.keys;
+        let keys = [lock, meta, marks].map(String::as_str);
+        let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
+        let (least, life) = (least.to_string(), self.life.as_millis().to_string());
+        let span = self.shared.retention.span().as_millis().to_string();
+        let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
+        self.shared.bulk.script(connection, &LEASE, &keys, &args, CALL).await
+    }
+}
+
+/// What a rebuild begins with.
+struct Terms {
+    token: Generation,
+    began_ms: u64,
+    /// From when on the journal is read.
+    start_ms: u64,
+}
+
+impl Terms {
+    fn read(
+        shared: &Shared,
+        connection: &Arc<Connection>,
+        fields: [Reply; 8],
+    ) -> Result<Self, StoreError> {
+        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before] = fields;
+        if incarnation.bytes()? != connection.identity.incarnation
+            || key_id.text()? != hex(connection.identity.digester.key_id())
+        {
+            // The metadata was lost since this connection joined it.
+            shared.bulk.withdraw(connection);
+            return Err(StoreError::Lost { step: "the lease" });
+        }
+        let token = token.int()?;
+        let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
+        let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
+        let not_before = not_before.count()?;
+        if not_before >= began_ms {
+            return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));
+        }
+        // Another process may allow its transactions more time than this one.
+        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
+        Ok(Self { token, began_ms, start_ms })
+    }
+}
+
+fn odd(answer: String) -> StoreError {
+    StoreError::Odd { step: LEASE.name(), answer }
+}

@@ -1,0 +1,160 @@
+//! A rebuild under way: what it knows, and what all its steps need.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Pipeline, Value, cmd};
+
+use super::journal::{Coverage, Entry};
+use super::lease::{CALL, Lease};
+use crate::error::StoreError;
+use crate::filter::{Filter, Generation, Header, State};
+use crate::id::{Digest, Digester};
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::wire::one;
+use crate::store::redis::reply::Reply;
+use crate::store::redis::script::Script;
+use crate::store::redis::shared::Shared;
+use crate::store::redis::view::View;
+use crate::verdict::Doubt;
+
+/// Entries read from the journal at once.
+const ENTRIES_PER_CALL: usize = 1000;
+/// Blocks worked on by one call: 256 KiB.
+const BLOCKS_PER_CALL: u32 = 4096;
+
+/// A rebuild under way.
+pub(crate) struct RedisBuild {
+    pub(super) shared: Arc<Shared>,
+    /// The Redis process that the rebuild began on.
+    pub(super) run: u32,
+    /// When the rebuild began by Redis's clock, ms.
+    pub(super) began_ms: u64,
+    pub(super) lease: Lease,
+    pub(super) token: Generation,
+    pub(super) nonce: u64,
+    pub(super) incarnation: Vec<u8>,
+    pub(super) digester: Digester,
+    pub(super) previous: Result<Header, Doubt>,
+    /// The live key's first bytes, if they are no filter.
+    pub(super) damaged_live: Vec<u8>,
+    /// The building key's first bytes, if they are no filter.
+    pub(super) damaged_next: Vec<u8>,
+    /// From where on the journal is read next.
+    pub(super) cursor: String,
+    pub(super) coverage: Coverage,
+    /// The building filter's header in the loading state, once it is allocated.
+    pub(super) header: Option<Header>,
+    /// The seq and the time of the journal's last entry at *catch up*.
+    pub(super) caught_up_at: (u64, u64),
+    /// The ids that *replay* set in Redis.
+    pub(super) replayed: Vec<Digest>,
+}
+
+impl RedisBuild {
+    /// Returns a connection to the Redis process that the rebuild began on.
+    async fn same_redis(&self) -> Result<Arc<Connection>, StoreError> {
+        let connection = self.shared.bulk.connected(CALL).await?;
+        if connection.process.run == self.run {
+            Ok(connection)
+        } else {
+            Err(StoreError::OtherRedis)
+        }
+    }
+
+    /// Returns the building filter's header in a state.
+    pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
+        let header = self.header.ok_or(StoreError::Lost { step })?;
+        Ok(header.with_state(state))
+    }
+
+    /// Runs a script.
+    pub(super) async fn run(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<Reply, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.bulk.script(&connection, script, keys, args, CALL).await
+    }
+
+    /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
+    pub(super) async fn step(
+        &self,
+        step: &'static str,
+        script: &Script,
+        args: &[&[u8]],
+    ) -> Result<(), StoreError> {
+        outcome(step, self.run(script, &[&self.shared.keys.next], args).await?.text()?)
+    }
+
+    /// Sends commands and returns their replies.
+    pub(super) async fn ask(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.bulk.ask(&connection, commands, CALL).await
+    }
+
+    /// Reads both headers.
+    pub(super) async fn view(&self) -> Result<View, StoreError> {
+        let connection = self.same_redis().await?;
+        self.shared.read_view(&self.shared.bulk, &connection, CALL).await
+    }
+
+    /// Reads the journal's next entries.
+    pub(super) async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
+        let mut read = cmd("XRANGE");
+        read.arg(&self.shared.keys.log).arg(&self.cursor).arg("+");
+        read.arg("COUNT").arg(ENTRIES_PER_CALL);
+        let reply = self.ask(&one(read)).await?.into_iter().next();
+        let entries = Entry::read_all(reply.unwrap_or_default())?;
+        for entry in &entries {
+            self.coverage.extend(entry)?;
+        }
+        if let Some(last) = entries.last() {
+            self.cursor = format!("({}", last.id);
+        }
+        Ok(entries)
+    }
+
+    /// *Journal*: reads what there is into the local filter; returns how many ids that were.
+    pub(super) async fn read_journal_into(&mut self, filter: &Filter) -> Result<u64, StoreError> {
+        let mut count = 0;
+        loop {
+            let entries = self.entries().await?;
+            for digest in entries.iter().flat_map(|entry| &entry.digests) {
+                filter.insert(digest);
+                count += 1;
+            }
+            if entries.len() < ENTRIES_PER_CALL {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+/// Cuts a filter's blocks into pieces for one call each.
+pub(super) fn pieces(blocks: u32) -> impl Iterator<Item = Range<u32>> {
+    let from = (0..blocks).step_by(BLOCKS_PER_CALL as usize);
+    from.map(move |from| from..blocks.min(from.saturating_add(BLOCKS_PER_CALL)))
+}
+
+/// Reads what a step's script answered.
+pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
+    match answer.as_str() {
+        "OK" => Ok(()),
+        "LOST" => Err(StoreError::Lost { step }),
+        "FENCED" => Err(StoreError::Fenced { step }),
+        "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
+        "UNVOUCHED" => Err(replay_given_up(Duration::ZERO)),
+        _ => Err(StoreError::Odd { step, answer }),
+    }
+}
+
+/// Says that a process gave its replay up, and for how long its transactions may still be open.
+pub(super) fn replay_given_up(open: Duration) -> StoreError {
+    let reason =
+        format!("inserts that no process can replay may still become visible for {open:?}");
+    StoreError::JournalGap { reason }
+}

@@ -1,0 +1,79 @@
+//! *Swap* and *settle*: puts the building filter live, and makes sure that it is.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::build::{RedisBuild, outcome};
+use crate::error::StoreError;
+use crate::filter::State;
+use crate::store::redis::incarnation::GRACE;
+use crate::store::redis::script::Script;
+
+static SWAP: Script = Script::new("swap.lua", include_str!("swap.lua"));
+
+/// How often the swap is tried when its reply is lost.
+const ATTEMPTS: u32 = 3;
+/// How often a swap that has to wait is tried.
+const HELD: Duration = Duration::from_millis(50);
+
+impl RedisBuild {
+    /// *Swap*, and *settle* where its reply is lost: the live header tells what became of it.
+    pub(super) async fn put_live(&mut self) -> Result<(), StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.swap_unheld().await {
+                Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. })
+                    if attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+            if self.is_live().await? {
+                break;
+            }
+        }
+        let live = self.header(State::Live, "the swap")?;
+        self.shared.adopt(&live, &self.incarnation).ok();
+        Ok(())
+    }
+
+    /// Swaps as soon as no process has inserts to replay any more.
+    async fn swap_unheld(&self) -> Result<(), StoreError> {
+        loop {
+            match self.try_swap().await?.as_str() {
+                "HELD" => sleep(HELD).await,
+                answer => return outcome("the swap", answer.to_owned()),
+            }
+        }
+    }
+
+    async fn try_swap(&self) -> Result<String, StoreError> {
+        let header = self.header(State::CatchingUp, "the swap")?;
+        let keys = &self.shared.keys;
+        self.run(
+            &SWAP,
+            &[&keys.next, &keys.bits, &keys.meta, &keys.log],
+            &[
+                &header.encode(),
+                &header.with_state(State::Live).encode(),
+                header.string_len().to_string().as_bytes(),
+                &self.incarnation,
+                &self.damaged_live,
+                self.shared.retention.journal_entries.to_string().as_bytes(),
+                GRACE.as_millis().to_string().as_bytes(),
+                self.began_ms.to_string().as_bytes(),
+                header.generation.get().to_string().as_bytes(),
+            ],
+        )
+        .await?
+        .text()
+    }
+
+    /// Whether the live filter is the one that was built.
+    async fn is_live(&self) -> Result<bool, StoreError> {
+        Ok(self.view().await?.live.filter == Ok(self.header(State::Live, "the swap")?))
+    }
+}

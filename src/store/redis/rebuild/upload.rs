@@ -1,0 +1,61 @@
+//! *Allocate* and *upload*: brings the local filter to Redis, where nobody else writes to it yet.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::build::{RedisBuild, pieces};
+use crate::error::StoreError;
+use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::{Filter, Header, State};
+use crate::store::Plan;
+use crate::store::redis::script::Script;
+
+static ALLOCATE: Script = Script::new("allocate.lua", include_str!("allocate.lua"));
+static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));
+
+/// The upload's pace, bytes a second: a burst would overrun a slow replica's output buffer.
+const PACE: u64 = 64 << 20;
+
+impl RedisBuild {
+    /// *Allocate*: resets the building filter, in the loading state.
+    pub(super) async fn allocate_next(&mut self, plan: Plan) -> Result<(), StoreError> {
+        let header = Header {
+            state: State::Loading,
+            generation: self.token,
+            nonce: self.nonce,
+            geometry: plan.geometry,
+            key_id: self.digester.key_id(),
+            run: self.run,
+            items: plan.items,
+            capacity: plan.capacity,
+            rate: plan.rate,
+        };
+        self.header = Some(header);
+        let len = header.string_len().to_string();
+        let args: [&[u8]; 4] =
+            [&header.encode(), &header.trailer(), len.as_bytes(), &self.damaged_next];
+        self.step("the allocation", &ALLOCATE, &args).await
+    }
+
+    /// *Upload*: writes the blocks, piece by piece.
+    pub(super) async fn upload_blocks(
+        &self,
+        filter: &Filter,
+        progress: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<(), StoreError> {
+        let header = self.header(State::Loading, "the upload")?;
+        let (head, len) = (header.encode(), header.string_len().to_string());
+        let mut piece = Vec::new();
+        for blocks in pieces(header.geometry.blocks()) {
+            let offset = (HEADER_LEN + blocks.start as usize * BLOCK_LEN).to_string();
+            piece.clear();
+            filter.write_blocks(blocks, &mut piece);
+            let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];
+            self.step("the upload", &UPLOAD, &args).await?;
+            progress(piece.len() as u64);
+            sleep(Duration::from_secs_f64(piece.len() as f64 / PACE as f64)).await;
+        }
+        Ok(())
+    }
+}

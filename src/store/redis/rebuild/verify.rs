@@ -1,0 +1,91 @@
+//! *Verify*: proves that the building filter holds what it should.
+
+use ::redis::{Cmd, Pipeline, cmd};
+
+use super::build::{RedisBuild, pieces};
+use crate::error::StoreError;
+use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::{Filter, Header, Membership, Position, State};
+use crate::id::Digest;
+use crate::store::redis::link::wire::one;
+use crate::store::redis::reply::Reply;
+
+/// Digests looked up at once.
+const DIGESTS_PER_CALL: usize = 64;
+
+const LOST: StoreError = StoreError::Lost { step: "the verification" };
+
+impl RedisBuild {
+    /// *Verify*: checks header, length and trailer; that no piece has fewer bits than the local filter's;
+    /// and that the sample and every replayed id are there.
+    pub(super) async fn verify_next(
+        &self,
+        filter: &Filter,
+        sample: &[Digest],
+    ) -> Result<(), StoreError> {
+        let header = self.header(State::CatchingUp, "the verification")?;
+        self.verify_frame(&header).await?;
+        self.verify_counts(&header, filter).await?;
+        for digests in [sample, &self.replayed] {
+            for digests in digests.chunks(DIGESTS_PER_CALL) {
+                self.verify_digests(&header, digests).await?;
+            }
+        }
+        self.verify_frame(&header).await
+    }
+
+    async fn verify_frame(&self, header: &Header) -> Result<(), StoreError> {
+        if self.view().await?.next.filter.as_ref() != Ok(header) {
+            return Err(LOST);
+        }
+        let trailer = header.trailer();
+        let mut read = cmd("GETRANGE");
+        read.arg(&self.shared.keys.next);
+        read.arg(header.string_len() - trailer.len() as u64).arg(-1);
+        let stored = self.ask_one("GETRANGE", read).await?.bytes()?;
+        if stored == trailer { Ok(()) } else { Err(LOST) }
+    }
+
+    async fn verify_counts(&self, header: &Header, filter: &Filter) -> Result<(), StoreError> {
+        for blocks in pieces(header.geometry.blocks()) {
+            let first = HEADER_LEN + blocks.start as usize * BLOCK_LEN;
+            let last = HEADER_LEN + blocks.end as usize * BLOCK_LEN - 1;
+            let mut count = cmd("BITCOUNT");
+            count.arg(&self.shared.keys.next).arg(first).arg(last);
+            if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
+                return Err(LOST);
+            }
+        }
+        Ok(())
+    }
+
+    async fn verify_digests(&self, header: &Header, digests: &[Digest]) -> Result<(), StoreError> {
+        let positions: Vec<Position> =
+            digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        let mut commands = Pipeline::with_capacity(positions.len());
+        for position in &positions {
+            let mut bits = cmd("BITFIELD");
+            bits.arg(&self.shared.keys.next);
+            for word in 0..8 {
+                bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
+            }
+            commands.add_command(bits);
+        }
+        for (position, reply) in positions.iter().zip(self.ask(&commands).await?) {
+            let block = Reply::new("the verification", reply).fields::<8>()?;
+            let mut words = [0; 8];
+            for (word, reply) in words.iter_mut().zip(block) {
+                *word = reply.int()?.cast_unsigned();
+            }
+            if position.is_in(&words) == Membership::Never {
+                return Err(LOST);
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_one(&self, step: &'static str, command: Cmd) -> Result<Reply, StoreError> {
+        let reply = self.ask(&one(command)).await?.into_iter().next();
+        Ok(Reply::new(step, reply.unwrap_or_default()))
+    }
+}

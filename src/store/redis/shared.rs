@@ -1,0 +1,190 @@
+//! What all handles and tasks of one store share, and which filter this process believes in.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Semaphore;
+
+use super::incarnation::recent::RecentInserts;
+use super::keys::Keys;
+use super::link::connection::{Connection, Link};
+use super::link::process::Eviction;
+use super::script::Script;
+use super::view::View;
+use crate::error::StoreError;
+use crate::filter::Header;
+use crate::settings::Retention;
+use crate::store::{Condition, Survey};
+use crate::verdict::Doubt;
+
+static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
+
+/// How long a survey may take.
+const SURVEY: Duration = Duration::from_secs(1);
+
+/// The state of one store.
+pub(crate) struct Shared {
+    pub(crate) name: Arc<str>,
+    pub(crate) check_deadline: Duration,
+    pub(crate) retention: Retention,
+    pub(crate) keys: Keys,
+    pub(crate) checks: Arc<Link>,
+    pub(crate) adds: Arc<Link>,
+    pub(crate) bulk: Arc<Link>,
+    pub(crate) recent: Arc<RecentInserts>,
+    pub(crate) accept_eviction: bool,
+    /// Whether eviction was logged since it last was in order.
+    pub(crate) eviction_logged: AtomicBool,
+    /// Room for checks; without any the answer is unknown.
+    pub(crate) in_flight: Semaphore,
+    /// The live header that checks compute with. Absent until one was seen.
+    pub(crate) filter: ArcSwapOption<Header>,
+    /// Both headers, as adds know them.
+    pub(crate) view: ArcSwapOption<View>,
+    /// Why the last look at the live filter found none to trust.
+    pub(crate) doubt: Mutex<Doubt>,
+    /// The newest generation seen live, and in which incarnation.
+    pub(crate) newest: Mutex<(Vec<u8>, i64)>,
+}
+
+impl Shared {
+    /// Returns the links of all kinds.
+    pub(crate) fn links(&self) -> [&Arc<Link>; 3] {
+        [&self.checks, &self.adds, &self.bulk]
+    }
+
+    /// Gives up connections that lead to different Redis processes, as after a failover by name. Adds
+    /// must reach the process that checks ask.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] if there were such connections.
+    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
+        let strays = [&self.checks, &self.bulk].map(|link| {
+            let stray = link.current().filter(|other| other.process != adds.process);
+            stray.inspect(|stray| link.withdraw(stray))
+        });
+        if strays.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        self.adds.withdraw(adds);
+        let reason = "the connections lead to different redis processes".to_owned();
+        Err(StoreError::Disconnected { reason })
+    }
+
+    pub(crate) fn note_doubt(&self, doubt: Doubt) {
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
+    }
+
+    /// Forgets a live header that turned out to be outdated, unless it was replaced already.
+    pub(crate) fn forget(&self, outdated: &Arc<Header>) {
+        self.filter.compare_and_swap(outdated, None::<Arc<Header>>);
+    }
+
+    /// Reads both headers and Redis's clock.
+    pub(crate) async fn read_view(
+        &self,
+        link: &Link,
+        connection: &Arc<Connection>,
+        deadline: Duration,
+    ) -> Result<View, StoreError> {
+        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
+        let reply = link.script(connection, &VIEW, &keys, &[], deadline).await?;
+        View::read(reply.fields()?)
+    }
+
+    /// Fails if a key holds a filter that only a newer version of this crate can change.
+    pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
+        let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) else {
+            return Ok(());
+        };
+        let reason = format!("holds a filter of {newer}, newer than this crate");
+        Err(StoreError::Foreign { key: self.keys.bits.clone(), reason })
+    }
+
+    /// Asks for the live filter and the time, and lets checks know what was found.
+    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
+        let connection = self.bulk.connected(SURVEY).await?;
+        let view = self.read_view(&self.bulk, &connection, SURVEY).await?;
+        let live = view.live().and_then(|header| trusted(header, &connection));
+        let live = live.and_then(|header| {
+            self.adopt(&header, &connection.identity.incarnation).map(|_| header)
+        });
+        match &live {
+            // The metadata may have been made anew since the checks' connection joined it.
+            Ok(header) => {
+                if let Some(checks) = self.checks.current()
+                    && trusted(*header, &checks) == Err(Doubt::OtherKey)
+                {
+                    self.checks.withdraw(&checks);
+                }
+            }
+            Err(doubt) => {
+                self.note_doubt(*doubt);
+                self.filter.store(None);
+            }
+        }
+        Ok(Survey { live, now_us: view.now_us })
+    }
+
+    /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
+    /// generations only grow: an older filter was put back by hand.
+    pub(crate) fn adopt(&self, header: &Header, incarnation: &[u8]) -> Result<Arc<Header>, Doubt> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = header.generation.get();
+        if newest.0 == incarnation && newest.1 > generation {
+            return Err(Doubt::Suspect);
+        }
+        *newest = (incarnation.to_vec(), generation);
+        let header = Arc::new(*header);
+        self.filter.store(Some(Arc::clone(&header)));
+        Ok(header)
+    }
+
+    /// Returns what is known without asking Redis.
+    pub(crate) fn condition(&self) -> Condition {
+        let trouble = self.links().iter().find_map(|link| link.trouble());
+        let Some(connection) = self.checks.current() else {
+            return Condition { live: Err(Doubt::Disconnected), trouble };
+        };
+        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = self.filter.load_full().ok_or(doubt);
+        let live = live.and_then(|header| trusted(*header, &connection));
+        let live = live.and_then(|header| self.believes(&connection).map(|()| header));
+        let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
+        let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
+        Condition { live, trouble }
+    }
+
+    /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
+    /// journal, the marks or the metadata, or if filters there may lack own inserts.
+    pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
+        if connection.eviction() == Eviction::Takes && !self.accept_eviction {
+            if !self.eviction_logged.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    filter = &*self.name,
+                    "redis may evict any key (allkeys-*): nothing is refused"
+                );
+            }
+            return Err(Doubt::Eviction);
+        }
+        self.eviction_logged.store(false, Ordering::Relaxed);
+        let complete = self.recent.are_in(&connection.identity.incarnation);
+        if complete { Ok(()) } else { Err(Doubt::Suspect) }
+    }
+}
+
+/// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
+pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
+    if header.key_id != connection.identity.digester.key_id() {
+        return Err(Doubt::OtherKey);
+    }
+    // A filter older than the one that was live when the connection joined has been put back by hand.
+    if header.run != connection.process.run || header.generation.get() < connection.identity.newest
+    {
+        return Err(Doubt::Suspect);
+    }
+    Ok(header)
+}
