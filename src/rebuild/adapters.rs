@@ -1,4 +1,4 @@
-//! Sources made of what an application has at hand.
+//! Sources made from iterators, streams and blocking closures.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use super::source::told;
-use super::{IdSink, RebuildSource};
+use super::sink::IdSink;
+use super::source::{RebuildSource, panic_text};
 use crate::error::BoxError;
 use crate::extract::AsId;
 use crate::id::Id;
@@ -91,9 +91,10 @@ where
     }
 }
 
-/// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block. A
-/// rebuild that is given up learns nothing more from it, but cannot end it: give the driver a time-out,
-/// or a query that hangs keeps its thread.
+/// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block.
+///
+/// A rebuild that is given up cannot end the closure. Give the driver a time-out, or a query that hangs
+/// keeps its thread.
 ///
 /// ```
 /// let source = bloom_guard::from_blocking(|ids| {
@@ -130,12 +131,12 @@ where
                 ids.push_text(id)?;
             }
         }
-        // The channel closes however the scan ends; only its own word makes it a whole one.
+        // The channel closes however the scan ends. Only its result tells whether it was whole.
         match scanning.await {
             Ok(ended) => ended,
-            // The same words each time, which are logged once.
+            // The same text each time, which is logged once.
             Err(error) => Err(match error.try_into_panic() {
-                Ok(panic) => told(&*panic).into(),
+                Ok(panic) => panic_text(&*panic).into(),
                 Err(cancelled) => cancelled.into(),
             }),
         }

@@ -1,8 +1,8 @@
 //! What a rebuild did, and what one is doing.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::RebuildError;
@@ -39,16 +39,22 @@ pub struct RebuildReport {
 pub enum RebuildStep {
     /// Nothing: none is under way in this process.
     Idle,
-    /// Taking the lease and noting where the journal stands.
-    Begin,
-    /// Scanning the source into a local filter.
+    /// Taking the lease, and noting where the journal stands.
+    Lease,
+    /// Scanning the source into a filter in this process.
     Scan,
-    /// Reading the journal into the local filter.
+    /// Comparing the count with the last generation's.
+    Compare,
+    /// Reading the journal into that filter.
     Journal,
-    /// Allocating and uploading the filter.
+    /// Allocating the building filter.
+    Allocate,
+    /// Uploading the filter.
     Upload,
-    /// Replaying what was added meanwhile.
+    /// Having inserts go to both filters.
     CatchUp,
+    /// Replaying what was inserted during the upload.
+    Replay,
     /// Verifying the uploaded filter.
     Verify,
     /// Putting it live.
@@ -56,27 +62,19 @@ pub enum RebuildStep {
 }
 
 impl RebuildStep {
-    const ALL: [Self; 8] = [
-        Self::Idle,
-        Self::Begin,
-        Self::Scan,
-        Self::Journal,
-        Self::Upload,
-        Self::CatchUp,
-        Self::Verify,
-        Self::Swap,
-    ];
-
     /// Returns a short fixed name, fit for a metric's label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
-            Self::Begin => "begin",
+            Self::Lease => "lease",
             Self::Scan => "scan",
+            Self::Compare => "compare",
             Self::Journal => "journal",
+            Self::Allocate => "allocate",
             Self::Upload => "upload",
             Self::CatchUp => "catch_up",
+            Self::Replay => "replay",
             Self::Verify => "verify",
             Self::Swap => "swap",
         }
@@ -106,10 +104,9 @@ pub struct RebuildStatus {
 }
 
 /// Why a rebuild is done.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Cause {
     /// The application asked for it.
-    #[default]
     ByHand,
     /// The live filter is old enough.
     Schedule,
@@ -127,32 +124,50 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The numbers behind [`RebuildStatus`], written as the rebuild goes.
-#[derive(Debug, Default)]
+/// What is behind [`RebuildStatus`], written as the rebuild goes.
+#[derive(Debug)]
 pub(crate) struct Progress {
-    step: AtomicU8,
-    cause: Mutex<Cause>,
+    course: Mutex<Course>,
     /// Rebuilds so far that came to read the source.
     readings: AtomicU64,
     scanned: AtomicU64,
     uploaded: AtomicU64,
     total: AtomicU64,
-    last: Mutex<Option<Result<RebuildReport, Arc<RebuildError>>>>,
+}
+
+#[derive(Debug)]
+struct Course {
+    step: RebuildStep,
+    cause: Cause,
+    last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
 impl Progress {
+    pub(super) fn new() -> Self {
+        let course = Course { step: RebuildStep::Idle, cause: Cause::ByHand, last: None };
+        Self {
+            course: Mutex::new(course),
+            readings: AtomicU64::new(0),
+            scanned: AtomicU64::new(0),
+            uploaded: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        }
+    }
+
     pub(super) fn enter(&self, step: RebuildStep) {
-        self.step.store(step as u8, Ordering::Relaxed);
+        let mut course = self.course();
+        course.step = step;
+        let cause = course.cause;
+        drop(course);
         if step == RebuildStep::Scan {
             self.readings.fetch_add(1, Ordering::Relaxed);
-            // Not before: every process that another's rebuild keeps waiting asks once a second.
-            let cause = *self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            // Not before: a process that waits for another one's rebuild tries once a second.
             tracing::info!(%cause, "a rebuild begins");
         }
     }
 
     pub(super) fn begin_for(&self, cause: Cause) {
-        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+        self.course().cause = cause;
     }
 
     pub(super) fn readings(&self) -> u64 {
@@ -173,18 +188,23 @@ impl Progress {
     }
 
     pub(super) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
-        self.enter(RebuildStep::Idle);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+        let mut course = self.course();
+        course.step = RebuildStep::Idle;
+        course.last = Some(how);
     }
 
     pub(super) fn status(&self) -> RebuildStatus {
-        let step = usize::from(self.step.load(Ordering::Relaxed));
+        let course = self.course();
         RebuildStatus {
-            step: RebuildStep::ALL.get(step).copied().unwrap_or(RebuildStep::Idle),
+            step: course.step,
             ids_scanned: self.scanned.load(Ordering::Relaxed),
             bytes_uploaded: self.uploaded.load(Ordering::Relaxed),
             bytes_total: self.total.load(Ordering::Relaxed),
-            last: self.last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            last: course.last.clone(),
         }
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

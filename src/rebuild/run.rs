@@ -7,8 +7,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Progress, RebuildReport, RebuildStep};
-use super::shortfall::{Instead, Shortfall};
-use super::{ErasedSource, IdSink};
+use super::shortfall::{Replaces, Shortfall};
+use super::sink::IdSink;
+use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::format::BLOCK_LEN;
@@ -22,7 +23,7 @@ use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
 const LEASE: Duration = Duration::from_secs(10);
 /// How often a source that outgrows its filter is scanned at most.
 const SCANS: u32 = 3;
-/// Bytes of a filter that are made in passing: a few milliseconds.
+/// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
 /// The head-room for a filter that is sized from a count, not by the application.
 const HEAD_ROOM: f64 = 1.5;
@@ -41,7 +42,7 @@ pub(super) struct RebuildRun<'a> {
     pub(super) extractor: &'a dyn IdExtractor,
     pub(super) settings: &'a Settings,
     pub(super) progress: &'a Progress,
-    /// The ids of the last generation this process saw go live.
+    /// The ids of the last generation that this process put live.
     pub(super) last_items: u64,
     pub(super) shortfall: &'a Shortfall,
     pub(super) shrinking: Shrinking,
@@ -59,7 +60,7 @@ struct Scanned {
 impl RebuildRun<'_> {
     /// Runs the rebuild to its end.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
-        self.progress.enter(RebuildStep::Begin);
+        self.progress.enter(RebuildStep::Lease);
         let mut build = match self.store.begin(LEASE).await? {
             Begun::Leased(build) => build,
             Begun::Busy => return Err(RebuildError::Busy),
@@ -69,8 +70,8 @@ impl RebuildRun<'_> {
         let report = tokio::select! {
             biased;
             report = self.steps(build.as_mut()) => report,
-            () = keep(&*keeper) => Err(RebuildError::Busy),
-            // Whoever renews the lease of a scan that hangs would keep everybody else from it.
+            () = renew(&*keeper) => Err(RebuildError::Busy),
+            // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
             () = sleep(limit) => Err(RebuildError::TooLong { limit }),
         };
         build.release().await;
@@ -84,16 +85,18 @@ impl RebuildRun<'_> {
         let digester = build.digester().clone();
         let scanned = self.scan(&digester, previous).await?;
         let scan_took = began.elapsed();
-        self.sane(previous, scanned.ids).await?;
-
+        self.progress.enter(RebuildStep::Compare);
+        self.compare(previous, scanned.ids).await?;
         self.progress.enter(RebuildStep::Journal);
         let journalled = build.read_journal(&scanned.filter).await?;
-        self.progress.enter(RebuildStep::Upload);
+        self.progress.enter(RebuildStep::Allocate);
         self.progress.to_upload(scanned.filter.byte_len() as u64);
         build.allocate(plan(&scanned)).await?;
+        self.progress.enter(RebuildStep::Upload);
         build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
+        self.progress.enter(RebuildStep::Replay);
         let replayed = build.replay().await?;
         self.progress.enter(RebuildStep::Verify);
         build.verify(&scanned.filter, &scanned.sample).await?;
@@ -117,7 +120,7 @@ impl RebuildRun<'_> {
         build.previous().as_ref().map_or(self.last_items, |header| header.items.into())
     }
 
-    /// B3, again with a larger filter where the source outgrows it.
+    /// *Scan*, again with a larger filter where the source outgrows it.
     async fn scan(&self, digester: &Digester, previous: u64) -> Result<Scanned, RebuildError> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
         let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
@@ -152,35 +155,31 @@ impl RebuildRun<'_> {
         Ok(sized)
     }
 
-    /// B4: an empty view or a wrong tenant must not go live, not at once.
-    async fn sane(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+    /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.
+    async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
-        if self.shrinking == Shrinking::Accepted {
-            self.shortfall.is_over();
-            return Ok(());
-        }
-        if found == 0 {
-            self.shortfall.is_over();
-            return Err(RebuildError::Empty);
-        }
-        if found as f64 >= previous as f64 * (1.0 - limit) {
-            self.shortfall.is_over();
-            return Ok(());
-        }
-        let instead = match self.store.survey().await?.live {
-            Ok(header) => Instead::OfTrusted(header.generation),
-            Err(_) => Instead::OfNone,
+        let judged = if self.shrinking == Shrinking::Accepted {
+            Ok(())
+        } else if found == 0 {
+            Err(RebuildError::Empty)
+        } else if found as f64 >= previous as f64 * (1.0 - limit) {
+            Ok(())
+        } else {
+            let live = self.store.survey().await?.live;
+            let replaces =
+                live.map_or(Replaces::Nothing, |header| Replaces::Trusted(header.generation));
+            if !self.shortfall.lasts(found, replaces, Instant::now()) {
+                return Err(RebuildError::Shrunk { previous, found, limit });
+            }
+            tracing::warn!(
+                previous,
+                found,
+                "the source goes on giving far fewer ids: they are all there are"
+            );
+            Ok(())
         };
-        if !self.shortfall.lasts(found, instead, Instant::now()) {
-            return Err(RebuildError::Shrunk { previous, found, limit });
-        }
-        self.shortfall.is_over();
-        tracing::warn!(
-            previous,
-            found,
-            "the source goes on giving far fewer ids: they are all there are"
-        );
-        Ok(())
+        self.shortfall.end();
+        judged
     }
 }
 
@@ -193,18 +192,18 @@ fn plan(scanned: &Scanned) -> Plan {
     }
 }
 
-/// Returns an empty filter. A large one takes so long to get from the system that others would wait.
+/// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
 async fn empty(geometry: Geometry) -> Result<Filter, RebuildError> {
     if u64::from(geometry.blocks()) * BLOCK_LEN as u64 <= LARGE {
         return Ok(Filter::new(geometry));
     }
     let made = spawn_blocking(move || Filter::new(geometry)).await;
-    // It ends early with the runtime only, and then so does this.
+    // It ends early only with the runtime, which ends this task, too.
     made.map_err(|error| RebuildError::Source(error.into()))
 }
 
 /// Renews the lease for as long as it is polled.
-async fn keep(keeper: &dyn LeaseKeeper) {
+async fn renew(keeper: &dyn LeaseKeeper) {
     loop {
         sleep(LEASE / 3).await;
         keeper.renew().await;

@@ -11,10 +11,12 @@ use crate::error::SettingError;
 use crate::filter::Generation;
 use crate::settings;
 
-/// When the filter is rebuilt. Judged from the live generation's age by Redis's clock, so that any
-/// number of instances rebuild once a period, and a restart does not begin the period anew. After that
-/// clock was set back, a generation's age counts from when this process first saw it. A missing or
-/// untrusted filter is rebuilt at once, whatever the schedule.
+/// When the filter is rebuilt.
+///
+/// Redis's clock and the live generation's age decide. So any number of instances rebuild once a period,
+/// and a restart does not begin the period anew. If that clock was set back, the age counts from when
+/// this process first saw the generation. A missing or untrusted filter is rebuilt at once, whatever the
+/// schedule.
 #[derive(Debug, Clone)]
 pub struct Schedule(Kind);
 
@@ -74,7 +76,7 @@ impl Schedule {
         Self(Kind::Manual)
     }
 
-    /// Returns the longest time between two rebuilds and some grace, if the schedule tells.
+    /// Returns the longest time between two rebuilds, and a quarter more, if the schedule bounds it.
     pub(crate) fn longest_gap(&self) -> Option<Duration> {
         let gap = match &self.0 {
             Kind::Manual | Kind::Useless { .. } => return None,
@@ -93,7 +95,6 @@ impl Schedule {
     pub(super) fn due(&self, live: Generation, known: Duration, now_us: i64) -> Due {
         let mut built_us = live.get();
         if built_us > now_us.saturating_add(SKEW_US) {
-            // The clock was set back: only our own counts then, and it is never early.
             built_us = now_us.saturating_sub(micros(known));
         }
         let due = match &self.0 {
@@ -127,7 +128,7 @@ fn read(expression: &str) -> Result<Cron, String> {
 const CRON_TIMES: usize = 170;
 /// Ten years in days: a leap day comes sooner, even over a century without one.
 const CRON_HORIZON: i64 = 3_653;
-/// How far clocks may differ: a generation from further in the future tells of a clock set back.
+/// How far clocks may differ. A generation from further in the future shows that the clock was set back.
 const SKEW_US: i64 = 5 * 60 * 1_000_000;
 /// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

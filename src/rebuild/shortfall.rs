@@ -1,8 +1,14 @@
-//! A scan that finds far fewer ids than the last one: an empty view, a wrong tenant, or many deletions.
+//! Scans that find far fewer ids than the last filter was built from.
 //!
-//! It is given up at first. It must not be given up for ever: a filter that is never replaced keeps the
-//! false positives that attackers have learnt, and one that is not trusted any more answers nothing. So
-//! when the same is found for long enough, it is what there is.
+//! The source may be an empty view or a wrong tenant, or many rows were deleted. At first such a scan is
+//! given up. It must not be given up for ever: a filter that is never replaced keeps the false positives
+//! that attackers have learnt, and one that is not trusted any more answers nothing. So a count that
+//! lasts is believed:
+//!
+//! | the scan would replace | a count is believed when it lasts | counts are the same within |
+//! |---|---|---|
+//! | a filter that answers | a day, so that an operator can look | 10 %, or more |
+//! | none that does | a minute, so that the source has to be stable, and no more | 1 % |
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,78 +19,77 @@ use crate::filter::Generation;
 
 /// What the scan would replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Instead {
-    /// A filter that answers: somebody has a day to look.
-    OfTrusted(Generation),
-    /// None that does, so that requests keep to a lane: the source has to be stable, and no more.
-    OfNone,
+pub(super) enum Replaces {
+    /// A filter that answers.
+    Trusted(Generation),
+    /// No filter that answers.
+    Nothing,
 }
 
-/// For how long a source has to say the same, and how far counts may differ that are the same.
 /// An hour less than a day, so that the next night's scan is not a moment too early.
 const DAY: Duration = Duration::from_secs(23 * 60 * 60);
 const OVER_A_DAY: f64 = 0.1;
 const MINUTE: Duration = Duration::from_secs(60);
 const OVER_A_MINUTE: f64 = 0.01;
-/// So far in any case.
+/// Counts this close are the same in any case.
 const FEW: u64 = 10;
 
-/// Since when a source has given about so many ids, far fewer than the last filter was built from.
+/// The shortfall that scans have met so far, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
+/// The first scan of a shortfall.
 #[derive(Debug, Clone, Copy)]
 struct First {
     at: Instant,
     found: u64,
     /// What the scan before this one found.
     last: u64,
-    instead: Instead,
+    replaces: Replaces,
 }
 
 impl Shortfall {
-    /// Notes a scan that found far fewer ids; returns whether that has been so for long enough.
-    ///
-    /// A filter that somebody else has put live meanwhile begins it anew: his source says otherwise.
-    pub(super) fn lasts(&self, found: u64, instead: Instead, now: Instant) -> bool {
+    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter
+    /// that another process has put live meanwhile begins the time anew, because its scan found more.
+    pub(super) fn lasts(&self, found: u64, replaces: Replaces, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = &mut *first
-            && first.instead == instead
-            && first.says_the_same(found)
+            && first.replaces == replaces
+            && first.agrees_with(found)
         {
-            let time = if instead == Instead::OfNone { MINUTE } else { DAY };
+            let time = if replaces == Replaces::Nothing { MINUTE } else { DAY };
             let last = std::mem::replace(&mut first.last, found);
             return now.duration_since(first.at) >= time
                 && found <= last + within(last, OVER_A_DAY);
         }
-        *first = Some(First { at: now, found, last: found, instead });
+        *first = Some(First { at: now, found, last: found, replaces });
         false
     }
 
-    /// Notes a scan that found enough, or nothing at all.
-    pub(super) fn is_over(&self) {
+    /// Ends the shortfall: a scan found enough, or nothing at all, or was believed.
+    pub(super) fn end(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Notes that there is a filter to trust: what was found for want of one counts no more.
+    /// Notes that a filter answers: what was found while none did counts no more.
     pub(super) fn note_trust(&self) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *first = first.take().filter(|first| first.instead != Instead::OfNone);
+        *first = first.take().filter(|first| first.replaces != Replaces::Nothing);
     }
 }
 
-/// How far a count may be from another one that is about the same.
+/// Returns how far a count may be from another one and count as the same.
 fn within(count: u64, share: f64) -> u64 {
     ((count as f64 * share) as u64).max(FEW)
 }
 
 impl First {
-    fn says_the_same(&self, found: u64) -> bool {
-        match self.instead {
-            // Growth must not be a way to put it off: it is enough that it has ended.
-            Instead::OfTrusted(_) => found + within(self.found, OVER_A_DAY) >= self.found,
-            // A table that is being restored grows.
-            Instead::OfNone => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
+    fn agrees_with(&self, found: u64) -> bool {
+        match self.replaces {
+            // Growth must not put the end off. That it has ended is seen from the scan before.
+            Replaces::Trusted(_) => found + within(self.found, OVER_A_DAY) >= self.found,
+            // A table that is being restored grows, and is waited for.
+            Replaces::Nothing => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
         }
     }
 }
@@ -93,8 +98,8 @@ impl First {
 mod tests {
     use super::*;
 
-    fn trusted(generation: i64) -> Instead {
-        Instead::OfTrusted(Generation::new(generation).unwrap())
+    fn trusted(generation: i64) -> Replaces {
+        Replaces::Trusted(Generation::new(generation).unwrap())
     }
 
     #[test]
@@ -106,9 +111,9 @@ mod tests {
         assert!(shortfall.lasts(7_900, trusted(1), now + DAY));
 
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(8_000, Instead::OfNone, now));
-        assert!(!shortfall.lasts(8_000, Instead::OfNone, now + MINUTE / 2));
-        assert!(shortfall.lasts(8_000, Instead::OfNone, now + MINUTE));
+        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now));
+        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE / 2));
+        assert!(shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE));
     }
 
     #[test]
@@ -116,10 +121,10 @@ mod tests {
         let now = Instant::now();
         let shortfall = Shortfall::default();
         for (n, found) in [1_000, 2_000, 3_000, 4_000].into_iter().enumerate() {
-            assert!(!shortfall.lasts(found, Instead::OfNone, now + MINUTE * n as u32));
+            assert!(!shortfall.lasts(found, Replaces::Nothing, now + MINUTE * n as u32));
         }
-        assert!(shortfall.lasts(4_000, Instead::OfNone, now + MINUTE * 4));
-        assert!(!shortfall.lasts(40, Instead::OfNone, now + MINUTE * 5), "or emptied");
+        assert!(shortfall.lasts(4_000, Replaces::Nothing, now + MINUTE * 4));
+        assert!(!shortfall.lasts(40, Replaces::Nothing, now + MINUTE * 5), "or emptied");
     }
 
     #[test]
@@ -146,9 +151,9 @@ mod tests {
     fn what_was_found_before_there_was_a_filter_to_trust_counts_no_more() {
         let now = Instant::now();
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(500, Instead::OfNone, now));
+        assert!(!shortfall.lasts(500, Replaces::Nothing, now));
         shortfall.note_trust();
-        assert!(!shortfall.lasts(500, Instead::OfNone, now + DAY));
+        assert!(!shortfall.lasts(500, Replaces::Nothing, now + DAY));
         assert!(!shortfall.lasts(500, trusted(1), now + DAY));
         shortfall.note_trust();
         assert!(shortfall.lasts(500, trusted(1), now + DAY * 2));
@@ -156,7 +161,7 @@ mod tests {
 
     /// One process has a wrong tenant, and another one rebuilds rightly in between.
     #[test]
-    fn a_filter_of_somebody_elses_begins_it_anew() {
+    fn a_filter_of_another_process_begins_it_anew() {
         let now = Instant::now();
         let shortfall = Shortfall::default();
         for hour in 0..72 {
@@ -164,7 +169,7 @@ mod tests {
             assert!(!shortfall.lasts(500, trusted(i64::from(hour) + 1), at), "hour {hour}");
         }
         assert!(
-            !shortfall.lasts(500, Instead::OfNone, now + DAY * 4),
+            !shortfall.lasts(500, Replaces::Nothing, now + DAY * 4),
             "so does trust that is lost"
         );
     }
@@ -173,8 +178,8 @@ mod tests {
     fn a_scan_that_finds_enough_ends_it() {
         let now = Instant::now();
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(8_000, Instead::OfNone, now));
-        shortfall.is_over();
-        assert!(!shortfall.lasts(8_000, Instead::OfNone, now + MINUTE));
+        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now));
+        shortfall.end();
+        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE));
     }
 }

@@ -49,8 +49,8 @@ impl<'a> IdSink<'a> {
     ///
     /// # Errors
     ///
-    /// The reason why it is no id. Requests for such an id are refused, so the rebuild fails too,
-    /// whatever the source makes of this error: the live filter stays, and the report names it.
+    /// The reason why it is no id. Requests for such an id are refused, so the rebuild fails, even if the
+    /// source ignores this error. The live filter stays.
     pub async fn push(&mut self, id: &(impl AsId + Sync + ?Sized)) -> Result<(), InvalidId> {
         let id = id.as_id(self.extractor);
         self.take(id)?;
@@ -96,7 +96,7 @@ impl<'a> IdSink<'a> {
         Ok(())
     }
 
-    /// Keeps every so-manieth digest, and ever fewer as there are more.
+    /// Keeps a sample: one digest in each stride, which doubles whenever the sample is full.
     fn keep(&mut self, digest: Digest) {
         if self.sample.len() == SAMPLE {
             let mut odd = false;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use super::IdSink;
+use super::sink::IdSink;
 use crate::error::BoxError;
 use crate::store::BoxFuture;
 
@@ -73,19 +73,19 @@ impl<S: RebuildSource> ErasedSource for S {
     }
 }
 
-/// Makes a panic of a source's an error of its, so that the rebuild ends as after any other failure.
-/// What a panic may leave half done, the filter that was being filled, is thrown away with it.
+/// Turns a panic of a source into an error, so that the rebuild ends as after any other failure. A panic
+/// may leave the filter half filled; it is thrown away.
 async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
     let mut reading = pin!(reading);
     poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| reading.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(told(&*panic).into())))
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panic_text(&*panic).into())))
     })
     .await
 }
 
-/// Writes down what a panic said.
-pub(super) fn told(panic: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::report::{Cause, Progress, RebuildReport, RebuildStatus};
-use super::run::RebuildRun;
-use super::schedule::Due;
+use super::report::{Cause, Progress, RebuildReport, RebuildStatus, RebuildStep};
+use super::run::{RebuildRun, Shrinking};
+use super::schedule::{Due, Schedule};
 use super::shortfall::Shortfall;
-use super::{ErasedSource, Schedule, Shrinking};
+use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
@@ -23,12 +23,12 @@ use crate::verdict::Doubt;
 
 /// How often the live generation's age is looked at.
 const POLL: Duration = Duration::from_secs(1);
-/// The longest wait after failures in a row, which double it from [`POLL`] on: the source must not be
-/// read over and over. A rebuild that fails before it reads costs next to nothing, and is tried again
-/// soon: a Redis without room for a filter may have some at any moment.
+/// The longest wait after failures in a row. Each doubles it, from [`POLL`] on, so that the source is not
+/// read over and over. A rebuild that fails before it reads the source is tried again soon: it costs next
+/// to nothing, and a Redis that has no room for a filter may have some at any moment.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// How long a filter has to last before earlier ones that were disproved are forgiven.
+/// How long a filter has to last before earlier ones that were disproved count no more.
 const FORGIVEN: Duration = Duration::from_secs(3600);
 
 /// Rebuilds one filter.
@@ -61,7 +61,7 @@ impl Rebuilder {
             schedule: schedule.unwrap_or(Schedule::manual()),
             settings: settings.clone(),
             metrics,
-            progress: Progress::default(),
+            progress: Progress::new(),
             last_items: AtomicU64::new(0),
             shortfall: Shortfall::default(),
             one_at_a_time: Mutex::new(()),
@@ -82,7 +82,7 @@ impl Rebuilder {
         self.status().last?.err().map(|error| chain(&error))
     }
 
-    /// Rebuilds now, whatever the schedule says, or after the rebuild that this process is at.
+    /// Rebuilds, whatever the schedule says: now, or after the rebuild that is under way in this process.
     pub(crate) async fn rebuild(
         &self,
         shrinking: Shrinking,
@@ -114,23 +114,25 @@ impl Rebuilder {
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
                 self.metrics.rebuilds_failed.add(1);
-                let error = chain(error);
-                // Said once, and not at every attempt, though it may tell of another number each time.
-                let said = self.last_failure().is_some_and(|last| words(&last).eq(words(&error)));
-                match self.store.condition().live {
-                    _ if said => {}
-                    Ok(_) => tracing::warn!(error, "the rebuild failed; the live filter stays"),
-                    Err(_) => {
-                        tracing::warn!(
-                            error,
-                            "the rebuild failed, and no filter is known to be live"
-                        );
-                    }
-                }
+                self.log_failure(&chain(error));
             }
         }
         self.progress.ended(ended.clone());
         ended
+    }
+
+    /// Logs a failure, unless the last rebuild failed for the same reason.
+    fn log_failure(&self, error: &str) {
+        // It may tell of another number each time.
+        if self.last_failure().is_some_and(|last| words(&last).eq(words(error))) {
+            return;
+        }
+        match self.store.condition().live {
+            Ok(_) => tracing::warn!(error, "the rebuild failed; the live filter stays"),
+            Err(_) => {
+                tracing::warn!(error, "the rebuild failed, and no filter is known to be live");
+            }
+        }
     }
 
     async fn run_once(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
@@ -154,14 +156,14 @@ impl Rebuilder {
         let mut relapses = Relapses::default();
         let mut known: Option<Known> = None;
         loop {
-            // While the application rebuilds by hand, there is nothing to look at.
+            // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Ok(survey) = self.store.survey().await {
                 if survey.live.is_ok() {
                     self.shortfall.note_trust();
                 }
                 match self.due(&survey, &mut known) {
-                    // Whoever built the filter there is now: earlier failures are over.
+                    // There is a filter, of this process or of another: earlier failures are over.
                     Due::Later => failures = relapses.so_far(Instant::now()),
                     Due::Now => {
                         let readings = self.progress.readings();
@@ -170,7 +172,7 @@ impl Rebuilder {
                         match self.rebuild_for(cause, Shrinking::Refused).await {
                             Ok(_) => failures = relapses.after(&survey, Instant::now()),
                             Err(_) if self.progress.readings() == readings => {}
-                            // Another scan would find as few: what is live stays until the next is due.
+                            // Another scan would find as few. The live filter stays until the next is due.
                             Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
                                 known = known.map(|known| known.given_up(survey.now_us));
                             }
@@ -225,7 +227,7 @@ impl Known {
         Self { generation, good_from: generation, since: Instant::now() }
     }
 
-    /// A rebuild that would have put far fewer ids in its place was given up.
+    /// Counts the age anew: a rebuild that would have put far fewer ids in its place was given up.
     fn given_up(self, now_us: i64) -> Self {
         let now = Generation::new(now_us).unwrap_or(self.good_from);
         Self { good_from: self.good_from.max(now), since: Instant::now(), ..self }
@@ -237,8 +239,8 @@ fn is_shrinkage(error: &RebuildError) -> bool {
     matches!(error, RebuildError::Shrunk { .. } | RebuildError::Empty)
 }
 
-/// How often rebuilds in a row were of no use: each new filter was disproved again. A source that misses
-/// rows would otherwise be scanned without a pause.
+/// How often in a row a new filter was disproved again, as happens when the source misses rows. Such a
+/// source must not be scanned without a pause.
 #[derive(Default)]
 struct Relapses {
     count: u32,
@@ -246,7 +248,7 @@ struct Relapses {
 }
 
 impl Relapses {
-    /// A rebuild has put an end to what the survey found.
+    /// Counts a rebuild that replaced what the survey found; returns how many there were in a row.
     fn after(&mut self, found: &Survey, now: Instant) -> u32 {
         if found.live.as_ref().err() == Some(&Doubt::Disproved) {
             self.count = self.so_far(now) + 1;
@@ -255,7 +257,7 @@ impl Relapses {
         self.so_far(now)
     }
 
-    /// A filter that has lasted an hour is no relapse.
+    /// Returns how many there were, if the last was less than an hour ago.
     fn so_far(&self, now: Instant) -> u32 {
         let lately = self.last.is_some_and(|last| now.duration_since(last) < FORGIVEN);
         if lately { self.count } else { 0 }
@@ -273,7 +275,7 @@ struct IdleAtLast<'a>(&'a Progress);
 
 impl Drop for IdleAtLast<'_> {
     fn drop(&mut self) {
-        self.0.enter(super::RebuildStep::Idle);
+        self.0.enter(RebuildStep::Idle);
     }
 }
 
@@ -304,7 +306,7 @@ mod tests {
         let lost = Survey { live: Err(Doubt::NoFilter), now_us: 0 };
         let mut relapses = Relapses::default();
         let now = Instant::now();
-        assert_eq!(relapses.after(&lost, now), 0, "that is no fault of the source");
+        assert_eq!(relapses.after(&lost, now), 0, "a lost filter is no relapse");
         for count in 1..=20 {
             assert_eq!(relapses.after(&disproved, now), count);
         }

@@ -1,8 +1,8 @@
 //! Where filters, journal and nulls live.
 //!
 //! The seam between the guard and its stores. It is private until a third store has proven it.
-//! [`Store`] answers requests, [`Build`] carries one rebuild through its steps B0 to B10; both stores
-//! run the same protocol.
+//! [`Store`] answers requests, [`Build`] runs the steps of one rebuild; both stores run the same
+//! protocol.
 
 pub(crate) mod memory;
 pub(crate) mod redis;
@@ -137,7 +137,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Asks for the live filter and the time.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
 
-    /// B0 and B1: takes the lease and a token, and notes where the journal stands.
+    /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
     fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>>;
 }
 
@@ -164,34 +164,34 @@ pub(crate) trait Build: Send {
     /// A handle that keeps the lease alive while the steps run.
     fn keeper(&self) -> Arc<dyn LeaseKeeper>;
 
-    /// B7, first part: reads the journal from `overlap` before B1 to now into the local filter, so
-    /// that only the tail is left to replay over the wire.
+    /// *Journal*: reads the journal from `overlap` before *mark* until now into the local filter, so that
+    /// only its tail is left to replay.
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// B2: resets and allocates the building filter in the loading state.
+    /// *Allocate*: resets and allocates the building filter in the loading state.
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// B5: uploads the local filter.
+    /// *Upload*: uploads the local filter.
     fn upload<'a>(
         &'a mut self,
         filter: &'a Arc<Filter>,
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// B6: from here on adds go to both filters.
+    /// *Catch up*: from here on adds go to both filters.
     fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// B7, last part: replays the journal's tail; returns how many ids it held.
+    /// *Replay*: replays the journal's tail; returns how many ids it held.
     fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// B8: proves that the building filter holds what it should.
+    /// *Verify*: proves that the building filter holds what it should.
     fn verify<'a>(
         &'a mut self,
         filter: &'a Filter,
         sample: &'a [Digest],
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// B9 and B10: puts the building filter in the live one's place.
+    /// *Swap* and *settle*: puts the building filter in the live one's place.
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Gives the lease back, whatever became of the rebuild.

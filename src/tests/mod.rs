@@ -78,7 +78,7 @@ struct Rebuild {
 }
 
 impl Rebuild {
-    /// B0 and B1.
+    /// *Lease* and *mark*.
     async fn begin(store: &dyn Store) -> Option<Self> {
         match store.begin(LEASE).await.unwrap() {
             Begun::Leased(build) => {
@@ -90,7 +90,7 @@ impl Rebuild {
         }
     }
 
-    /// B3: the source gives these ids.
+    /// *Scan*: the source gives these ids.
     fn scan(&mut self, ids: &[Id]) {
         for id in ids {
             let digest = self.build.digester().digest(id);
@@ -99,7 +99,7 @@ impl Rebuild {
         }
     }
 
-    /// The first part of B7, B2 and B5.
+    /// *Journal*, *allocate* and *upload*.
     async fn upload(&mut self) -> Result<(), StoreError> {
         self.build.read_journal(&self.filter).await?;
         let plan = Plan {
@@ -112,12 +112,12 @@ impl Rebuild {
         self.build.upload(&self.filter, &|_| ()).await
     }
 
-    /// B6.
+    /// *Catch up*.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         self.build.catch_up().await
     }
 
-    /// B7 to B9.
+    /// *Replay* to *swap*.
     async fn finish(mut self) -> Result<Generation, StoreError> {
         self.build.replay().await?;
         self.build.verify(&self.filter, &self.scanned).await?;

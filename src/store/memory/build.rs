@@ -1,6 +1,6 @@
 //! A rebuild in a single process.
 //!
-//! The scanned filter is not copied: from [`upload`](Build::upload) on it *is* the building one.
+//! The scanned filter is not copied: from *upload* on it is the building filter.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ pub(super) struct MemoryBuild {
     token: Generation,
     previous: Result<Header, Doubt>,
     lease: Duration,
-    /// B1.
+    /// The moment of *mark*.
     began: Instant,
     /// The journal's first entry that is not in the filter yet, once any has been read.
     cursor: Option<u64>,
-    /// S1, once the filter is catching up.
-    caught: Option<u64>,
-    /// Whether the journal has been replayed up to S1.
+    /// Where the journal ended at *catch up*, once that is over.
+    caught_up_at: Option<u64>,
+    /// Whether the journal has been replayed up to there.
     replayed: bool,
 }
 
 impl MemoryBuild {
-    /// B0 and B1, unless another rebuild holds the lease.
+    /// *Lease* and *mark*, unless another rebuild holds the lease.
     pub(super) fn begin(shared: &Arc<Shared>, lease: Duration) -> Option<Self> {
         let mut books = shared.books();
         let began = Instant::now();
@@ -50,12 +50,12 @@ impl MemoryBuild {
             lease,
             began,
             cursor: None,
-            caught: None,
+            caught_up_at: None,
             replayed: false,
         })
     }
 
-    /// Copies journal entries below `to` into a filter, from where the last such call ended.
+    /// Copies journal entries with numbers below `to` into a filter, from where the last such call ended.
     async fn read_up_to(&mut self, to: u64, into: &Filter) -> Result<u64, StoreError> {
         let overlap = self.shared.retention.overlap;
         let from = match self.cursor {
@@ -110,7 +110,7 @@ impl MemoryBuild {
         building.header.state = State::CatchingUp;
         let next = books.journal.next();
         drop(books);
-        self.caught = Some(next);
+        self.caught_up_at = Some(next);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl MemoryBuild {
     fn caught_up(&self, step: &'static str) -> Result<(u64, Arc<Filter>), StoreError> {
         let mut books = self.shared.books();
         let building = self.own(&mut books, step)?;
-        match (self.caught, &building.filter) {
+        match (self.caught_up_at, &building.filter) {
             (Some(end), Some(filter)) if building.header.state == State::CatchingUp => {
                 Ok((end, Arc::clone(filter)))
             }

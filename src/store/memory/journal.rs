@@ -1,7 +1,7 @@
 //! The journal of inserts, from which a rebuild learns what its scan could not see.
 //!
-//! Entries are numbered without gaps from zero. What is dropped is dropped from the old end, and the
-//! time of the last entry dropped is kept: it is what tells "nothing happened" from "no longer known".
+//! Entries are numbered without gaps from zero, and the oldest are dropped first. The time of the last
+//! entry dropped is kept: a reader that needs entries from before it has a gap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::error::StoreError;
 use crate::id::Digest;
 
-/// How many old entries each new one clears away at most.
+/// How many old entries each new one drops at most.
 const SWEEP: usize = 4;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Create marks: which ids may have been created a short while ago.
 //!
-//! As long as an id is marked, no null is stored for it. An attacker who can create records must
-//! not be able to wash marks out, so there is no eviction: when the marks run out of room, the oldest
-//! makes way, and no null at all is stored until its time would have been up.
+//! No null is stored for an id while it is marked. An attacker that can create records must not be able
+//! to push marks out. So when there is no room, the oldest mark is dropped, and no null at all is stored
+//! until it would have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::id::Digest;
 /// The most marks there are at a time, some 80 bytes each.
 pub(super) const MAX_MARKS: usize = 1_000_000;
 
-/// How many old marks each new one clears away at most: more than one, so that they go, and few, so
-/// that nobody waits long for the lock.
+/// How many old marks each new one drops at most: more than one, so that they get fewer, and few, so that
+/// the lock is not held for long.
 const SWEEP: usize = 4;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Marks {
     ends: HashMap<Digest, Instant>,
     /// All marks in the order they were set, and so in the order they end. One set anew is here twice.
     order: VecDeque<(Instant, Digest)>,
-    /// Until when a mark that had to make way would have lasted.
+    /// When the last mark that was dropped early would have ended.
     closed_until: Option<Instant>,
 }
 

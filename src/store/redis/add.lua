@@ -5,17 +5,17 @@
 -- KEYS[6..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  least life of a create mark, ms
--- ARGV[3]  for how much longer than rebuilds reach back a journal entry is kept at the least, ms
+-- ARGV[3]  how long a rebuild may take at the least, ms: the journal is kept as much longer
 -- ARGV[4]  greatest number of journal entries, and of marks
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
 -- ARGV[7]  the live key's length as the caller knows it
 -- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
--- ARGV[12] how long swaps wait for the caller to replay more, ms; '' if this is no replay
+-- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
 -- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
 -- {'STALE', the fields of view.lua} when a filter needs other bits than the caller computed: journal
--- and marks are written, the caller recomputes and comes again.
+-- and marks are written, and the caller has to compute the bits anew and try again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
 local time = redis.call('TIME')
@@ -28,8 +28,9 @@ local function raise(field, moment)
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
--- How long after an insert anybody's transaction may end, and somebody's removal tell of a deletion
--- before it: marks last as long, and rebuilds reach back half as far (lease.lua).
+-- The longest mark that any process asks for. Marks last as long, and rebuilds read the journal from half as
+-- long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late removal that tells
+-- of an earlier deletion.
 raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
@@ -51,7 +52,7 @@ if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
--- Or for as long as anybody's rebuild may take, if that is longer (lease.lua).
+-- Or for as long as another process's rebuild may take, if that is longer (rebuild/lease.lua).
 local span = math.max(ARGV[3], tonumber(redis.call('HGET', KEYS[1], 'span') or '0'))
 local oldest = string.format('%.0f', now - reach - span)
 local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
@@ -78,8 +79,7 @@ local next_kind, next_head, next_len = look(KEYS[4])
 -- owns it.
 local catching_up = #next_head == 64 and string.byte(next_head, 12) == 0x33
 
--- What the caller knows of a key must be all of it: a filter that was seen cut short and is whole again
--- needs the bits.
+-- The length counts, too: a filter that the caller saw cut short, and that is whole again, needs the bits.
 local stale = head ~= ARGV[6] or len ~= tonumber(ARGV[7])
   or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10])))
 if head == ARGV[6] and len == tonumber(ARGV[7]) then set(KEYS[3], ARGV[8]) end
@@ -87,10 +87,10 @@ if catching_up and next_head == ARGV[9] and next_len == tonumber(ARGV[10]) then
   set(KEYS[4], ARGV[11])
 end
 
--- A filter that cannot take this add must not answer for it: 0 is no state, every check reads it, and
+-- A filter that cannot take this add must not answer for it. 0 is no state: every check reads the state, and
 -- so does the swap.
 local function spoil(key, head, len, foreign)
-  -- Format version 1, layout 1; what is of another is left to others.
+  -- Format version 1, layout 1; filters of other versions are left as they are.
   if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) == 0 then
     return
   end
@@ -106,7 +106,7 @@ if catching_up then
   spoil(KEYS[4], next_head, next_len, ARGV[11] ~= '' and next_head == ARGV[9]
     and next_len ~= tonumber(ARGV[10]))
 end
--- Where the caller finds no filter, others may: those who read the header before it was damaged.
+-- Where the caller finds no filter, other processes may: those that read the header before it was damaged.
 if head == ARGV[6] and ARGV[8] == '' and #head == 64 and string.byte(head, 12) == 0x55 then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
 end

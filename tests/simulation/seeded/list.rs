@@ -95,6 +95,7 @@ pub(crate) const BUGS: &[Bug] = &[
                 from: "        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
+        self.progress.enter(RebuildStep::Replay);
         let replayed = build.replay().await?;
 ",
                 to: "        let late = SEEDED;

@@ -1,8 +1,8 @@
--- Says that the caller's adds cannot all be replayed here: the live filter stops answering, and only a
--- rebuild that begins after the last of their transactions is over may go live (rebuild/swap.lua).
+-- Gives up the replay of the caller's adds: the live filter stops answering, and only a rebuild that begins
+-- after the last of their transactions is over may go live (rebuild/swap.lua).
 --
 -- KEYS[1] meta   KEYS[2] bits
--- ARGV[1] the incarnation the caller enrolled in   ARGV[2] how long they may stay open, ms
+-- ARGV[1] the incarnation the caller joined   ARGV[2] how long the transactions may stay open, ms
 -- Returns 'OK' or 'GAP'.
 if redis.call('HGET', KEYS[1], 'inc') ~= ARGV[1] then return 'GAP' end
 local time = redis.call('TIME')

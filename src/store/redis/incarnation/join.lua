@@ -1,25 +1,25 @@
--- Joins this filter's metadata, or creates it. The first command of the guard on a new connection
--- after INFO.
+-- Joins this filter's metadata, or creates it. It is the first command on a new connection after INFO and
+-- TIME.
 --
 -- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] lock
 -- ARGV[1] id of the caller's secret key, 8 hex digits
 -- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
 -- ARGV[3] 16 random bytes: the incarnation, should this be a new one
 -- ARGV[4] life of a create mark, ms   ARGV[5] the Redis process that answers, 8 hex digits
--- ARGV[6] the incarnation that holds all adds of the caller, '' if there are no adds of the caller
--- ARGV[7] how long swaps wait for a caller whose adds may be missing here, ms
+-- ARGV[6] the incarnation that holds all recent adds of the caller, '' if the caller has added nothing
+-- ARGV[7] how long swaps wait for a caller that has adds to replay here, ms
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0'}.
 --
--- An incarnation ends with the metadata and with the Redis process: what was acknowledged before may
--- be lost, and everybody adds it again (rebuild/swap.lua gives them time).
+-- An incarnation ends with the metadata and with the Redis process. What was acknowledged before may be
+-- lost, and every process replays its recent adds (rebuild/swap.lua gives them time).
 --
--- A new incarnation takes its numbering up where a surviving journal ends, so that a lost meta key
--- cannot make two entries share a number.
+-- A new incarnation goes on with the numbers of a surviving journal. So a lost meta key cannot make two
+-- entries share a number.
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1 then
-  -- Which ids were created lately may be lost with the metadata: no nulls for a while.
+  -- What is known of marks may be lost with the metadata: no nulls until all marks would have ended.
   if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
     redis.call('HSET', KEYS[1], 'blind', string.format('%.0f', now + ARGV[4]))
   end
@@ -36,7 +36,7 @@ end
 if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
   if key_of_log ~= ARGV[1] then
-    -- Digests of another key are no coverage under this one: a gap, until it is older than the overlap.
+    -- The journal holds digests of another key, which prove nothing under this one: that is a gap.
     redis.call('DEL', KEYS[2])
     redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now))
     redis.call('HINCRBY', KEYS[1], 'seq', 1)
@@ -46,13 +46,13 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
   redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5], 'since', string.format('%.0f', now))
 end
 local incarnation = redis.call('HGET', KEYS[1], 'inc')
--- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua): nobody has to wait for it.
+-- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua), so its lease ends.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(
     now + ARGV[7], tonumber(redis.call('HGET', KEYS[1], 'hold') or '0'))))
 end
--- From the first process on that allows its transactions so much time, all marks last as long.
+-- All marks last as long as the process needs that allows its transactions the most time.
 if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[1], 'reach') or '0') then
   redis.call('HSET', KEYS[1], 'reach', ARGV[4])
 end

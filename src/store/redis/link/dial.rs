@@ -1,7 +1,7 @@
-//! How connections come about, and what one can do: the only place that drives the Redis client.
+//! Opens connections and sends commands: the only file that drives the Redis client.
 //!
-//! Everything above works with [`Dial`] and [`Wire`], so that a model of Redis can stand in for the
-//! network and the whole protocol can be run through any schedule of delays and losses.
+//! All other files work with [`Dial`] and [`Wire`]. So a model of Redis can take the network's place, and the
+//! whole protocol can be run with any delays and losses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const QUEUE: usize = 1024;
 
 /// Opens connections to one address.
 pub(crate) trait Dial: fmt::Debug + Send + Sync {
-    /// Opens a connection. Who answers at its other end is for the caller to find out.
+    /// Opens a connection. The caller has to find out which Redis process answers on it.
     fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>>;
 }
 

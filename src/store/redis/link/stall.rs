@@ -1,6 +1,6 @@
-//! When a server has fallen silent, so that nothing more is sent to it.
+//! Notices that Redis does not answer any more, so that nothing more is sent to it.
 //!
-//! Commands that nobody waits for any more must not pile up before a server that does not read them.
+//! Commands that no caller waits for any more must not pile up before a server that does not read them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,15 +9,14 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
-/// After this many calls in a row that were given up (timed out, or cancelled by who made them) nothing
-/// more is sent until a poll has answered. A poll that is not answered within its half second ends the
-/// connection.
+/// So many calls given up in a row, by a time-out or by their callers, stall a connection: nothing more is
+/// sent until a poll is answered. A poll that is not answered within its half second ends the connection.
 const STALL: u32 = 32;
-/// For how long they must have been given up without an answer to any other: clients choose when they
-/// hang up, and many that do so at once, before any server could answer, say nothing of this one.
+/// They must have been given up for so long without an answer to any other call. Clients choose when to
+/// hang up: many that do so at once, before any server could answer, say nothing of this one.
 const SILENCE: Duration = Duration::from_millis(20);
 
-/// How a connection's calls have ended lately.
+/// How the calls of a link have ended lately.
 #[derive(Debug)]
 pub(crate) struct Stall {
     origin: Instant,
@@ -28,7 +27,7 @@ pub(crate) struct Stall {
     is_stalled: AtomicBool,
     stalled: Notify,
     answered: Notify,
-    /// So many given up say it whatever the time.
+    /// So many given up are a stall, however short the time.
     surfeit: u32,
 }
 
@@ -45,17 +44,17 @@ impl Stall {
         }
     }
 
-    /// Whether the server is silent, as far as is known.
+    /// Whether the connection is stalled.
     pub(crate) fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Returns what ends when the server falls silent.
+    /// Returns what ends when a stall begins.
     pub(crate) fn begins(&self) -> Notified<'_> {
         self.stalled.notified()
     }
 
-    /// Waits until the server has answered again.
+    /// Waits until there is no stall.
     pub(crate) async fn ends(&self) {
         loop {
             // Listening comes first: an answer between the two is not missed.

@@ -1,4 +1,4 @@
--- B2: resets the building filter, unless a newer rebuild owns it, and allocates it in one step.
+-- Allocate: resets the building filter, unless a newer rebuild owns it, and allocates it in one step.
 --
 -- KEYS[1] next
 -- ARGV[1] header (64 bytes, loading state)   ARGV[2] trailer (64 bytes)

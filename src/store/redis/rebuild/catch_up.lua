@@ -1,8 +1,8 @@
--- B6: turns the building filter from loading to catching up. From here adds go to both.
+-- Catch up: turns the building filter from loading to catching up. From here on adds go to both filters.
 --
 -- KEYS[1] next   KEYS[2] meta
 -- ARGV[1] the expected header, loading   ARGV[2] the same, catching up
--- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
+-- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at mark
 -- Returns {'OK', seq, last entry's ms}, {'LOST'} or {'GAP'}. May be repeated.
 local head = redis.call('GETRANGE', KEYS[1], 0, 63)
 if (head ~= ARGV[1] and head ~= ARGV[2])

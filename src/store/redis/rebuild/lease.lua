@@ -1,12 +1,12 @@
--- B0 and B1: takes the rebuild lease, draws the fencing token, notes where the journal stands.
+-- Lease and mark: takes the rebuild lease, draws the fencing token, notes where the journal stands.
 --
 -- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
 -- ARGV[4] how long the rebuild may take, ms
 -- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
--- TIME s, µs, the moment in ms from when on a rebuild may begin}.
--- A lost reply is repeated with the same nonce.
+-- TIME s, µs, the moment in ms after which a rebuild may begin}.
+-- After a lost reply the same nonce takes the lease up.
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
   and redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return {'BUSY'}
@@ -19,13 +19,13 @@ local token = math.max(
   time[1] * 1000000 + time[2])
 token = string.format('%.0f', token)
 redis.call('HSET', KEYS[2], 'epoch', token)
--- Marks that are over go with the adds that follow; where none follow, here.
+-- Marks that are over are dropped by later adds, and here, should there be none.
 local moment = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format('%.0f', moment)
 local over = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 16384)
 if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, over - 1) end
 local reach = redis.call('HGET', KEYS[2], 'reach') or '0'
--- From now on every add leaves the journal as long as the slowest rebuild needs it (add.lua).
+-- From now on adds keep journal entries for as long as the slowest rebuild needs them (add.lua).
 if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[2], 'span') or '0') then
   redis.call('HSET', KEYS[2], 'span', ARGV[4])
 end
@@ -35,7 +35,7 @@ if tonumber(unvouched) > moment + reach then
   unvouched = string.format('%.0f', moment + reach)
   redis.call('HSET', KEYS[2], 'unvouched', unvouched)
 end
--- Half of the marks' life is longer than the longest transaction: what is needed of the journal.
+-- Half of a mark's life is longer than the longest transaction: so far back the journal is needed.
 return {
   'OK', token,
   string.format('%.0f', math.ceil(reach / 2)),

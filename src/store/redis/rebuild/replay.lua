@@ -1,4 +1,4 @@
--- B7: sets bits of journalled ids in the building filter.
+-- Replay: sets bits of journalled ids in the building filter.
 --
 -- KEYS[1] next
 -- ARGV[1] the expected header (64 bytes, catching up)   ARGV[2] length of the whole filter

@@ -1,19 +1,19 @@
--- B9: puts the building filter in the live one's place, if it is still ours, whole, and newer.
+-- Swap: puts the building filter in the live one's place, if it is still the caller's, whole, and newer.
 --
 -- KEYS[1] next   KEYS[2] bits   KEYS[3] meta   KEYS[4] log
 -- ARGV[1] the expected header of next, catching up   ARGV[2] the same, live
--- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at B1
+-- ARGV[3] length of the whole filter   ARGV[4] incarnation noted at mark
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
--- ARGV[7] for how long an incarnation's first swap waits, ms   ARGV[8] when the rebuild began (B0), ms
+-- ARGV[7] for how long an incarnation's first swap waits, ms   ARGV[8] when the rebuild began, ms
 -- ARGV[9] the generation in decimal
--- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that nobody can replay may have become
--- visible since the rebuild began; or 'HELD' while others may have adds to replay: come again.
+-- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that no process can replay may have become
+-- visible since the rebuild began; or 'HELD' while processes may have adds to replay: to be tried again.
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
--- What counts of the time between two looks at the most, ms: they come every 50 ms and a round trip.
+-- The most that counts of the time between two tries, ms: they come every 50 ms and a round trip.
 local LOOK = 250
 local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits')
 if meta[1] ~= ARGV[4] then return 'GAP' end
@@ -37,9 +37,9 @@ local function ahead(field, moment, most)
   return moment > now
 end
 local grace = tonumber(ARGV[7])
--- The others need time to find a new incarnation and to say that they have adds for it, and only time in
--- which Redis is at work and takes writes is such time. So it is counted from look to look, beginning
--- here: each look writes, and of what lies between two of them no more counts than a live server needs.
+-- Other processes need time to find a new incarnation and to begin their replays. Only time in which Redis
+-- takes writes counts. So it is counted from try to try, beginning here: each try writes, and of the time
+-- between two of them no more counts than a working server needs.
 if meta[4] ~= ARGV[4] then
   local of, waited, last = string.match(meta[5] or '', '^(%d+) (%d+) (%d+)$')
   if of ~= ARGV[9] then waited, last = 0, now end
@@ -54,7 +54,7 @@ redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 -- RENAME carries the source's TTL over.
 redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
--- Whoever joins from now on takes no older filter for the live one.
+-- Connections that join from now on trust no older filter.
 redis.call('HSET', KEYS[3], 'live', ARGV[9], 'settled', ARGV[4])
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
