@@ -92,6 +92,7 @@ mod error;
 mod extract;
 pub mod filter;
 mod guard;
+pub mod guide;
 mod id;
 mod middleware;
 mod nulls;

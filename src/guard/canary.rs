@@ -60,7 +60,7 @@ impl Findings {
     }
 
     async fn judge(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
-        let Lookup { verdict, claim, .. } = store.check(&id).answer().await;
+        let Lookup { verdict, claim, .. } = store.check(&id, Instant::now()).answer().await;
         if let Verdict::Absent(proof) = verdict {
             metrics.false_negatives.add(1);
             self.raise(proof);

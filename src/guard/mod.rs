@@ -85,8 +85,8 @@ impl Guard {
     }
 
     /// Admits a request whose record was found lately; the table's first row.
-    pub(crate) fn admit_found(&self, id: IdHash) -> Option<Admission> {
-        self.gate.is_found(id, Instant::now()).then(|| {
+    pub(crate) fn admit_found(&self, id: IdHash, now: Instant) -> Option<Admission> {
+        self.gate.is_found(id, now).then(|| {
             self.metrics.admitted.add(1);
             self.metrics.admitted_found.add(1);
             Admission::FOUND
@@ -94,8 +94,8 @@ impl Guard {
     }
 
     /// Says what is known of an id.
-    pub(crate) fn check(&self, id: &Id) -> Answer<Lookup> {
-        match self.store.check(id) {
+    pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        match self.store.check(id, now) {
             Answer::Ready(lookup) => {
                 self.metrics.check(lookup.verdict);
                 Answer::Ready(lookup)
@@ -111,8 +111,7 @@ impl Guard {
     }
 
     /// Decides on a request for an id of which this is known.
-    pub(crate) fn rule(&self, id: IdHash, verdict: Verdict) -> Ruling {
-        let now = Instant::now();
+    pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
         let ruling = self.gate.rule(id, verdict, now);
         match &ruling {
             Ruling::Admit(admission) => self.count_admission(admission.why, verdict, now),

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::rejection::{Rejection, reject};
@@ -123,7 +124,7 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
         R: Rejection<ResBody>,
     {
         let Self { lookup: _, mut inner, request, pending, rejection } = self;
-        match pending.decide(lookup) {
+        match pending.decide(lookup, Instant::now()) {
             Ok(admitted) => {
                 let watch = Some(Watch::Record(admitted));
                 State::Running { response: inner.call(request), watch }

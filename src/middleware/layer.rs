@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tower_layer::Layer;
 
 use super::rejection::NotFound;
@@ -63,7 +64,7 @@ impl BloomGuard {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         self.shared.start();
-        Ok(self.shared.guard.check(&id).answer().await.verdict_for(Scope::Everyone))
+        Ok(self.shared.guard.check(&id, Instant::now()).answer().await.verdict_for(Scope::Everyone))
     }
 
     /// Adds an id to the filter. To be called **before** the transaction that creates the record

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Response};
+use tokio::time::Instant;
 
 use super::invalid::InvalidSample;
 use super::rejection::Rejected;
@@ -31,22 +32,22 @@ impl PendingRequest {
     }
 
     /// Admits it if its record was found lately.
-    pub(super) fn admit_found(self) -> Result<AdmittedRequest, Self> {
-        match self.shared.guard.admit_found(self.hash) {
+    pub(super) fn admit_found(self, now: Instant) -> Result<AdmittedRequest, Self> {
+        match self.shared.guard.admit_found(self.hash, now) {
             Some(admission) => Ok(self.admit(admission, None)),
             None => Err(self),
         }
     }
 
-    pub(super) fn look_up(&self) -> Answer<Lookup> {
-        self.shared.guard.check(&self.id)
+    pub(super) fn look_up(&self, now: Instant) -> Answer<Lookup> {
+        self.shared.guard.check(&self.id, now)
     }
 
     /// Decides by what the look-up said.
-    pub(super) fn decide(self, lookup: &Lookup) -> Result<AdmittedRequest, Rejected> {
+    pub(super) fn decide(self, lookup: &Lookup, now: Instant) -> Result<AdmittedRequest, Rejected> {
         // A null may have been learnt from others than this caller's like.
         let verdict = lookup.verdict_for(self.kind.needs);
-        match self.shared.guard.rule(self.hash, verdict) {
+        match self.shared.guard.rule(self.hash, verdict, now) {
             Ruling::Admit(admission) => Ok(self.admit(admission, Some(lookup.claim))),
             Ruling::Refuse(proof) => Err(Rejected::absent(proof, self.method)),
             Ruling::Busy { retry_after } => Err(Rejected::busy(verdict, retry_after, self.method)),

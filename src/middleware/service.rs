@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::future::ResponseFuture;
@@ -107,12 +108,13 @@ where
             }
         };
         let request = Request::from_parts(parts, body);
-        let pending = match pending.admit_found() {
+        let now = Instant::now();
+        let pending = match pending.admit_found(now) {
             Ok(admitted) => return ResponseFuture::admitted(self.inner.call(request), admitted),
             Err(pending) => pending,
         };
-        match pending.look_up() {
-            Answer::Ready(lookup) => match pending.decide(&lookup) {
+        match pending.look_up(now) {
+            Answer::Ready(lookup) => match pending.decide(&lookup, now) {
                 Ok(admitted) => ResponseFuture::admitted(self.inner.call(request), admitted),
                 Err(rejected) => self.refuse(&rejected),
             },

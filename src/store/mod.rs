@@ -109,8 +109,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
     fn start(&self);
 
-    /// What is known of an id.
-    fn check(&self, id: &Id) -> Answer<Lookup>;
+    /// What is known of an id, asked at this moment.
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup>;
 
     /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::Request;
 use http::request::Parts;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::decide::policy::Policy;
 use crate::error::{InsertError, StoreError};
@@ -156,11 +157,11 @@ impl Gated {
 impl Store for Gated {
     fn start(&self) {}
 
-    fn check(&self, id: &Id) -> Answer<Lookup> {
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
         let (this, id) = (self.clone(), id.clone());
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
-            this.store.check(&id).answer().await
+            this.store.check(&id, now).answer().await
         }))
     }
 

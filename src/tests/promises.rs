@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 use super::{LEASE, Rebuild, id, ids, memory_store, null_limits, rebuild, settings, unaudited};
 use crate::decide::gate::Ruling;
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.check(id) {
+        match self.guard.check(id, Instant::now()) {
             Answer::Ready(lookup) => lookup,
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }
@@ -57,7 +57,7 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.guard.rule(self.guard.gate().hash(id), self.verdict(id)) {
+        match self.guard.rule(self.guard.gate().hash(id), self.verdict(id), Instant::now()) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
@@ -70,7 +70,7 @@ impl World {
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
         let hash = self.guard.gate().hash(id);
-        if let Ruling::Admit(_) = self.guard.rule(hash, decision.verdict) {
+        if let Ruling::Admit(_) = self.guard.rule(hash, decision.verdict, Instant::now()) {
             self.guard.missing(hash);
             let lesson = Lesson { scope: Scope::Everyone, fresh: Duration::MAX };
             self.guard.learn(id, decision.claim, lesson).answer().await;

@@ -102,8 +102,8 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn start(&self) {}
 
-    fn check(&self, id: &Id) -> Answer<Lookup> {
-        Answer::Ready(self.0.look_up(&self.0.digester.digest(id)))
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        Answer::Ready(self.0.look_up(&self.0.digester.digest(id), now))
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
@@ -158,8 +158,7 @@ impl Store for MemoryStore {
 }
 
 impl Shared {
-    fn look_up(&self, digest: &Digest) -> Lookup {
-        let at = Instant::now();
+    fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
         let live = self.live.load();
         let (generation, (found, scope)) = match &*live {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
@@ -311,7 +310,7 @@ mod tests {
         let ttl = Duration::from_secs(30);
         let victim = digest(1);
         shared.add(victim);
-        let claim = shared.look_up(&victim).claim;
+        let claim = shared.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
             shared.add(digest(n));
         }
@@ -320,7 +319,7 @@ mod tests {
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(shared.retention.mark_ttl()).await;
-        let claim = shared.look_up(&digest(77)).claim;
+        let claim = shared.look_up(&digest(77), Instant::now()).claim;
         assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
@@ -340,7 +339,10 @@ mod tests {
                             let id = Id::display(&(n * 2 + thread)).unwrap();
                             let digest = shared.digester.digest(&id);
                             shared.add(digest);
-                            assert_eq!(shared.look_up(&digest).verdict, Verdict::Present);
+                            assert_eq!(
+                                shared.look_up(&digest, Instant::now()).verdict,
+                                Verdict::Present
+                            );
                         }
                     })
                 })

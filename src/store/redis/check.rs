@@ -26,8 +26,7 @@ const RE_ENROL: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Answers a check within its deadline, whatever Redis does.
-    pub(super) async fn check(self: Arc<Self>, id: Id) -> Lookup {
-        let at = Instant::now();
+    pub(super) async fn check(self: Arc<Self>, id: Id, at: Instant) -> Lookup {
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
             scope: Scope::Everyone,

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::recent::RecentInserts;
@@ -113,8 +114,8 @@ impl Store for RedisStore {
         });
     }
 
-    fn check(&self, id: &Id) -> Answer<Lookup> {
-        Answer::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone())))
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        Answer::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone(), now)))
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {

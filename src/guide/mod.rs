@@ -1,0 +1,51 @@
+//! The guide: one page a subject, in this order.
+//!
+//! | | page | answers |
+//! |---|---|---|
+//! | 1 | [`getting_started`] | How is a guard set up, and put in front of the handlers? |
+//! | 2 | [`contract`] | What must the application do, so that no existing record is refused? |
+//! | 3 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
+//! | 4 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
+//! | 5 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
+//! | 6 | [`tuning`] | How large is a filter, which settings are there, what is to be watched? |
+//! | 7 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 8 | [`format`](mod@format) | How can another program read the stored filter? |
+//!
+//! Some words, used on all pages:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | id | the text that names a record in a request, in one [canonical form](crate::IdExtractor::canonical) |
+//! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
+//! | generation | one build of the filter; each rebuild makes the next |
+//! | null | a 404, or a deletion, that is remembered for a while |
+//! | found | the ids for which this process saw a GET or HEAD answered 2xx or 304 within the last ten minutes |
+//! | missed | the ids that were not found when a request for them was answered 404, 408 or 5xx, or given up |
+//! | lane | the way for requests that nothing speaks for: so many at once, so many a second, the others 503 |
+//! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
+//! | create mark | a note that an id was inserted lately, so that no null is stored for it |
+//! | canary | a small sample of refusals that is let through, to see whether refusals are right |
+
+#[doc = include_str!("getting_started.md")]
+pub mod getting_started {}
+
+#[doc = include_str!("contract.md")]
+pub mod contract {}
+
+#[doc = include_str!("attackers.md")]
+pub mod attackers {}
+
+#[doc = include_str!("redis.md")]
+pub mod redis {}
+
+#[doc = include_str!("rebuilds.md")]
+pub mod rebuilds {}
+
+#[doc = include_str!("tuning.md")]
+pub mod tuning {}
+
+#[doc = include_str!("testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("format.md")]
+pub mod format {}
