@@ -11,7 +11,7 @@
 //! | *compare* | compare the count with the last generation's | an empty view, a wrong tenant |
 //! | *journal* | read the journal from the longest transaction before *mark* on into that filter | rows whose transaction the scan could not see |
 //! | *allocate* | allocate the building filter, in the loading state | |
-//! | *upload* | upload the local filter in pieces | nobody else writes to the building filter yet |
+//! | *upload* | upload the local filter in pieces | no other process writes to the building filter yet |
 //! | *catch up* | let inserts go to both filters from here on | |
 //! | *replay* | replay the rest of the journal, up to *catch up* | inserts during the upload |
 //! | *verify* | verify the building filter | whatever happened to it meanwhile |

@@ -1,4 +1,4 @@
--- Upload: writes a piece of the local filter. In the loading state nobody else writes there.
+-- Upload: writes a piece of the local filter. In the loading state no other process writes there.
 --
 -- KEYS[1] next
 -- ARGV[1] the expected header (64 bytes, loading state)   ARGV[2] length of the whole filter

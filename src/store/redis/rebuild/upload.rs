@@ -1,4 +1,4 @@
-//! *Allocate* and *upload*: brings the local filter to Redis, where nobody else writes to it yet.
+//! *Allocate* and *upload*: brings the local filter to Redis, where no other process writes to it yet.
 
 use std::time::Duration;
 
