@@ -39,8 +39,8 @@ impl Schedule {
     pub const MAX_PERIOD: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
     /// Rebuilds once in a period, from [`MIN_PERIOD`](Self::MIN_PERIOD) to
-    /// [`MAX_PERIOD`](Self::MAX_PERIOD), lengthened by up to a tenth that differs from generation to
-    /// generation, so that several filters do not rebuild in step.
+    /// [`MAX_PERIOD`](Self::MAX_PERIOD). Each generation lengthens it by up to a tenth, so that several
+    /// filters do not rebuild in step.
     #[must_use]
     pub const fn every(period: Duration) -> Self {
         Self(Kind::Every(period))

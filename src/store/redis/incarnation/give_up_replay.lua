@@ -3,6 +3,7 @@
 --
 -- KEYS[1] meta   KEYS[2] bits
 -- ARGV[1] the incarnation the caller joined   ARGV[2] how long the transactions may stay open, ms
+-- The metadata's field `unvouched` is the moment at which the last of them is over.
 -- Returns 'OK' or 'GAP'.
 if redis.call('HGET', KEYS[1], 'inc') ~= ARGV[1] then return 'GAP' end
 local time = redis.call('TIME')

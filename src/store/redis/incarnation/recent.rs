@@ -66,8 +66,8 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl RecentInserts {
-    /// `reach` is the longest time from an insert to the end of its transaction, `handler` the longest time
-    /// of a request that read the database before.
+    /// `reach` is the longest time from an insert to the end of its transaction. `handler` is the longest
+    /// time of a request, which may have read the database before that.
     pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
         Self {
             reach,

@@ -1,9 +1,9 @@
-//! The journal: reading it, and proving that nothing is missing from what was read.
+//! Reads the journal, and proves that nothing is missing from what was read.
 //!
 //! Every add appends an entry `k a i <key id> s <seq> p <ms of the entry before> d <digests>` to a
-//! stream. A generation that goes live leaves `k g`. The sequence number counts without gaps, and each entry
-//! names its predecessor's time: so a reader can prove that it has seen every entry since a given
-//! moment, also when the stream was trimmed, emptied or lost in between.
+//! stream. A generation that goes live leaves `k g`. Sequence numbers have no gaps, and each entry names the
+//! time of the one before. So a reader can prove that it has seen every entry since a moment, even if the
+//! stream was trimmed, emptied or lost meanwhile.
 
 use ::redis::Value;
 
