@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::error::RebuildError;
 use crate::filter::Generation;
-use crate::verdict::Doubt;
 
 /// What a rebuild that went live did.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,27 +102,6 @@ pub struct RebuildStatus {
     pub last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
-/// Why a rebuild is done.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Cause {
-    /// The application asked for it.
-    ByHand,
-    /// The live filter is old enough.
-    Schedule,
-    /// There is no filter to trust.
-    NoTrust(Doubt),
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByHand => f.write_str("by hand"),
-            Self::Schedule => f.write_str("by schedule"),
-            Self::NoTrust(doubt) => doubt.fmt(f),
-        }
-    }
-}
-
 /// What is behind [`RebuildStatus`], written as the rebuild goes.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -138,15 +116,13 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct Course {
     step: RebuildStep,
-    cause: Cause,
     last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        let course = Course { step: RebuildStep::Idle, cause: Cause::ByHand, last: None };
         Self {
-            course: Mutex::new(course),
+            course: Mutex::new(Course { step: RebuildStep::Idle, last: None }),
             readings: AtomicU64::new(0),
             scanned: AtomicU64::new(0),
             uploaded: AtomicU64::new(0),
@@ -155,19 +131,10 @@ impl Progress {
     }
 
     pub(super) fn enter(&self, step: RebuildStep) {
-        let mut course = self.course();
-        course.step = step;
-        let cause = course.cause;
-        drop(course);
+        self.course().step = step;
         if step == RebuildStep::Scan {
             self.readings.fetch_add(1, Ordering::Relaxed);
-            // Not before: a process that waits for another one's rebuild tries once a second.
-            tracing::info!(%cause, "a rebuild begins");
         }
-    }
-
-    pub(super) fn begin_for(&self, cause: Cause) {
-        self.course().cause = cause;
     }
 
     pub(super) fn readings(&self) -> u64 {

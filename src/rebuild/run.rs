@@ -1,5 +1,6 @@
 //! One rebuild, from the lease to the swap.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::id::{Digest, Digester};
 use crate::random;
 use crate::settings::Settings;
 use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
+use crate::verdict::Doubt;
 
 /// The life of the rebuild lease, renewed three times as often.
 const LEASE: Duration = Duration::from_secs(10);
@@ -35,12 +37,34 @@ pub(crate) enum Shrinking {
     Accepted,
 }
 
+/// Why a rebuild is done.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cause {
+    /// The application asked for it.
+    ByHand,
+    /// The live filter is old enough.
+    Schedule,
+    /// There is no filter to trust.
+    NoTrust(Doubt),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByHand => f.write_str("by hand"),
+            Self::Schedule => f.write_str("by schedule"),
+            Self::NoTrust(doubt) => doubt.fmt(f),
+        }
+    }
+}
+
 /// What one rebuild works with.
 pub(super) struct RebuildRun<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) source: &'a dyn ErasedSource,
     pub(super) extractor: &'a dyn IdExtractor,
     pub(super) settings: &'a Settings,
+    pub(super) cause: Cause,
     pub(super) progress: &'a Progress,
     /// The ids of the last generation that this process put live.
     pub(super) last_items: u64,
@@ -82,6 +106,8 @@ impl RebuildRun<'_> {
         let began = Instant::now();
         let previous = self.previous(build);
         self.progress.enter(RebuildStep::Scan);
+        // Not before: a process that waits for another one's rebuild tries once a second.
+        tracing::info!(cause = %self.cause, "a rebuild begins");
         let digester = build.digester().clone();
         let scanned = self.scan(&digester, previous).await?;
         let scan_took = began.elapsed();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::report::{Cause, Progress, RebuildReport, RebuildStatus, RebuildStep};
-use super::run::{RebuildRun, Shrinking};
+use super::report::{Progress, RebuildReport, RebuildStatus, RebuildStep};
+use super::run::{Cause, RebuildRun, Shrinking};
 use super::schedule::{Due, Schedule};
 use super::shortfall::Shortfall;
 use super::source::ErasedSource;
@@ -96,9 +96,8 @@ impl Rebuilder {
         shrinking: Shrinking,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
         let _only = self.one_at_a_time.lock().await;
-        self.progress.begin_for(cause);
         let _idle = IdleAtLast(&self.progress);
-        let ended = self.run_once(shrinking).await.map_err(Arc::new);
+        let ended = self.run_once(cause, shrinking).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
                 self.metrics.rebuilds.add(1);
@@ -135,13 +134,18 @@ impl Rebuilder {
         }
     }
 
-    async fn run_once(&self, shrinking: Shrinking) -> Result<RebuildReport, RebuildError> {
+    async fn run_once(
+        &self,
+        cause: Cause,
+        shrinking: Shrinking,
+    ) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         let run = RebuildRun {
             store: &*self.store,
             source,
             extractor: &*self.extractor,
             settings: &self.settings,
+            cause,
             progress: &self.progress,
             last_items: self.last_items.load(Ordering::Relaxed),
             shortfall: &self.shortfall,

@@ -37,8 +37,17 @@ const BITS_PER_CALL: usize = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddKind {
     Insert,
-    /// Swaps wait for its next call as long as for the first.
     Replay,
+}
+
+impl AddKind {
+    /// Returns how long swaps wait for its next call, ms; nothing if they do not.
+    fn hold(self) -> String {
+        match self {
+            Self::Insert => String::new(),
+            Self::Replay => GRACE.as_millis().to_string(),
+        }
+    }
 }
 
 impl Shared {
@@ -147,10 +156,6 @@ impl Shared {
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
         let live = Target::new(&view.live, view.adds_to_live(), digests);
         let next = Target::new(&view.next, view.adds_to_next(), digests);
-        let hold = match kind {
-            AddKind::Insert => String::new(),
-            AddKind::Replay => GRACE.as_millis().to_string(),
-        };
         let link = &self.adds;
         link.script(
             connection,
@@ -168,7 +173,7 @@ impl Shared {
                 next.head,
                 next.len.as_bytes(),
                 &next.offsets,
-                hold.as_bytes(),
+                kind.hold().as_bytes(),
             ],
             ATTEMPT,
         )
@@ -254,7 +259,7 @@ fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
         StoreError::Refused { reason } => {
-            (Refusal::read(reason).retry() == Retry::Soon).then_some(REFUSED_WAIT)
+            (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
         }
         _ => None,
     }

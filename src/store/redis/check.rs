@@ -125,15 +125,11 @@ impl Answer {
     fn read(replies: Vec<Value>) -> Result<Self, StoreError> {
         let [bits, null] = Reply::new("a check", Value::Array(replies)).fields()?;
         let [generation, state, seal, block @ ..] = bits.fields::<11>()?;
-        let mut words = [0; 8];
-        for (word, reply) in words.iter_mut().zip(block) {
-            *word = reply.int()?.cast_unsigned();
-        }
         Ok(Self {
             generation: generation.int()?,
             state: state.int()?,
             seal: seal.int()?,
-            words,
+            words: Reply::words(block)?,
             null: null.optional_bytes()?,
         })
     }

@@ -1,6 +1,5 @@
 //! A new connection joins the filter's metadata: it learns the secret key and the incarnation.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,42 +45,6 @@ impl JoinIncarnation {
         Self { keys, name, given, mark_ttl, recent, last: Mutex::new(None) }
     }
 
-    /// Joins the metadata, or creates it.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::OtherKey`] when the filter belongs to another secret key; otherwise what the
-    /// server or the random source reported.
-    async fn run(
-        &self,
-        wire: &dyn Wire,
-        process: &RedisProcess,
-    ) -> Result<Arc<Identity>, StoreError> {
-        let offered = self.offer()?;
-        let Keys { meta, log, bits, lock, .. } = &self.keys;
-        // Sent whole: joining is rare, and a new server would not know the hash.
-        let command = JOIN.command(
-            Sending::Whole,
-            &[meta, log, bits, lock].map(String::as_str),
-            &[
-                hex(offered.id_for(&self.name)).as_bytes(),
-                if self.given.is_some() { b"" } else { offered.as_bytes() },
-                &random_bytes()?,
-                self.mark_ttl.as_millis().to_string().as_bytes(),
-                hex(process.run).as_bytes(),
-                &self.recent.held_by(),
-                GRACE.as_millis().to_string().as_bytes(),
-            ],
-        );
-        let reply = ask(wire, JOIN.name(), command, HANDSHAKE).await?;
-        let [key_id, key, incarnation, age, newest] = reply.fields()?;
-        let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
-        let digester = Digester::new(&key, &self.name);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-        let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
-        Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age, newest }))
-    }
-
     fn offer(&self) -> Result<SecretKey, StoreError> {
         if let Some(key) = &self.given {
             return Ok(key.clone());
@@ -120,7 +83,31 @@ impl Handshake for JoinIncarnation {
         wire: &'a dyn Wire,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(self.run(wire, process))
+        Box::pin(async move {
+            let offered = self.offer()?;
+            let Keys { meta, log, bits, lock, .. } = &self.keys;
+            // Sent whole: joining is rare, and a new server would not know the hash.
+            let command = JOIN.command(
+                Sending::Whole,
+                &[meta, log, bits, lock].map(String::as_str),
+                &[
+                    hex(offered.id_for(&self.name)).as_bytes(),
+                    if self.given.is_some() { b"" } else { offered.as_bytes() },
+                    &random_bytes()?,
+                    self.mark_ttl.as_millis().to_string().as_bytes(),
+                    hex(process.run).as_bytes(),
+                    &self.recent.held_by(),
+                    GRACE.as_millis().to_string().as_bytes(),
+                ],
+            );
+            let reply = ask(wire, JOIN.name(), command, HANDSHAKE).await?;
+            let [key_id, key, incarnation, age, newest] = reply.fields()?;
+            let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
+            let digester = Digester::new(&key, &self.name);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+            let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
+            Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age, newest }))
+        })
     }
 
     fn recheck<'a>(
@@ -147,10 +134,4 @@ pub(crate) fn random_bytes() -> Result<[u8; 16], StoreError> {
         reason: format!("the system's random source: {error}"),
     })?;
     Ok(bytes)
-}
-
-impl fmt::Debug for JoinIncarnation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinIncarnation").field("name", &self.name).finish_non_exhaustive()
-    }
 }

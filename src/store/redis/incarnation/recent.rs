@@ -5,7 +5,6 @@
 //! that made them replays them: see `replay`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -214,16 +213,6 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.recent.books().in_flight.remove(&self.ticket);
-    }
-}
-
-impl fmt::Debug for RecentInserts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let books = self.books();
-        f.debug_struct("RecentInserts")
-            .field("acknowledged", &books.acknowledged.len())
-            .field("in_flight", &books.in_flight.len())
-            .finish_non_exhaustive()
     }
 }
 

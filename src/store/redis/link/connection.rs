@@ -5,7 +5,6 @@
 //! because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{ConnectionAfter, Refusal};
+use crate::store::redis::refusal::{ConnectionAfter, is_unknown_script};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};
 
@@ -61,12 +60,6 @@ impl Connection {
     /// Returns for how long the connection has been in use.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
@@ -231,7 +224,7 @@ impl Link {
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason }) if Refusal::read(&reason) == Refusal::NoScript => {
+            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
                 send(Sending::Whole).await
             }
             other => other,
@@ -351,11 +344,5 @@ impl Link {
                 return reason;
             }
         }
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("current", &self.current()).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Where Redis is: a URL that has been read.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ::redis::{Client, IntoConnectionInfo, RedisError};
@@ -9,7 +8,7 @@ use super::dial::{Address, Dial};
 use crate::error::SettingError;
 
 /// Where Redis is.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Endpoint(pub(crate) Arc<dyn Dial>);
 
 impl Endpoint {
@@ -26,12 +25,6 @@ impl Endpoint {
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
         Ok(Self(Arc::new(Address::new(client))))
-    }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Endpoint({:?})", self.0)
     }
 }
 

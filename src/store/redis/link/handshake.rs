@@ -1,6 +1,5 @@
 //! What a new connection does before it is used.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,10 +37,4 @@ pub(crate) struct Identity {
     pub(crate) age: Duration,
     /// The last generation that had gone live; 0 if none had.
     pub(crate) newest: i64,
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("digester", &self.digester).finish_non_exhaustive()
-    }
 }

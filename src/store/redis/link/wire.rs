@@ -40,7 +40,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let connection = Refusal::read(&reason).connection();
+        let connection = Refusal::read(&reason).connection;
         Self { error: StoreError::Refused { reason }, connection }
     }
 

@@ -72,11 +72,7 @@ impl RedisBuild {
             commands.add_command(bits);
         }
         for (position, reply) in positions.iter().zip(self.ask(&commands).await?) {
-            let block = Reply::new("the verification", reply).fields::<8>()?;
-            let mut words = [0; 8];
-            for (word, reply) in words.iter_mut().zip(block) {
-                *word = reply.int()?.cast_unsigned();
-            }
+            let words = Reply::words(Reply::new("the verification", reply).fields()?)?;
             if position.is_in(&words) == Membership::Never {
                 return Err(LOST);
             }
