@@ -107,62 +107,52 @@ impl Doubt {
     /// Returns a short fixed name, fit for a metric's label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
+        self.named().0
+    }
+
+    /// Its name, and a description.
+    const fn named(self) -> (&'static str, &'static str) {
         match self {
-            Self::Disconnected => "disconnected",
-            Self::Timeout => "timeout",
-            Self::Overloaded => "overloaded",
-            Self::NoFilter => "no_filter",
-            Self::WrongType => "wrong_type",
-            Self::Foreign => "foreign",
-            Self::Truncated => "truncated",
-            Self::Version => "version",
-            Self::NotLive => "not_live",
-            Self::OtherKey => "other_key",
-            Self::Suspect => "suspect",
-            Self::Disproved => "disproved",
-            Self::Changing => "changing",
-            Self::Replica => "replica",
-            Self::Isolated => "isolated",
-            Self::Loading => "loading",
-            Self::Busy => "busy",
-            Self::OutOfMemory => "out_of_memory",
-            Self::Disk => "disk",
-            Self::Denied => "denied",
-            Self::Cluster => "cluster",
-            Self::Eviction => "eviction",
-            Self::Refused => "refused",
-            Self::Odd => "odd",
+            Self::Disconnected => ("disconnected", "no connection to redis"),
+            Self::Timeout => ("timeout", "redis did not answer within the deadline"),
+            Self::Overloaded => ("overloaded", "too many checks in flight"),
+            Self::NoFilter => ("no_filter", "no filter has been built"),
+            Self::WrongType => ("wrong_type", "the live key holds another type than a string"),
+            Self::Foreign => ("foreign", "the live key holds foreign or damaged bytes"),
+            Self::Truncated => ("truncated", "the live key's length is not what its header says"),
+            Self::Version => ("version", "the live filter has an unreadable format version"),
+            Self::NotLive => {
+                ("not_live", "the live key holds a filter that is not in the live state")
+            }
+            Self::OtherKey => ("other_key", "the live filter was built with another secret key"),
+            Self::Suspect => ("suspect", "the live filter was verified on another redis process"),
+            Self::Disproved => {
+                ("disproved", "an id that exists was found missing from the live filter")
+            }
+            Self::Changing => ("changing", "the live filter keeps changing"),
+            Self::Replica => ("replica", "redis is a replica"),
+            Self::Isolated => {
+                ("isolated", "redis has too few replicas to be sure that it is the primary")
+            }
+            Self::Loading => ("loading", "redis is loading its data"),
+            Self::Busy => ("busy", "redis is held up by a script"),
+            Self::OutOfMemory => ("out_of_memory", "redis is out of memory"),
+            Self::Disk => ("disk", "redis cannot write to its disk"),
+            Self::Denied => ("denied", "redis does not let this user ask"),
+            Self::Cluster => {
+                ("cluster", "redis is a node of a cluster that does not serve these keys")
+            }
+            Self::Eviction => {
+                ("eviction", "redis may evict any key (allkeys-*), and that was not accepted")
+            }
+            Self::Refused => ("refused", "redis refuses to answer"),
+            Self::Odd => ("odd", "redis gave an answer that makes no sense"),
         }
     }
 }
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Disconnected => "no connection to redis",
-            Self::Timeout => "redis did not answer within the deadline",
-            Self::Overloaded => "too many checks in flight",
-            Self::NoFilter => "no filter has been built",
-            Self::WrongType => "the live key holds another type than a string",
-            Self::Foreign => "the live key holds foreign or damaged bytes",
-            Self::Truncated => "the live key's length is not what its header says",
-            Self::Version => "the live filter has an unreadable format version",
-            Self::NotLive => "the live key holds a filter that is not in the live state",
-            Self::OtherKey => "the live filter was built with another secret key",
-            Self::Suspect => "the live filter was verified on another redis process",
-            Self::Disproved => "an id that exists was found missing from the live filter",
-            Self::Changing => "the live filter keeps changing",
-            Self::Replica => "redis is a replica",
-            Self::Isolated => "redis has too few replicas to be sure that it is the primary",
-            Self::Loading => "redis is loading its data",
-            Self::Busy => "redis is held up by a script",
-            Self::OutOfMemory => "redis is out of memory",
-            Self::Disk => "redis cannot write to its disk",
-            Self::Denied => "redis does not let this user ask",
-            Self::Cluster => "redis is a node of a cluster that does not serve these keys",
-            Self::Eviction => "redis may evict any key (allkeys-*), and that was not accepted",
-            Self::Refused => "redis refuses to answer",
-            Self::Odd => "redis gave an answer that makes no sense",
-        })
+        f.write_str(self.named().1)
     }
 }

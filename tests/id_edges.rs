@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use bloom_guard::{BloomGuard, InsertError, OnInvalid, PathPattern, Schedule, from_iter};
+use bloom_guard::{BloomGuard, ChangeError, OnInvalid, PathPattern, Schedule, from_iter};
 use http::{Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use tower::{Layer, ServiceExt};
@@ -101,7 +101,7 @@ async fn agrees(guard: &BloomGuard, segment: &str) -> bool {
             assert!(!invalid, "{segment}: inserted, and yet refused as invalid");
             assert_eq!(status().await, StatusCode::OK, "{segment}: inserted");
         }
-        Err(InsertError::Invalid(_)) => assert!(invalid, "{segment}: only insert refuses it"),
+        Err(ChangeError::Invalid(_)) => assert!(invalid, "{segment}: only insert refuses it"),
         Err(other) => panic!("{segment}: {other:?}"),
     }
     assert_eq!(guard.check(&*text).await.is_err(), invalid, "{segment}");

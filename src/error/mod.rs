@@ -5,7 +5,7 @@ mod config;
 mod rebuild;
 mod store;
 
-pub use change::{InsertError, RemoveError};
+pub use change::ChangeError;
 pub use config::{ConfigError, SettingError};
 pub use rebuild::RebuildError;
 pub use store::StoreError;

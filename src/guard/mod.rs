@@ -18,7 +18,7 @@ use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Admission, Gate, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
-use crate::error::{InsertError, StoreError};
+use crate::error::StoreError;
 use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
@@ -178,7 +178,7 @@ impl Guard {
         self.gate.not_answered(hash, Instant::now());
     }
 
-    pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), InsertError> {
+    pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
         let outcome = self.store.add(ids.clone()).await;
         self.metrics.inserted(count, outcome.is_ok());

@@ -11,7 +11,7 @@ use super::rejection::NotFound;
 use super::service::BloomGuardService;
 use super::shared::Shared;
 use crate::decide::policy::Mode;
-use crate::error::{InsertError, RebuildError, RemoveError};
+use crate::error::{ChangeError, RebuildError};
 use crate::extract::AsId;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
@@ -76,12 +76,12 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`InsertError::Invalid`] when every check would refuse the id, [`InsertError::Store`] when the
+    /// [`ChangeError::Invalid`] when every check would refuse the id, [`ChangeError::Store`] when the
     /// store did not acknowledge it. Try again, or let the creation fail.
-    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), InsertError> {
+    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), ChangeError> {
         let id = self.canonical(id)?;
         self.shared.start();
-        self.shared.guard.insert(vec![id]).await
+        Ok(self.shared.guard.insert(vec![id]).await?)
     }
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
@@ -94,7 +94,7 @@ impl BloomGuard {
     ///
     /// As for [`insert`](Self::insert). Some of the ids may have been added then, which does no harm;
     /// none counts as acknowledged.
-    pub async fn insert_many<I>(&self, ids: I) -> Result<(), InsertError>
+    pub async fn insert_many<I>(&self, ids: I) -> Result<(), ChangeError>
     where
         I: IntoIterator<Item: AsId>,
     {
@@ -106,7 +106,10 @@ impl BloomGuard {
                 self.shared.guard.insert(std::mem::take(&mut batch)).await?;
             }
         }
-        if batch.is_empty() { Ok(()) } else { self.shared.guard.insert(batch).await }
+        if !batch.is_empty() {
+            self.shared.guard.insert(batch).await?;
+        }
+        Ok(())
     }
 
     /// Remembers for a while that an id was deleted, so that requests for it are refused at once. To be
@@ -120,9 +123,9 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`RemoveError::Invalid`] when every check would refuse the id, [`RemoveError::Store`] when the
+    /// [`ChangeError::Invalid`] when every check would refuse the id, [`ChangeError::Store`] when the
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
-    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, RemoveError> {
+    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, ChangeError> {
         let id = self.canonical(id)?;
         self.shared.start();
         Ok(self.shared.guard.remove(&id).await?)

@@ -159,7 +159,7 @@ impl Shared {
     /// Sorts a request by its head alone.
     pub(super) fn screen(&self, parts: &Parts) -> Screened {
         let metrics = self.guard.metrics();
-        metrics.request();
+        metrics.requests.add(1);
         let mode = self.guard.gate().mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             self.extract(parts)
@@ -169,11 +169,11 @@ impl Shared {
         match extraction {
             Extraction::Id(id) => Screened::About(id),
             Extraction::Unguarded => {
-                metrics.unguarded();
+                metrics.unguarded.add(1);
                 Screened::Pass
             }
             Extraction::Invalid(reason) => {
-                metrics.invalid();
+                metrics.invalid.add(1);
                 self.screen_invalid(reason, mode, &parts.method)
             }
         }

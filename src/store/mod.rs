@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{InsertError, StoreError};
+use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
 use crate::nulls::scope::Scope;
@@ -113,7 +113,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup>;
 
     /// Acknowledges ids in every filter that needs them.
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>>;
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Remembers that an id was missing, unless a create of it can have begun since.
     fn remember(

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::decide::policy::Policy;
-use crate::error::{InsertError, StoreError};
+use crate::error::StoreError;
 use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::guard::NullLimits;
@@ -165,7 +165,7 @@ impl Store for Gated {
         }))
     }
 
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.store.add(ids)
     }
 

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
 use bloom_guard::{
-    BloomGuard, Extraction, Id, IdExtractor, InsertError, InvalidId, OnInvalid, Query, Schedule,
+    BloomGuard, ChangeError, Extraction, Id, IdExtractor, InvalidId, OnInvalid, Query, Schedule,
     from_iter,
 };
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ impl Twins {
         let (before, _) = self.ask_guarded(http, target).await;
         match self.guard.insert(text).await {
             Ok(()) => {}
-            Err(InsertError::Invalid(InvalidId::TooLong { .. })) => return Ok(()),
+            Err(ChangeError::Invalid(InvalidId::TooLong { .. })) => return Ok(()),
             Err(error) => return Err(format!("not inserted: {error}")),
         }
         self.inserted.insert(value.to_vec());

@@ -53,9 +53,7 @@ mod world;
 
 pub use builder::Builder;
 pub use decide::policy::{Mode, OnUnknown};
-pub use error::{
-    BoxError, ConfigError, InsertError, RebuildError, RemoveError, SettingError, StoreError,
-};
+pub use error::{BoxError, ChangeError, ConfigError, RebuildError, SettingError, StoreError};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};

@@ -20,7 +20,7 @@ use self::build::MemoryBuild;
 use self::journal::Journal;
 use self::marks::{MAX_MARKS, Marks};
 use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
-use crate::error::{InsertError, StoreError};
+use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, Membership, State};
 use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::nulls::cache::NullCache;
@@ -106,7 +106,7 @@ impl Store for MemoryStore {
         Answer::Ready(self.0.look_up(&self.0.digester.digest(id), now))
     }
 
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             for (n, id) in ids.iter().enumerate() {
                 if n > 0 && n % BATCH == 0 {

@@ -49,7 +49,7 @@ use self::rebuild::build::RedisBuild;
 use self::shared::Shared;
 use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
 use crate::background::{Background, persist};
-use crate::error::{InsertError, StoreError};
+use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
@@ -118,8 +118,8 @@ impl Store for RedisStore {
         Answer::Pending(Box::pin(Arc::clone(&self.shared).check(id.clone(), now)))
     }
 
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), InsertError>> {
-        Box::pin(async move { Ok(self.shared.add(ids).await?) })
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.shared.add(ids))
     }
 
     fn remember(
