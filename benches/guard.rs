@@ -1,12 +1,9 @@
 //! What the guard costs a request: the filter's look-up, a check, the middleware beside the bare
 //! service.
 //!
-//! `cargo bench --bench guard`. Compare only figures of one run.
+//! `cargo bench -p bloom-guard-tests --bench guard`. Compare only figures of one run.
 
 #![expect(missing_docs, reason = "the harness's macro makes an undocumented function")]
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::convert::Infallible;
 use std::hint::black_box;

@@ -12,10 +12,10 @@ use bloom_guard::{BloomGuard, Verdict};
 use crate::front::{Existing, Front};
 use crate::ledger::False;
 use crate::network::Weather;
-use crate::support::eventually;
-use crate::support::model::{Table, guard_over, live};
 use crate::topology::{PATIENCE, Topology};
 use crate::traffic::{Application, LONGEST_TRANSACTION};
+use support::eventually;
+use support::model::{Table, guard_over, live};
 
 /// Adds that must have been acknowledged behind the replica's back before the primary fails.
 const TAIL: usize = 60;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt};
 
 use crate::ledger::Ledger;
-use crate::support::model::{Table, handler};
+use support::model::{Table, handler};
 
 /// The longest time from an insert to its commit: enough for a failover and the rebuild after it.
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);

@@ -12,9 +12,9 @@ use tower::{Layer, ServiceExt};
 
 use crate::account::{About, Account, Visit};
 use crate::noise::Timer;
-use crate::support::model::{Table, by_default, handler, live};
-use crate::support::redis_server::RedisServer;
 use crate::wire::Wire;
+use support::model::{Table, by_default, handler, live};
+use support::redis_server::RedisServer;
 
 /// How long a check may take: the default.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(25);

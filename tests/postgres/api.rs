@@ -9,9 +9,9 @@ use http::{Request, Response, StatusCode};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::scan::Scan;
-use crate::support::eventually;
-use crate::support::redis_server::RedisServer;
 use crate::users::Users;
+use support::eventually;
+use support::redis_server::RedisServer;
 
 /// Where the filter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::api::{Answer, Api, HOMES};
 use crate::scan::{Reading, Scan};
-use crate::support::eventually;
 use crate::users::{Users, draw};
+use support::eventually;
 
 const READINGS: [Reading; 2] = [Reading::Pages, Reading::Snapshot];
 
