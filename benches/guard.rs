@@ -100,7 +100,7 @@ fn middleware(c: &mut Criterion) {
     bench_service(&mut group, "guarded, present", guard.layer(handler), 0);
     bench_service(&mut group, "guarded, absent", guard.layer(handler), IDS);
     let unguarded = |_: &http::request::Parts| bloom_guard::Extraction::Unguarded;
-    let passing = BloomGuard::builder("none", unguarded).expect("a name").build();
+    let passing = BloomGuard::builder("none", unguarded).build().expect("a name");
     bench_service(&mut group, "guarded, no id", passing.layer(handler), 0);
     group.finish();
 }

@@ -2,7 +2,7 @@
 //!
 //! With R requests a second, a false-positive rate f, nulls that last t and rebuilds every T, handlers
 //! are called for absent ids at most R·f·(1 + T/t) times a second; where no null may be kept, at most
-//! as often as a lane admits.
+//! as often as the lane admits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ async fn distinct_ids(name: &str, guard: &BloomGuard, table: &Table, rate: f64, 
 #[tokio::test]
 async fn distinct_random_ids_reach_the_handler_at_the_filters_rate() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.01).build();
+    let guard = in_process(&table, IDS, 0.01).build().unwrap();
     guard.ready().await;
     distinct_ids("in process", &guard, &table, 0.01, 500_000).await;
 }
@@ -55,7 +55,7 @@ async fn distinct_random_ids_reach_the_handler_at_the_filters_rate() {
 async fn distinct_random_ids_reach_the_handler_at_the_filters_rate_through_redis() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = guard_over(&redis.url(), &table).capacity(IDS, 0.01).unwrap().build();
+    let guard = guard_over(&redis.url(), &table).capacity(IDS, 0.01).build().unwrap();
     live(&guard).await;
     distinct_ids("redis", &guard, &table, 0.01, 50_000).await;
 }
@@ -71,7 +71,7 @@ async fn learnt_false_positives_are_worth_what_the_bound_says_and_die_with_their
     let rate = 0.01;
     let table = Table::with(0..IDS);
     let guard =
-        in_process(&table, IDS, rate).negative_ttl(Duration::from_secs(TTL)).unwrap().build();
+        in_process(&table, IDS, rate).negative_ttl(Duration::from_secs(TTL)).build().unwrap();
     guard.ready().await;
 
     let mut strangers = Strangers(2);
@@ -129,7 +129,7 @@ async fn a_flood_of_one_id_reaches_the_handler_once_a_null() {
     const REQUESTS: u64 = 200_000;
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     table.delete(7);
     let mut clients = JoinSet::new();
@@ -152,10 +152,10 @@ async fn a_flood_of_one_id_reaches_the_handler_once_a_null() {
 
 /// What no null may be learnt from, because each request shows credentials, worthless as they are.
 #[tokio::test(start_paused = true)]
-async fn learnt_false_positives_with_junk_credentials_are_held_to_a_lane() {
+async fn learnt_false_positives_with_junk_credentials_are_held_to_the_lane() {
     let rate = 0.01;
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, rate).build();
+    let guard = in_process(&table, IDS, rate).build().unwrap();
     guard.ready().await;
     let mut known = Vec::new();
     for id in Strangers(3).take(100_000) {
@@ -188,10 +188,10 @@ async fn learnt_false_positives_with_junk_credentials_are_held_to_a_lane() {
 
 /// Redis is away, and the attacker's requests take as long as he likes.
 #[tokio::test]
-async fn a_slow_loris_in_the_lane_stops_no_id_that_was_seen_to_exist() {
+async fn a_slow_loris_in_the_lane_stops_no_id_that_was_found_lately() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).on_unknown(Default::default()).build();
+    let guard = guard_over(&redis.url(), &table).on_unknown(Default::default()).build().unwrap();
     live(&guard).await;
     let gauge = Gauge::default();
     let service = guard.layer(slow_for_strangers(&table, &gauge));
@@ -216,7 +216,7 @@ async fn a_slow_loris_in_the_lane_stops_no_id_that_was_seen_to_exist() {
     })
     .await;
     for id in 0..500 {
-        assert_eq!(ask(&service, id).await, StatusCode::OK, "{id} was seen to exist");
+        assert_eq!(ask(&service, id).await, StatusCode::OK, "{id} was found lately");
     }
     for id in 500..1_000 {
         assert_eq!(ask(&service, id).await, StatusCode::SERVICE_UNAVAILABLE, "{id}: never 404");

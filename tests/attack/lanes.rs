@@ -1,5 +1,5 @@
-//! What an attacker can do with ids of which no null can be kept: nobody else's requests suffer, and the
-//! lanes bound what handlers see.
+//! What an attacker can do with ids of which no null can be kept: the lane bounds what handlers see, and
+//! what was found lately is touched by none of it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use support::model::{Strangers, Table, handler, in_process};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ async fn false_positives(guard: &BloomGuard, count: usize) -> Vec<u64> {
 #[tokio::test(start_paused = true)]
 async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.01).build();
+    let guard = in_process(&table, IDS, 0.01).build().unwrap();
     guard.ready().await;
     table.delete(7);
     let lookups = Arc::new(AtomicU64::new(0));
@@ -68,7 +68,7 @@ async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
         drop(given_up);
         advance(Duration::from_millis(1)).await;
     }
-    // The first, and then a lane.
+    // The first, and then the lane.
     let (calls, bound) = (lookups.load(Ordering::SeqCst), 1 + 64 + 500 * seconds);
     println!("attack: {calls} look-ups of one missing id, bound {bound}");
     assert!(calls <= bound, "{calls} look-ups of one missing id in {seconds} s, bound {bound}");
@@ -78,7 +78,7 @@ async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_other() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.01).build();
+    let guard = in_process(&table, IDS, 0.01).build().unwrap();
     guard.ready().await;
     let service = guard.layer(handler(&table));
     assert_eq!(ask(&service, 7, Some("me")).await, StatusCode::OK);
@@ -89,16 +89,17 @@ async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_othe
         ask(&service, 7, Some("me")).await;
         advance(Duration::from_micros(500)).await;
     }
-    let (calls, bound) = (table.lookups() - before, 65 + 500 * seconds);
+    // One ends its time as found, one shows that it is missing, and then the lane.
+    let (calls, bound) = (table.lookups() - before, 2 + 64 + 500 * seconds);
     println!("attack: {calls} look-ups of a deleted id, bound {bound}");
     assert!(calls <= bound, "{calls} look-ups in {seconds} s, bound {bound}");
 }
 
-/// More false positives than are remembered as missing.
+/// Nearly as many false positives as are remembered as missed.
 #[tokio::test(start_paused = true)]
 async fn many_false_positives_with_junk_credentials_are_held_to_the_lane_too() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.5).build();
+    let guard = in_process(&table, IDS, 0.5).build().unwrap();
     guard.ready().await;
     let known = false_positives(&guard, 100_000).await;
     let service = guard.layer(handler(&table));
@@ -135,56 +136,48 @@ fn private(
     })
 }
 
+/// Strangers ask for 20,000 private records, again and again, and fill the lane.
 #[tokio::test(start_paused = true)]
-async fn an_attacker_cannot_lock_owners_out_of_their_private_records() {
+async fn an_attacker_who_fills_the_lane_touches_nothing_that_was_found_lately() {
+    const PRIVATE: u64 = 20_000;
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 1e-6).build();
+    let guard = in_process(&table, IDS, 1e-6).build().unwrap();
     guard.ready().await;
     let service = guard.layer(private(&table));
-    for id in 0..20_000 {
+    // Records that no stranger asks for.
+    for id in PRIVATE..PRIVATE + 100 {
+        assert_eq!(ask(&service, id, Some("owner")).await, StatusCode::OK);
+    }
+    for id in 0..PRIVATE {
         ask(&service, id, Some("junk")).await;
     }
     let (mut busy, mut visits) = (0, 0);
     for n in 0..100_000_u64 {
-        ask(&service, n % 20_000, Some("junk")).await;
+        ask(&service, n % PRIVATE, Some("junk")).await;
         if n % 100 == 0 {
+            let found_lately = PRIVATE + n / 100 % 100;
+            assert_eq!(ask(&service, found_lately, Some("owner")).await, StatusCode::OK);
             visits += 1;
-            let status = ask(&service, n % 20_000 + 50, Some("owner")).await;
+            let status = ask(&service, (n + 50) % PRIVATE, Some("owner")).await;
+            assert_ne!(status, StatusCode::NOT_FOUND, "its owner is never told so");
             busy += u64::from(status == StatusCode::SERVICE_UNAVAILABLE);
         }
         advance(Duration::from_micros(100)).await;
     }
-    println!("attack: {busy} of {visits} owners' requests answered 503");
-    assert!(busy * 10 <= visits, "{busy} of {visits} owners' requests answered 503");
+    println!("attack: {busy} of {visits} owners' requests for what strangers missed answered 503");
+    // For less than two lives of a null.
+    advance(60 * SECOND).await;
+    for id in 0..PRIVATE {
+        assert_eq!(ask(&service, id, Some("owner")).await, StatusCode::OK, "{id}");
+    }
 }
 
-/// Private records that their owner lately saw, asked for by somebody without credentials.
+/// Known false positives are asked for many times over before the handler has answered once.
 #[tokio::test(start_paused = true)]
-async fn nobody_can_pull_the_brake_by_asking_for_what_is_not_his() {
-    let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 1e-6).build();
-    guard.ready().await;
-    let service = guard.layer(private(&table));
-    for id in 0..1_000 {
-        assert_eq!(ask(&service, id, Some("owner")).await, StatusCode::OK);
-    }
-    advance(10 * SECOND).await;
-    // Honest traffic, and a few requests of the attacker's.
-    for id in 0..1_000 {
-        ask(&service, id % 20, Some("owner")).await;
-        ask(&service, id, None).await;
-        advance(Duration::from_millis(1)).await;
-    }
-    let doubted = guard.stats().nulls_doubted;
-    assert_eq!(doubted, 0, "the brake holds {doubted} nulls back");
-}
-
-/// The attacker asks many times over before the handler has answered once.
-#[tokio::test(start_paused = true)]
-async fn replays_while_the_handler_is_at_it_do_not_escape_the_bound() {
+async fn replays_while_the_handler_is_at_it_keep_to_the_lane() {
     let latency = Duration::from_millis(50);
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.001).build();
+    let guard = in_process(&table, IDS, 0.001).build().unwrap();
     guard.ready().await;
     let service = guard.layer({
         let table = table.clone();
@@ -219,18 +212,19 @@ async fn replays_while_the_handler_is_at_it_do_not_escape_the_bound() {
         sleep(Duration::from_millis(1)).await;
     }
     while tasks.join_next().await.is_some() {}
-    let calls = (table.lookups() - before) as f64 / seconds as f64;
-    let bound = known.len() as f64 / 30.0;
-    println!("attack: {calls:.0} look-ups a second of known false positives, bound {bound:.0}");
-    assert!(calls <= 1.5 * bound, "{calls} look-ups a second, bound {bound}");
-    assert!(calls > 0.0, "an attack that reaches nothing proves nothing");
+    let (calls, bound) = (table.lookups() - before, 64 + 500 * seconds);
+    println!(
+        "attack: {calls} look-ups of known false positives before their answers, bound {bound}"
+    );
+    assert!(calls <= bound, "{calls} look-ups in {seconds} s, bound {bound}");
+    assert!(calls > 0, "an attack that reaches nothing proves nothing");
 }
 
 /// The attacker creates records by the application's own API, reads them and deletes them.
 #[tokio::test(start_paused = true)]
-async fn who_pulls_the_brake_with_records_of_his_own_is_held_to_a_lane() {
+async fn records_that_an_attacker_creates_reads_and_deletes_are_held_to_the_lane() {
     let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.001).build();
+    let guard = in_process(&table, IDS, 0.001).build().unwrap();
     guard.ready().await;
     let service = guard.layer(handler(&table));
     let honest = |n: u64| ask(&service, n % 1_000, None);
@@ -249,7 +243,6 @@ async fn who_pulls_the_brake_with_records_of_his_own_is_held_to_a_lane() {
     for id in &mine {
         ask(&service, *id, None).await;
     }
-    assert!(guard.stats().nulls_doubted > 0, "the brake is pulled");
     let (before, seconds) = (table.lookups(), 20_u64);
     for n in 0..seconds * 1_000 {
         assert_eq!(honest(n).await, StatusCode::OK, "nobody else suffers");
@@ -259,8 +252,7 @@ async fn who_pulls_the_brake_with_records_of_his_own_is_held_to_a_lane() {
         advance(Duration::from_millis(1)).await;
     }
     let calls = table.lookups() - before - seconds * 1_000;
-    // One lane while the backend is doubted, and another when it is not.
-    let bound = 2 * (64 + 500 * seconds);
+    let bound = 64 + 500 * seconds;
     println!("attack: {calls} look-ups of the attacker's deleted records, bound {bound}");
     assert!(calls <= bound, "{calls} look-ups in {seconds} s, bound {bound}");
 }
@@ -271,7 +263,7 @@ async fn a_look_up_that_fails_is_not_repeated_without_bound() {
     // A service that ends its request, and statuses of layers that do.
     for status in [None, Some(504), Some(408)] {
         let table = Table::with(0..IDS);
-        let guard = in_process(&table, IDS, 0.01).build();
+        let guard = in_process(&table, IDS, 0.01).build().unwrap();
         guard.ready().await;
         table.delete(7);
         let lookups = Arc::new(AtomicU64::new(0));
@@ -293,41 +285,4 @@ async fn a_look_up_that_fails_is_not_repeated_without_bound() {
         assert!(calls <= bound, "{status:?}: {calls} look-ups in {seconds} s, bound {bound}");
         assert!(calls > 0);
     }
-}
-
-/// Ten records of his own, created, read, deleted and read again, make the backend look broken.
-#[tokio::test(start_paused = true)]
-async fn the_brakes_release_lets_no_known_false_positive_by_the_lane() {
-    let table = Table::with(0..IDS);
-    let guard = in_process(&table, IDS, 0.5).build();
-    guard.ready().await;
-    let known = false_positives(&guard, 50_000).await;
-    let service = guard.layer(handler(&table));
-    for id in &known {
-        ask(&service, *id, Some("junk")).await;
-    }
-    let (before, began) = (table.lookups(), Instant::now());
-    let mut own = 1 << 40..;
-    for _release in 0..6 {
-        for id in own.by_ref().take(10) {
-            guard.insert(&id).await.unwrap();
-            table.commit(id);
-            assert_eq!(ask(&service, id, None).await, 200);
-            table.delete(id);
-            ask(&service, id, None).await;
-        }
-        sleep(Duration::from_secs(2)).await;
-        ask(&service, known[0], Some("junk")).await;
-        sleep(Duration::from_secs(11)).await;
-        // 10,000 requests a second for what is known to be missing.
-        for id in &known {
-            ask(&service, *id, Some("junk")).await;
-            advance(Duration::from_micros(100)).await;
-        }
-    }
-    assert!(guard.stats().nulls_doubted > 0, "the brake was never pulled");
-    let calls = table.lookups() - before;
-    let lane = 64 + 500 * began.elapsed().as_secs() + 6 * 20;
-    println!("attack: {calls} look-ups over six releases of the brake, bound {lane}");
-    assert!(calls <= lane, "{calls} look-ups, bound {lane}");
 }

@@ -26,7 +26,7 @@ async fn a_million_distinct_ids_leave_no_trace_in_memory() {
     let rate = 0.001;
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = guard_over(&redis.url(), &table).capacity(IDS, rate).unwrap().build();
+    let guard = guard_over(&redis.url(), &table).capacity(IDS, rate).build().unwrap();
     live(&guard).await;
     let flood = async |seed: u64, requests: usize| {
         let mut clients = JoinSet::new();

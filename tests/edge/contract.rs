@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use bloom_guard::{
     BloomGuard, BloomGuardService, Builder, Extraction, Id, InvalidId, NotFound, OnInvalid,
-    ProblemDetails, RejectReason, Rejected, ResponseFuture, Verdict,
+    ProblemDetails, RejectReason, Rejected, RejectingLayer, ResponseFuture, Verdict,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -31,7 +31,7 @@ fn last_segment(parts: &Parts) -> Extraction {
 }
 
 fn builder() -> Builder {
-    BloomGuard::builder("users", last_segment).unwrap()
+    BloomGuard::builder("users", last_segment)
 }
 
 fn request(method: Method, path: &str) -> Request<()> {
@@ -47,13 +47,13 @@ fn futures_are_send_and_handles_are_sync() {
     fn is_send<T: Send>() {}
     fn is_shareable<T: Send + Sync + Clone + Debug + 'static>() {}
     is_shareable::<BloomGuard>();
-    is_shareable::<BloomGuard<ProblemDetails>>();
+    is_shareable::<RejectingLayer<ProblemDetails>>();
     is_shareable::<BloomGuardService<axum::routing::Route, NotFound>>();
     is_send::<ResponseFuture<<Inner as Service<Request<()>>>::Future, Inner, NotFound, (), String>>(
     );
 
     fn must_be_send(_: impl Send) {}
-    let guard = builder().build();
+    let guard = builder().build().unwrap();
     must_be_send(guard.check("1"));
     must_be_send(guard.insert(&1));
     must_be_send(guard.insert_many([1, 2]));
@@ -63,7 +63,7 @@ fn futures_are_send_and_handles_are_sync() {
 #[tokio::test]
 async fn it_is_ready_when_the_service_within_is() {
     let (mut service, mut handle) =
-        mock::spawn_layer::<Request<()>, Response<String>, _>(builder().build());
+        mock::spawn_layer::<Request<()>, Response<String>, _>(builder().build().unwrap());
     handle.allow(0);
     assert!(service.poll_ready::<Request<()>>().is_pending());
     handle.allow(1);
@@ -74,7 +74,7 @@ async fn it_is_ready_when_the_service_within_is() {
 #[tokio::test]
 async fn a_service_within_that_is_broken_says_so_itself() {
     let (mut service, mut handle) =
-        mock::spawn_layer::<Request<()>, Response<String>, _>(builder().build());
+        mock::spawn_layer::<Request<()>, Response<String>, _>(builder().build().unwrap());
     handle.send_error("out of order");
     let Poll::Ready(Err(error)) = service.poll_ready::<Request<()>>() else { panic!("must fail") };
     assert!(error.to_string().contains("out of order"));
@@ -85,14 +85,14 @@ async fn the_error_of_the_service_within_is_untouched() {
     #[derive(Debug, PartialEq)]
     struct Broken(u32);
     let inner = tower::service_fn(|_: Request<()>| async { Err::<Response<String>, _>(Broken(7)) });
-    let service = builder().build().layer(inner);
+    let service = builder().build().unwrap().layer(inner);
     let error = service.oneshot(request(Method::GET, "/users/1")).await.unwrap_err();
     assert_eq!(error, Broken(7));
 }
 
 #[tokio::test]
 async fn requests_that_are_not_guarded_pass_as_they_came() {
-    let guard = builder().build();
+    let guard = builder().build().unwrap();
     let (mut service, mut handle) =
         mock::spawn_layer::<Request<()>, Response<String>, _>(guard.clone());
     let create = request(Method::POST, "/users/!");
@@ -113,7 +113,7 @@ async fn requests_that_are_not_guarded_pass_as_they_came() {
 
 #[tokio::test]
 async fn without_a_filter_nothing_is_refused() {
-    let guard = builder().build();
+    let guard = builder().build().unwrap();
     let inner = tower::service_fn(|_: Request<()>| async {
         let mut response = Response::new(String::new());
         *response.status_mut() = StatusCode::NOT_FOUND;
@@ -136,7 +136,7 @@ async fn an_invalid_id_is_refused_as_the_application_likes() {
         (OnInvalid::BadRequest, StatusCode::BAD_REQUEST, false),
         (OnInvalid::Pass, StatusCode::OK, true),
     ] {
-        let guard = builder().on_invalid(on_invalid).build();
+        let guard = builder().on_invalid(on_invalid).build().unwrap();
         let (mut service, mut handle) =
             mock::spawn_layer::<Request<()>, Response<String>, _>(guard.clone());
         handle.allow(1);
@@ -157,19 +157,19 @@ async fn an_invalid_id_is_refused_as_the_application_likes() {
 
 #[tokio::test]
 async fn a_closure_makes_the_response_and_the_guard_says_why() {
-    let guard =
-        builder().rejection(|rejected: &Rejected| Response::new(format!("no: {rejected}"))).build();
+    let rejection = |rejected: &Rejected| Response::new(format!("no: {rejected}"));
+    let layer = builder().build().unwrap().rejecting_with(rejection);
     let inner = tower::service_fn(|_: Request<()>| async {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
-    let response = guard.layer(inner).oneshot(request(Method::GET, "/users/!")).await.unwrap();
+    let response = layer.layer(inner).oneshot(request(Method::GET, "/users/!")).await.unwrap();
     assert_eq!(response.body(), "no: id does not parse as its type");
     assert!(response.extensions().get::<Rejected>().is_some());
 }
 
 #[tokio::test]
 async fn methods_can_be_chosen() {
-    let guard = builder().methods([Method::DELETE]).build();
+    let guard = builder().methods([Method::DELETE]).build().unwrap();
     let inner = tower::service_fn(|_: Request<()>| async {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
@@ -184,8 +184,8 @@ async fn methods_can_be_chosen() {
 async fn a_concurrency_limit_works_on_either_side() {
     let (inner, mut handle) = mock::pair::<Request<()>, Response<String>>();
     handle.allow(10);
-    let inside = builder().build().layer(ConcurrencyLimit::new(inner.clone(), 1));
-    let outside = ConcurrencyLimit::new(builder().build().layer(inner), 1);
+    let inside = builder().build().unwrap().layer(ConcurrencyLimit::new(inner.clone(), 1));
+    let outside = ConcurrencyLimit::new(builder().build().unwrap().layer(inner), 1);
     limits(inside, &mut handle).await;
     limits(outside, &mut handle).await;
 }

@@ -8,8 +8,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use bloom_guard::{
-    BloomGuard, Builder, OnInvalid, PathPattern, ProblemDetails, RejectReason, Rejected, Rejection,
-    Schedule,
+    BloomGuard, Builder, NotFound, OnInvalid, PathPattern, ProblemDetails, RejectReason, Rejected,
+    Rejection, Schedule,
 };
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -30,11 +30,7 @@ async fn show(State(table): State<Table>, Path(id): Path<u64>) -> Result<String,
 }
 
 /// Creates a user as one should: the id is acknowledged before the row is there for all.
-async fn create<R: Send + Sync + 'static>(
-    guard: BloomGuard<R>,
-    table: Table,
-    id: u64,
-) -> StatusCode {
+async fn create(guard: BloomGuard, table: Table, id: u64) -> StatusCode {
     match guard.insert(&id).await {
         Ok(()) => {
             table.commit(id);
@@ -44,7 +40,11 @@ async fn create<R: Send + Sync + 'static>(
     }
 }
 
-fn app<R>(guard: &BloomGuard<R>, table: &Table) -> Router
+fn app(guard: &BloomGuard, table: &Table) -> Router {
+    app_rejecting_with(NotFound, guard, table)
+}
+
+fn app_rejecting_with<R>(rejection: R, guard: &BloomGuard, table: &Table) -> Router
 where
     R: Rejection<axum::body::Body> + Send + Sync + 'static,
 {
@@ -52,33 +52,35 @@ where
     let post = move |Path(id): Path<u64>| create(creator, created, id);
     Router::new()
         .route("/users/{id}", get(show).post(post))
-        .layer(guard.clone())
+        .layer(guard.rejecting_with(rejection))
         .with_state(table.clone())
 }
 
 /// A guard over users 0 to 999, its filter in this process and all but free of false positives.
 fn builder(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(10_000, 1e-9)
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
         // What reaches the handler is counted.
         .audits_per_second(0)
-        .unwrap()
 }
 
-async fn serve<R>(guard: &BloomGuard<R>, table: &Table) -> HttpServer
-where
-    R: Rejection<axum::body::Body> + Send + Sync + 'static,
-{
+async fn serve(guard: &BloomGuard, table: &Table) -> HttpServer {
     guard.ready().await;
     HttpServer::start(app(guard, table)).await
 }
 
+async fn serve_rejecting_with<R>(rejection: R, guard: &BloomGuard, table: &Table) -> HttpServer
+where
+    R: Rejection<axum::body::Body> + Send + Sync + 'static,
+{
+    guard.ready().await;
+    HttpServer::start(app_rejecting_with(rejection, guard, table)).await
+}
+
 async fn served() -> (Table, BloomGuard, HttpServer) {
     let table = Table::with(0..IDS);
-    let guard = builder(&table).build();
+    let guard = builder(&table).build().unwrap();
     let server = serve(&guard, &table).await;
     (table, guard, server)
 }
@@ -143,8 +145,8 @@ async fn a_malformed_id_is_refused_as_the_application_likes() {
         let table = Table::with(0..IDS);
         let builder = builder(&table);
         let guard = match option {
-            None => builder.build(),
-            Some(option) => builder.on_invalid(option).build(),
+            None => builder.build().unwrap(),
+            Some(option) => builder.on_invalid(option).build().unwrap(),
         };
         let server = serve(&guard, &table).await;
         assert_refused(&server.connect().await.get(MALFORMED).await, status);
@@ -155,8 +157,8 @@ async fn a_malformed_id_is_refused_as_the_application_likes() {
 #[tokio::test]
 async fn problem_details_have_a_body_for_get_and_none_for_head() {
     let table = Table::with(0..IDS);
-    let guard = builder(&table).rejection(ProblemDetails).build();
-    let server = serve(&guard, &table).await;
+    let guard = builder(&table).build().unwrap();
+    let server = serve_rejecting_with(ProblemDetails, &guard, &table).await;
     let mut client = server.connect().await;
 
     let response = client.get(ABSENT).await;
@@ -192,8 +194,8 @@ async fn a_closure_makes_the_response() {
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         response
     };
-    let guard = builder(&table).rejection(sorry).build();
-    let server = serve(&guard, &table).await;
+    let guard = builder(&table).build().unwrap();
+    let server = serve_rejecting_with(sorry, &guard, &table).await;
     let mut client = server.connect().await;
     let response = client.get(ABSENT).await;
     assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
@@ -254,7 +256,7 @@ async fn a_flood_meets_no_false_404_and_the_database_only_what_exists() {
 async fn redis_killed_amid_traffic_costs_no_false_404_and_no_answer() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = model::guard_over(&redis.url(), &table).capacity(10_000, 1e-9).unwrap().build();
+    let guard = model::guard_over(&redis.url(), &table).capacity(10_000, 1e-9).build().unwrap();
     model::live(&guard).await;
     let server = HttpServer::start(app(&guard, &table)).await;
 

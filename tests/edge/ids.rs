@@ -118,12 +118,11 @@ where
     T: FromStr + Display + 'static,
 {
     let guard = BloomGuard::builder("users", PathPattern::<T>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(1_000, 1e-9)
-        .unwrap()
         .rebuild(Schedule::manual(), from_iter(|| [1_u64]))
         .on_invalid(OnInvalid::BadRequest)
-        .build();
+        .build()
+        .unwrap();
     guard.ready().await;
     let mut valid = Vec::new();
     for segment in segments() {

@@ -16,7 +16,7 @@ const NOWHERE: &str = "redis://127.0.0.1:1";
 const FILTER: &str = "filter=\"users\"";
 
 fn users() -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
 }
 
 async fn get(guard: &BloomGuard, path: &str) -> StatusCode {
@@ -36,7 +36,7 @@ async fn get_from(status: StatusCode, guard: &BloomGuard, path: &str) -> StatusC
 #[test]
 fn a_guard_that_will_never_have_a_filter_says_so_when_it_is_built() {
     let (log, _kept) = Log::begin();
-    let _guard = users().build();
+    let _guard = users().build().unwrap();
     let told = log.with("no filter will ever be built");
     assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains(FILTER), "{told:?}");
 }
@@ -44,7 +44,7 @@ fn a_guard_that_will_never_have_a_filter_says_so_when_it_is_built() {
 #[test]
 fn a_guard_without_a_source_tells_who_has_to_build_its_filter() {
     let (log, _kept) = Log::begin();
-    let _guard = users().redis(NOWHERE).unwrap().build();
+    let _guard = users().redis(NOWHERE).build().unwrap();
     let told = log.with("another process has to build the filter");
     assert!(told.len() == 1 && told[0].starts_with("INFO") && told[0].contains(FILTER), "{told:?}");
 }
@@ -52,14 +52,14 @@ fn a_guard_without_a_source_tells_who_has_to_build_its_filter() {
 #[test]
 fn a_guard_with_a_source_has_nothing_to_say_of_it() {
     let (log, _kept) = Log::begin();
-    let _guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    let _guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
     assert_eq!(log.with("source"), [""; 0]);
 }
 
 #[tokio::test]
 async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() {
     let (log, _kept) = Log::begin();
-    let guard = users().build();
+    let guard = users().build().unwrap();
     for n in 0..3_000 {
         get(&guard, &format!("/orders/{n}")).await;
         assert_eq!(log.with("does the extractor match").len(), usize::from(n >= 999), "{n}");
@@ -70,7 +70,8 @@ async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() 
 #[tokio::test]
 async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
     let (log, _kept) = Log::begin();
-    let (guard, off) = (users().build(), users().mode(Mode::Off).build());
+    let (guard, off) = (users().build().unwrap(), users().build().unwrap());
+    off.set_mode(Mode::Off);
     get(&guard, "/users/7").await;
     for n in 0..2_000 {
         get(&guard, &format!("/orders/{n}")).await;
@@ -82,7 +83,8 @@ async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
 #[tokio::test(start_paused = true)]
 async fn requests_answered_503_are_told_of_once_a_minute_with_their_number() {
     let (log, _kept) = Log::begin();
-    let guard = users().on_unbuilt(OnUnknown::Shed).build();
+    // Nothing is known of an id before there is a connection.
+    let guard = users().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
     let told = || log.with("503");
     for _ in 0..100 {
         assert_eq!(get(&guard, "/users/7").await, StatusCode::SERVICE_UNAVAILABLE);
@@ -96,7 +98,7 @@ async fn requests_answered_503_are_told_of_once_a_minute_with_their_number() {
     let told = told();
     assert_eq!(told.len(), 2);
     for (line, count) in told.iter().zip([1, 101]) {
-        let parts = ["WARN", FILTER, "verdict=Unknown(NoFilter)", &format!("requests={count}")];
+        let parts = ["WARN", FILTER, "verdict=Unknown(Disconnected)", &format!("requests={count}")];
         assert!(parts.iter().all(|part| line.contains(part)), "{line}");
     }
 }
@@ -104,11 +106,11 @@ async fn requests_answered_503_are_told_of_once_a_minute_with_their_number() {
 #[tokio::test]
 async fn every_line_names_the_filter() {
     let (log, _kept) = Log::begin();
-    let away = users().redis(NOWHERE).unwrap().build();
+    let away = users().redis(NOWHERE).build().unwrap();
     let broken = from_blocking(|_| Err("the database is away".into()));
-    let failing = users().rebuild(Schedule::manual(), broken).build();
+    let failing = users().rebuild(Schedule::manual(), broken).build().unwrap();
     failing.rebuild_now().await.unwrap_err();
-    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
     guard.ready().await;
     guard.rebuild_now().await.unwrap();
     let missed = eventually("redis is missed", Duration::from_secs(10), || async {
@@ -128,7 +130,7 @@ async fn every_line_names_the_filter() {
 #[tokio::test]
 async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
     let (log, _kept) = Log::begin();
-    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
     guard.ready().await;
     guard.rebuild_now().await.unwrap();
     let begun = log.with("a rebuild begins");
@@ -136,7 +138,7 @@ async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
     assert!(begun[0].contains("no filter has been built"), "{begun:?}");
     assert!(begun[1].contains("by hand"), "{begun:?}");
 
-    let empty = users().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build();
+    let empty = users().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build().unwrap();
     empty.rebuild_now().await.unwrap_err();
     let failed = log.with("the rebuild failed");
     assert!(failed.len() == 1 && !failed[0].contains("stays"), "{failed:?}");
@@ -147,7 +149,7 @@ async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
 async fn an_invalid_id_that_the_handler_answers_is_noticed_and_watched_for() {
     let (log, _kept) = Log::begin();
     let alarm = "a request whose id is called invalid was answered";
-    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
     guard.set_mode(Mode::Shadow);
     assert_eq!(get_from(StatusCode::OK, &guard, "/users/me").await, StatusCode::OK);
     assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (1, 1));

@@ -175,11 +175,10 @@ pub async fn run(kind: Kind) -> Outcome {
 fn instance(front: &Front, table: &Table) -> BloomGuard {
     guard_over(&front.url(), table)
         .longest_transaction(LONGEST_TRANSACTION)
-        .unwrap()
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
         .capacity(20_000, 1e-6)
-        .unwrap()
         .build()
+        .unwrap()
 }
 
 /// Waits for so many more adds to be acknowledged.

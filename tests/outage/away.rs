@@ -85,7 +85,7 @@ impl Drop for Inside<'_> {
 
 impl Instance {
     fn new(url: &str, table: &Table) -> Arc<Self> {
-        let guard = by_default(url).rebuild(Schedule::manual(), table.clone()).build();
+        let guard = by_default(url).rebuild(Schedule::manual(), table.clone()).build().unwrap();
         Arc::new(Self {
             guard,
             table: table.clone(),

@@ -24,9 +24,7 @@ fn default_policy(url: &str, table: &Table) -> Builder {
 /// A guard without Redis; its table is scanned once, and whatever is committed later behind its back.
 fn in_process(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(10_000, 1e-9)
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
 }
 
@@ -44,7 +42,7 @@ async fn unknown(guard: &BloomGuard) {
 async fn while_redis_is_away_known_ids_flow_and_others_share_the_lane() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = default_policy(&redis.url(), &table).build();
+    let guard = default_policy(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     for id in 0..500 {
         assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
@@ -54,7 +52,7 @@ async fn while_redis_is_away_known_ids_flow_and_others_share_the_lane() {
 
     let before = guard.stats();
     for id in 0..500 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id} was seen to exist");
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id} was found lately");
     }
     let mut busy = 0;
     for id in 500..1_000 {
@@ -65,7 +63,7 @@ async fn while_redis_is_away_known_ids_flow_and_others_share_the_lane() {
         }
     }
     let stats = guard.stats();
-    assert_eq!(stats.admitted_seen - before.admitted_seen, 500);
+    assert_eq!(stats.admitted_found - before.admitted_found, 500);
     assert_eq!(stats.overloaded - before.overloaded, busy);
     assert_eq!(stats.admitted_unknown - before.admitted_unknown, 500 - busy);
     assert!(busy > 0, "500 requests at once are more than a lane of 64 and 500 a second takes");
@@ -79,7 +77,7 @@ async fn while_redis_is_away_known_ids_flow_and_others_share_the_lane() {
 async fn what_the_lane_does_not_take_is_told_when_to_come_again() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).lane(1, 1).unwrap().build();
+    let guard = default_policy(&redis.url(), &table).lane(1, 1).build().unwrap();
     live(&guard).await;
     redis.kill();
     unknown(&guard).await;
@@ -103,7 +101,7 @@ async fn the_lane_is_as_wide_as_it_is_said_to_be() {
     const WIDTH: u32 = 7;
     let mut redis = RedisServer::start();
     let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).lane(WIDTH, 100_000).unwrap().build();
+    let guard = default_policy(&redis.url(), &table).lane(WIDTH, 100_000).build().unwrap();
     live(&guard).await;
     assert_eq!(get(&guard, &table, 3).await, StatusCode::OK);
     redis.kill();
@@ -134,7 +132,7 @@ async fn the_lane_is_as_wide_as_it_is_said_to_be() {
     assert_eq!(inside.load(Ordering::SeqCst), u64::from(WIDTH));
 
     let known = send(3);
-    eventually("an id seen to exist passes the full lane", Duration::from_secs(10), || async {
+    eventually("an id found lately passes the full lane", Duration::from_secs(10), || async {
         let inside = inside.load(Ordering::SeqCst);
         if inside == u64::from(WIDTH) + 1 { Ok(()) } else { Err(inside.to_string()) }
     })
@@ -155,7 +153,7 @@ async fn the_lane_is_as_wide_as_it_is_said_to_be() {
 async fn an_answer_gives_the_place_in_the_lane_back() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..100);
-    let guard = default_policy(&redis.url(), &table).lane(1, 1_000_000).unwrap().build();
+    let guard = default_policy(&redis.url(), &table).lane(1, 1_000_000).build().unwrap();
     live(&guard).await;
     redis.kill();
     unknown(&guard).await;
@@ -170,7 +168,7 @@ async fn an_answer_gives_the_place_in_the_lane_back() {
 async fn before_the_first_filter_all_requests_pass() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = support::model::guard(&redis.url()).on_unknown(OnUnknown::Shed).build();
+    let guard = support::model::guard(&redis.url()).on_unknown(OnUnknown::Shed).build().unwrap();
     eventually("redis is reached", Duration::from_secs(10), || async {
         match guard.check(&1).await.unwrap() {
             Verdict::Unknown(Doubt::NoFilter) => Ok(()),
@@ -188,18 +186,19 @@ async fn before_the_first_filter_all_requests_pass() {
 async fn a_service_may_prefer_to_shed_what_is_unknown() {
     let mut redis = RedisServer::start();
     let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).on_unknown(OnUnknown::Shed).build();
+    let guard = default_policy(&redis.url(), &table).on_unknown(OnUnknown::Shed).build().unwrap();
     live(&guard).await;
     assert_eq!(get(&guard, &table, 3).await, StatusCode::OK);
     redis.kill();
     unknown(&guard).await;
-    assert_eq!(get(&guard, &table, 3).await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(get(&guard, &table, 3).await, StatusCode::OK, "found lately");
+    assert_eq!(get(&guard, &table, 4).await, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test]
 async fn the_mode_is_switched_while_requests_run() {
     let table = Table::with(0..10);
-    let guard = in_process(&table).audits_per_second(0).unwrap().build();
+    let guard = in_process(&table).audits_per_second(0).build().unwrap();
     guard.ready().await;
     let answered = async |id| {
         let before = table.lookups();
@@ -229,7 +228,7 @@ async fn the_mode_is_switched_while_requests_run() {
 
 #[tokio::test]
 async fn only_an_enforcing_guard_refuses_what_is_no_id() {
-    let guard = in_process(&Table::with(0..10)).build();
+    let guard = in_process(&Table::with(0..10)).build().unwrap();
     guard.ready().await;
     let service = guard.layer(tower::service_fn(|_: Request<String>| async {
         Ok::<_, Infallible>(Response::new(String::new()))
@@ -247,9 +246,9 @@ async fn only_an_enforcing_guard_refuses_what_is_no_id() {
 
 /// One false positive, replayed with a cookie that no null may be learnt from.
 #[tokio::test]
-async fn a_missing_id_that_cannot_be_remembered_keeps_to_a_lane() {
+async fn a_missing_id_that_cannot_be_remembered_keeps_to_the_lane() {
     let table = Table::with(0..10);
-    let guard = in_process(&table).lane(5, 10).unwrap().build();
+    let guard = in_process(&table).lane(5, 10).build().unwrap();
     guard.ready().await;
     table.delete(3);
     let service = guard.layer(handler(&table));
@@ -272,25 +271,27 @@ async fn a_missing_id_that_cannot_be_remembered_keeps_to_a_lane() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nulls_are_written_at_a_bounded_rate() {
-    let table = Table::with(0..1_000);
-    let guard = in_process(&table).nulls_per_second(100).unwrap().build();
+    let table = Table::with(0..10_000);
+    let guard = in_process(&table).build().unwrap();
     guard.ready().await;
-    (0..1_000).for_each(|id| table.delete(id));
-    for id in 0..1_000 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+    (0..10_000).for_each(|id| table.delete(id));
+    for (second, ids) in [0..5_000, 5_000..10_000].into_iter().enumerate() {
+        for id in ids {
+            assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+        }
+        let (stats, stored) = (guard.stats(), 1_000 * (second as u64 + 1));
+        assert_eq!((stats.nulls_stored, stats.nulls_limited), (stored, 4 * stored));
+        tokio::time::advance(Duration::from_secs(1)).await;
     }
-    let stats = guard.stats();
-    assert_eq!(stats.nulls_stored + stats.nulls_limited, 1_000);
-    assert!((100..900).contains(&stats.nulls_stored), "{}", stats.nulls_stored);
 }
 
-/// A deploy that loses its tenant, say: all is 404 for a while.
+/// A deploy that loses its tenant, say: everything is answered 404 once.
 #[tokio::test]
 async fn a_broken_backend_is_not_remembered() {
     let table = Table::with(0..1_000);
-    let guard = in_process(&table).build();
+    let guard = in_process(&table).build().unwrap();
     guard.ready().await;
     for id in 0..1_000 {
         assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
@@ -299,12 +300,8 @@ async fn a_broken_backend_is_not_remembered() {
     for id in 0..1_000 {
         assert_eq!(get(&guard, &broken, id).await, StatusCode::NOT_FOUND);
     }
-    let stats = guard.stats();
-    assert!(stats.nulls_stored < 10, "{}", stats.nulls_stored);
-    assert_eq!(stats.nulls_stored + stats.nulls_doubted, 1_000);
-    let mut refused = 0;
+    assert_eq!(guard.stats().nulls_stored, 0);
     for id in 0..1_000 {
-        refused += u64::from(get(&guard, &table, id).await != StatusCode::OK);
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id} was found a moment ago");
     }
-    assert_eq!(refused, stats.nulls_stored, "only what was learnt before the jump showed");
 }

@@ -12,9 +12,7 @@ const IDS: u64 = 10_000;
 
 fn in_process(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(20_000, 1e-6)
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
 }
 
@@ -31,9 +29,8 @@ async fn noticed(guard: &BloomGuard) {
 async fn one_id_in_a_thousand_hidden_from_the_filter_is_noticed_within_a_minute() {
     let redis = RedisServer::start();
     let table = Table::with((0..IDS).filter(|id| id % 1_000 != 7));
-    let build =
-        || guard_over(&redis.url(), &table).capacity(20_000, 1e-6).unwrap().audits_per_second(10);
-    let (guard, other) = (build().unwrap().build(), build().unwrap().build());
+    let build = || guard_over(&redis.url(), &table).capacity(20_000, 1e-6).audits_per_second(10);
+    let (guard, other) = (build().build().unwrap(), build().build().unwrap());
     live(&guard).await;
     live(&other).await;
     (0..IDS).filter(|id| id % 1_000 == 7).for_each(|id| table.commit(id));
@@ -76,8 +73,9 @@ async fn one_id_in_a_thousand_hidden_from_the_filter_is_noticed_within_a_minute(
 async fn a_disproved_filter_answers_nobody_until_it_is_rebuilt() {
     let redis = RedisServer::start();
     let table = Table::with(0..100);
-    let without_source = support::model::guard(&redis.url()).build();
-    let guard = guard_over(&redis.url(), &table).mode(Mode::Shadow).build();
+    let without_source = support::model::guard(&redis.url()).build().unwrap();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    guard.set_mode(Mode::Shadow);
     live(&guard).await;
     live(&without_source).await;
     let generation = guard.state().live.unwrap().generation;
@@ -100,10 +98,11 @@ async fn a_disproved_filter_answers_nobody_until_it_is_rebuilt() {
 async fn without_a_source_a_disproved_filter_stays_out_of_use() {
     let redis = RedisServer::start();
     let table = Table::with(0..100);
-    let builder = guard_over(&redis.url(), &table).build();
+    let builder = guard_over(&redis.url(), &table).build().unwrap();
     live(&builder).await;
     drop(builder);
-    let guard = support::model::guard(&redis.url()).mode(Mode::Shadow).build();
+    let guard = support::model::guard(&redis.url()).build().unwrap();
+    guard.set_mode(Mode::Shadow);
     live(&guard).await;
     table.commit(1_000);
     assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
@@ -121,7 +120,8 @@ async fn without_a_source_a_disproved_filter_stays_out_of_use() {
 #[tokio::test]
 async fn in_process_a_disproved_filter_is_rebuilt_too() {
     let table = Table::with(0..100);
-    let guard = in_process(&table).mode(Mode::Shadow).build();
+    let guard = in_process(&table).build().unwrap();
+    guard.set_mode(Mode::Shadow);
     guard.ready().await;
     let generation = guard.state().live.unwrap().generation;
     table.commit(1_000);
@@ -145,7 +145,7 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     const BITS: &str = "bg:{users}:bits";
     let redis = RedisServer::start();
     let table = Table::with(0..100);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     let before: Vec<u8> = redis.run(&["GET", BITS]);
     let (generation, state) = (&before[16..24], &before[11..12]);
@@ -174,7 +174,8 @@ async fn a_record_created_meanwhile_is_no_alarm() {
     use tower::{Layer, ServiceExt};
 
     let table = Table::with(0..100);
-    let guard = in_process(&table).mode(Mode::Shadow).build();
+    let guard = in_process(&table).build().unwrap();
+    guard.set_mode(Mode::Shadow);
     guard.ready().await;
     let service = guard.layer(tower::service_fn({
         let guard = guard.clone();
@@ -203,7 +204,7 @@ async fn a_record_created_meanwhile_is_no_alarm() {
 #[tokio::test]
 async fn a_null_that_hides_a_record_is_removed() {
     let table = Table::with(0..100);
-    let guard = in_process(&table).build();
+    let guard = in_process(&table).build().unwrap();
     guard.ready().await;
     table.delete(5);
     assert_eq!(get(&guard, &table, 5).await, StatusCode::NOT_FOUND);

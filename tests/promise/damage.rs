@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Verdict};
 use http::StatusCode;
-use support::model::{Table, get, guard, guard_over, live};
+use support::model::{Table, get, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -14,19 +14,19 @@ const BITS: &str = "bg:{users}:bits";
 async fn nothing_is_refused_after(damage: impl FnOnce(&RedisServer), doubt: Doubt) {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let builder = guard_over(&redis.url(), &table).build();
+    let builder = guard_over(&redis.url(), &table).build().unwrap();
     live(&builder).await;
     drop(builder);
-    let witness = guard(&redis.url()).build();
+    let witness = guard(&redis.url()).build().unwrap();
     live(&witness).await;
 
     damage(&redis);
 
-    let newcomer = guard(&redis.url()).build();
+    let newcomer = guard(&redis.url()).build().unwrap();
     doubts(&newcomer, doubt).await;
     for guard in [&witness, &newcomer] {
         for id in (0..1_000).step_by(7) {
-            assert_eq!(get(guard, &table, id).await, StatusCode::OK, "{id}");
+            assert_eq!(get_looked_up(guard, &table, id).await, StatusCode::OK, "{id}");
         }
         assert_eq!(get(guard, &table, 5_000).await, StatusCode::NOT_FOUND);
     }
@@ -57,7 +57,7 @@ async fn doubts(guard: &BloomGuard, doubt: Doubt) {
 /// A rebuild puts everything right.
 async fn heals(redis: &RedisServer, table: &Table, guards: &[&BloomGuard]) {
     table.commit(7_000);
-    let builder = guard_over(&redis.url(), table).build();
+    let builder = guard_over(&redis.url(), table).build().unwrap();
     live(&builder).await;
     for guard in guards {
         live(guard).await;
@@ -164,13 +164,13 @@ async fn an_id_inserted_after_is_refused_by_nobody(
     what: &str,
 ) {
     let table = Table::with([5_000]);
-    let witness = guard(&redis.url()).build();
+    let witness = guard(&redis.url()).build().unwrap();
     live(&witness).await;
     let whole: Vec<u8> = redis.run(&["GET", BITS]);
     damage(redis);
     // A newer format's filter takes no inserts.
-    if guard(&redis.url()).build().insert(&5_000).await.is_ok() {
-        assert_eq!(get(&witness, &table, 5_000).await, StatusCode::OK, "{what}");
+    if guard(&redis.url()).build().unwrap().insert(&5_000).await.is_ok() {
+        assert_eq!(get_looked_up(&witness, &table, 5_000).await, StatusCode::OK, "{what}");
     }
     // As it was, for the next damage.
     redis::cmd("SET").arg(BITS).arg(whole).exec(&mut redis.connection()).unwrap();
@@ -179,7 +179,7 @@ async fn an_id_inserted_after_is_refused_by_nobody(
 #[tokio::test]
 async fn an_id_inserted_beside_a_damaged_filter_is_refused_by_nobody() {
     let redis = RedisServer::start();
-    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build();
+    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
     live(&builder).await;
     drop(builder);
     for byte in 0..64 {
@@ -212,7 +212,7 @@ async fn an_older_format_never_refuses() {
 async fn a_newer_format_is_never_replaced() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let builder = guard_over(&redis.url(), &table).build();
+    let builder = guard_over(&redis.url(), &table).build().unwrap();
     live(&builder).await;
     redis::cmd("SETRANGE").arg(BITS).arg(8).arg(&[0_u8, 9]).exec(&mut redis.connection()).unwrap();
     let before = dump(&redis);

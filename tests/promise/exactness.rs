@@ -14,11 +14,8 @@ const WORKERS: u64 = 512;
 
 fn builder() -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(IDS, RATE)
-        .unwrap()
         .check_deadline(std::time::Duration::from_secs(10))
-        .unwrap()
         .rebuild(Schedule::manual(), from_iter(|| 0..IDS))
 }
 
@@ -56,11 +53,11 @@ async fn a_million_ids(guard: &BloomGuard, absent: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_existing_id_is_refused_in_process() {
-    a_million_ids(&builder().build(), 1_000_000).await;
+    a_million_ids(&builder().build().unwrap(), 1_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_existing_id_is_refused_through_redis() {
     let redis = RedisServer::start();
-    a_million_ids(&builder().redis(&redis.url()).unwrap().build(), 200_000).await;
+    a_million_ids(&builder().redis(&redis.url()).build().unwrap(), 200_000).await;
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bloom_guard::{BloomGuard, Builder, Doubt, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Verdict};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use support::eventually;
@@ -21,14 +21,13 @@ async fn a_slow_404_hides_no_record_that_another_process_inserts_meanwhile() {
     const ID: u64 = 7;
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let reader = guard_over(&redis.url(), &table).build();
+    let reader = guard_over(&redis.url(), &table).build().unwrap();
     live(&reader).await;
     let writer = support::model::guard(&redis.url())
         .longest_transaction(SECOND)
-        .unwrap()
         .handler_time(Duration::from_millis(100))
-        .unwrap()
-        .build();
+        .build()
+        .unwrap();
     live(&writer).await;
     table.delete(ID);
 
@@ -65,10 +64,14 @@ async fn a_slow_404_hides_no_record_that_another_process_inserts_meanwhile() {
     assert_eq!(get(&reader, &table, ID).await, StatusCode::OK);
 }
 
-/// A journal as it is after 100 seconds of inserts; the guard keeps 61 seconds of it.
-async fn aged_journal(redis: &RedisServer, guard: &BloomGuard) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    let old = now - 100_000;
+/// How long a rebuild may take.
+const LONGEST_REBUILD: Duration = Duration::from_secs(105 * 60);
+
+/// A journal whose entries were made so long ago. A guard keeps them for the longest rebuild and its
+/// longest transaction.
+async fn aged_journal(redis: &RedisServer, guard: &BloomGuard, age: Duration) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let old = (now - age).as_millis() as u64;
     eventually("the guard has enrolled", 10 * SECOND, || async {
         let kid: Option<String> = redis.run(&["HGET", "bg:{users}:meta", "kid"]);
         kid.map(drop).ok_or_else(|| format!("{:?}", guard.state()))
@@ -105,14 +108,11 @@ async fn slow_handlers_do_not_make_rebuilds_ask_for_more_journal_than_is_kept() 
     let table = Table::with(0..1_000);
     let guard = guard_over(&redis.url(), &table)
         .longest_transaction(SECOND)
-        .unwrap()
-        .longest_rebuild(60 * SECOND)
-        .unwrap()
         .handler_time(3_600 * SECOND)
-        .unwrap()
-        .build();
+        .build()
+        .unwrap();
     live(&guard).await;
-    aged_journal(&redis, &guard).await;
+    aged_journal(&redis, &guard, LONGEST_REBUILD + 600 * SECOND).await;
     guard.insert(&5_000).await.unwrap();
     table.commit(5_000);
     guard.rebuild_now().await.unwrap();
@@ -124,35 +124,26 @@ async fn rebuilds_need_no_more_journal_than_processes_with_other_settings_keep()
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
     let patient =
-        support::model::guard(&redis.url()).longest_transaction(3_600 * SECOND).unwrap().build();
-    let guard = guard_over(&redis.url(), &table)
-        .longest_transaction(SECOND)
-        .unwrap()
-        .longest_rebuild(60 * SECOND)
-        .unwrap()
-        .build();
+        support::model::guard(&redis.url()).longest_transaction(3_600 * SECOND).build().unwrap();
+    let guard = guard_over(&redis.url(), &table).longest_transaction(SECOND).build().unwrap();
     live(&guard).await;
-    aged_journal(&redis, &guard).await;
+    aged_journal(&redis, &guard, LONGEST_REBUILD + 600 * SECOND).await;
     patient.insert(&5_000).await.unwrap();
     guard.insert(&5_001).await.unwrap();
     guard.rebuild_now().await.unwrap();
 }
 
-/// A journal entry may be needed for as long as anybody's rebuild takes.
+/// Another process's transactions may be longer.
 #[tokio::test]
-async fn who_allows_rebuilds_less_time_leaves_the_journal_that_others_need() {
+async fn a_process_with_short_transactions_leaves_the_journal_that_others_need() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let brief = |builder: Builder| {
-        let handler_time = Duration::from_millis(100);
-        builder.longest_transaction(SECOND).unwrap().handler_time(handler_time).unwrap()
-    };
-    let patient = brief(guard_over(&redis.url(), &table)).build();
+    let patient =
+        guard_over(&redis.url(), &table).longest_transaction(3_600 * SECOND).build().unwrap();
     live(&patient).await;
-    let hasty =
-        brief(support::model::guard(&redis.url())).longest_rebuild(60 * SECOND).unwrap().build();
+    let hasty = support::model::guard(&redis.url()).longest_transaction(SECOND).build().unwrap();
     live(&hasty).await;
-    aged_journal(&redis, &patient).await;
+    aged_journal(&redis, &patient, LONGEST_REBUILD + 600 * SECOND).await;
     let entries = || redis.run::<u64>(&["XLEN", "bg:{users}:log"]);
     let before = entries();
     hasty.insert(&5_000).await.unwrap();
@@ -164,7 +155,7 @@ async fn who_allows_rebuilds_less_time_leaves_the_journal_that_others_need() {
 async fn clients_that_hang_up_at_once_leave_the_answers_to_others_alone() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     let attacker = tokio::spawn({
         let guard = guard.clone();

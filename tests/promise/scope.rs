@@ -12,9 +12,9 @@ use tower::{Layer, ServiceExt};
 
 async fn local(table: &Table) -> BloomGuard {
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
-        .build();
+        .build()
+        .unwrap();
     live(&guard).await;
     guard
 }
@@ -43,9 +43,9 @@ async fn a_head_404_must_not_hide_what_get_serves() {
     assert_eq!(send(Method::GET).await.unwrap().status(), 200, "an existing record is refused");
 }
 
-/// The same service, and somebody who sends HEAD for public records all the time.
+/// The same service, and a client that sends two HEADs for every GET.
 #[tokio::test(start_paused = true)]
-async fn a_head_404_neither_holds_up_who_gets_the_record_nor_pulls_the_brake() {
+async fn a_head_404_does_not_hold_up_a_get() {
     let table = Table::with(0..40);
     let guard = local(&table).await;
     let service = guard.layer(tower::service_fn(|request: Request<String>| {
@@ -64,17 +64,19 @@ async fn a_head_404_neither_holds_up_who_gets_the_record_nor_pulls_the_brake() {
     }
     for second in 0..100 {
         for id in 0..40 {
-            send(Method::HEAD, id).await;
+            assert_eq!(send(Method::HEAD, id).await, 404, "found lately, and then present");
+            assert_eq!(send(Method::HEAD, id).await, 404, "by the handler");
             assert_eq!(send(Method::GET, id).await, 200, "id {id}, second {second}");
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(guard.stats().nulls_doubted, 0, "the backend is believed");
+    let stats = guard.stats();
+    assert_eq!((stats.nulls_stored, stats.refused, stats.overloaded), (0, 0, 0));
 }
 
 /// Where GET has shown that a record is missing, HEAD is no second way to have it looked up.
 #[tokio::test(start_paused = true)]
-async fn what_get_missed_is_looked_for_by_one_head_at_a_time() {
+async fn what_get_missed_is_looked_for_by_heads_in_the_lane() {
     let table = Table::with(0..40);
     let guard = local(&table).await;
     let calls = AtomicU64::new(0);
@@ -94,8 +96,8 @@ async fn what_get_missed_is_looked_for_by_one_head_at_a_time() {
     };
     assert_eq!(send(Method::GET).await, 404);
     let heads = join_all((0..100).map(|_| send(Method::HEAD))).await;
-    assert_eq!(heads.iter().filter(|status| **status == 503).count(), 99);
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    assert_eq!(heads.iter().filter(|status| **status == 503).count(), 100 - 64);
+    assert_eq!(calls.load(Ordering::Relaxed), 1 + 64);
 }
 
 /// GitHub-style privacy: who may not see a record gets 404. An anonymous request must not hide the
@@ -165,9 +167,9 @@ async fn a_404_of_an_unmatched_route_is_no_null() {
     use axum::{Router, routing};
     let table = Table::with([7]);
     let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
-        .build();
+        .build()
+        .unwrap();
     live(&guard).await;
     let app: Router =
         Router::new().route("/posts", routing::get(|| async { "posts" })).layer(guard.clone());
@@ -186,9 +188,9 @@ async fn a_404_of_a_subresource_is_no_null_of_the_resource() {
     use axum::{Router, routing};
     let table = Table::with([7]);
     let guard = BloomGuard::builder("users", bloom_guard::Captures::<u64>::new("id"))
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
-        .build();
+        .build()
+        .unwrap();
     live(&guard).await;
     let app: Router = Router::new()
         .route("/users/{id}", routing::get(|| async { "user" }))
@@ -222,33 +224,35 @@ async fn what_one_caller_was_told_is_no_proof_to_who_checks_by_hand() {
         assert_eq!(service.clone().oneshot(request).await.unwrap().status(), 404);
         assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "record {id} exists");
     }
-    assert_eq!(guard.stats().nulls_stored, 2);
+    assert_eq!(guard.stats().nulls_stored, 1, "that of the GET");
 }
 
 /// Idempotent, as deletions should be.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_succeeds_shows_no_record() {
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .methods([Method::GET, Method::HEAD, Method::DELETE])
         .rebuild(Schedule::manual(), Table::with(0..1_000))
-        .build();
+        .build()
+        .unwrap();
     live(&guard).await;
     let service = guard.layer(tower::service_fn(|_: Request<String>| async {
         Ok::<_, Infallible>(ok(StatusCode::NO_CONTENT))
     }));
     for id in Strangers(7).take(100) {
         let request = Request::delete(format!("/users/{id}")).body(String::new()).unwrap();
-        assert_eq!(service.clone().oneshot(request).await.unwrap().status(), 404);
+        service.clone().oneshot(request).await.unwrap();
         tokio::time::advance(Duration::from_millis(100)).await;
     }
-    assert_eq!((guard.stats().audits, guard.stats().false_negatives), (0, 0));
+    let stats = guard.stats();
+    assert!(stats.refused >= 90, "but for a sample: {stats:?}");
+    assert_eq!((stats.admitted_found, stats.false_negatives), (0, 0));
     assert!(guard.state().is_ready());
 }
 
 /// A revision that there is not, of a record that there is.
 #[tokio::test(start_paused = true)]
-async fn a_missing_part_of_a_record_that_was_shown_hides_it_from_nobody() {
+async fn a_missing_part_of_a_record_hides_it_from_nobody() {
     let guard = local(&Table::with(0..10)).await;
     let service = guard.layer(tower::service_fn(|request: Request<String>| async move {
         let missing = request.uri().query() == Some("rev=99");
@@ -259,13 +263,16 @@ async fn a_missing_part_of_a_record_that_was_shown_hides_it_from_nobody() {
         let sent = service.clone().oneshot(request);
         async move { sent.await.unwrap().status() }
     };
-    assert_eq!(get("/users/7").await, 200);
-    for _ in 0..1_000 {
-        assert_ne!(get("/users/7?rev=99").await, 200);
+    assert_eq!(get("/users/7?rev=99").await, 404);
+    for _ in 0..100 {
         assert_eq!(get("/users/7").await, 200);
+        assert_eq!(get("/users/7?rev=99").await, 404);
     }
     assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
-    // It is no way to make the handler work, either.
+    // It is no way to make the handler work, either: a thousand at one moment.
+    for _ in 0..1_000 {
+        assert_ne!(get("/users/7?rev=99").await, 200);
+    }
     let stats = guard.stats();
     assert!(stats.overloaded > 900 && stats.nulls_stored == 0, "{stats:?}");
     tokio::time::advance(Duration::from_secs(60)).await;

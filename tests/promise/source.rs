@@ -13,11 +13,11 @@ use support::eventually;
 use support::model::{Table, get};
 
 fn builder() -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).unwrap()
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
 }
 
 async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {
-    let guard = builder().rebuild(Schedule::manual(), source).build();
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
     guard.ready().await;
     for id in ids.clone() {
         assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
@@ -50,7 +50,7 @@ async fn a_blocking_scan_is_read_to_its_end() {
 }
 
 async fn error_of(source: impl RebuildSource) -> Arc<RebuildError> {
-    let guard = builder().rebuild(Schedule::manual(), source).build();
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
     let error = guard.rebuild_now().await.unwrap_err();
     assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Unknown(_)), "nothing went live");
     error
@@ -101,7 +101,7 @@ async fn an_id_that_every_check_refuses_fails_the_rebuild_by_name() {
 
 #[tokio::test]
 async fn ids_are_read_in_the_form_that_requests_have() {
-    let guard = builder().rebuild(Schedule::manual(), from_iter(|| ["007", "+8"])).build();
+    let guard = builder().rebuild(Schedule::manual(), from_iter(|| ["007", "+8"])).build().unwrap();
     guard.ready().await;
     for id in ["7", "07", "8", "+8"] {
         assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
@@ -110,7 +110,7 @@ async fn ids_are_read_in_the_form_that_requests_have() {
 
 #[tokio::test]
 async fn a_source_without_ids_goes_live_only_when_told() {
-    let guard = builder().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build();
+    let guard = builder().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build().unwrap();
     let error = guard.rebuild_now().await.unwrap_err();
     assert!(matches!(&*error, RebuildError::Empty), "{error:?}");
     let trouble = guard.state().trouble.expect("there is no filter, and a reason");
@@ -123,7 +123,7 @@ async fn a_source_without_ids_goes_live_only_when_told() {
 
 #[tokio::test]
 async fn without_a_source_a_rebuild_says_so() {
-    let error = builder().build().rebuild_now().await.unwrap_err();
+    let error = builder().build().unwrap().rebuild_now().await.unwrap_err();
     assert!(matches!(&*error, RebuildError::NoSource), "{error:?}");
 }
 
@@ -136,7 +136,7 @@ async fn a_source_that_panics_does_not_end_all_rebuilds() {
             Ok(ids.push(&1_u64).await?)
         }
     }
-    let guard = builder().rebuild(Schedule::manual(), Panics(AtomicU32::new(0))).build();
+    let guard = builder().rebuild(Schedule::manual(), Panics(AtomicU32::new(0))).build().unwrap();
     tokio::time::timeout(Duration::from_secs(20), guard.ready()).await.expect("a second scan");
     assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
 }
@@ -161,7 +161,7 @@ async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
     let scans_in_an_hour = async |panics| {
         let scans = Arc::new(AtomicU32::new(0));
         let source = Stumbles { scans: Arc::clone(&scans), panics };
-        let _guard = builder().rebuild(Schedule::manual(), source).build();
+        let _guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         scans.load(Ordering::SeqCst)
     };
@@ -174,7 +174,7 @@ async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
 async fn a_scan_that_panics_is_the_sources_failure_and_hinders_no_later_rebuild() {
     let scans = Arc::new(AtomicU32::new(0));
     let source = Stumbles { scans: Arc::clone(&scans), panics: true };
-    let guard = builder().rebuild(Schedule::manual(), source).build();
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
     // The second finds the lease given back.
     for scan in 1..=2 {
         let error = guard.rebuild_now().await.unwrap_err();
@@ -214,7 +214,7 @@ async fn a_schedule_rebuilds_once_a_period() {
         0..100_u64
     });
     let hour = Duration::from_secs(3600);
-    let guard = builder().rebuild(Schedule::every(hour).unwrap(), source).build();
+    let guard = builder().rebuild(Schedule::every(hour), source).build().unwrap();
     guard.ready().await;
     assert_eq!(scans.load(Ordering::SeqCst), 1);
     let first = guard.state().live.unwrap().generation;
@@ -244,13 +244,12 @@ impl RebuildSource for HangsOnce {
 
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_hangs_is_given_up_and_the_next_rebuild_goes_live() {
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_secs(105 * 60);
     let source = HangsOnce(AtomicU32::new(0));
-    let guard =
-        builder().longest_rebuild(limit).unwrap().rebuild(Schedule::manual(), source).build();
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
     let rebuild = tokio::time::timeout(2 * limit, guard.rebuild_now()).await;
     let error = rebuild.expect("a rebuild has an end").unwrap_err();
-    assert!(error.to_string().contains("60s"), "{error}");
+    assert!(error.to_string().contains("6300s"), "{error}");
     // Nobody has to wait for the lease of the one that hung.
     guard.rebuild_now().await.unwrap();
     assert_eq!(guard.check(&1_u64).await.unwrap(), Verdict::Present);
@@ -277,7 +276,7 @@ async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
     for left in [0..8_000_u64, 0..0] {
         let source = Counted::default();
         *source.0.lock().unwrap() = 0..10_000;
-        let guard = builder().rebuild(Schedule::every(hour).unwrap(), source.clone()).build();
+        let guard = builder().rebuild(Schedule::every(hour), source.clone()).build().unwrap();
         guard.ready().await;
         let generation = guard.state().live.unwrap().generation;
         *source.0.lock().unwrap() = left.clone();
@@ -298,8 +297,8 @@ async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
 async fn a_source_that_stays_smaller_is_believed_after_a_day_and_no_earlier() {
     const HOUR: Duration = Duration::from_secs(3600);
     let table = Table::with(0..1_000);
-    let hourly = Schedule::every(HOUR).unwrap();
-    let guard = builder().rebuild(hourly, table.clone()).build();
+    let hourly = Schedule::every(HOUR);
+    let guard = builder().rebuild(hourly, table.clone()).build().unwrap();
     guard.ready().await;
     (0..150).for_each(|id| table.delete(id));
     tokio::time::sleep(24 * HOUR).await;
@@ -314,7 +313,7 @@ async fn a_source_that_stays_smaller_is_believed_after_a_day_and_no_earlier() {
 #[tokio::test(start_paused = true)]
 async fn a_filter_that_nobody_trusts_is_replaced_by_a_smaller_one_within_minutes() {
     let table = Table::with(0..1_000);
-    let guard = builder().rebuild(Schedule::manual(), table.clone()).build();
+    let guard = builder().rebuild(Schedule::manual(), table.clone()).build().unwrap();
     guard.ready().await;
     (0..150).for_each(|id| table.delete(id));
     // A row that nobody told the guard of.

@@ -59,11 +59,10 @@ impl Drop for TlsServer {
 
 fn guard(url: &str) -> BloomGuard {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .redis(url)
-        .unwrap()
         .rebuild(Schedule::manual(), from_iter(|| 0..100_u64))
         .build()
+        .unwrap()
 }
 
 #[tokio::test]

@@ -57,12 +57,12 @@ impl Twins {
         let found = Arc::new(Mutex::new(Vec::new()));
         let extractor = Recorder { extractor, found: Arc::clone(&found) };
         let guard = BloomGuard::builder("users", extractor)
-            .and_then(|builder| builder.capacity(100_000, 1e-9))
-            .and_then(|builder| builder.audits_per_second(0))
-            .unwrap()
+            .capacity(100_000, 1e-9)
+            .audits_per_second(0)
             .rebuild(Schedule::manual(), from_iter(move || [first]))
             .on_invalid(OnInvalid::BadRequest)
-            .build();
+            .build()
+            .unwrap();
         guard.ready().await;
         let servers =
             [Server::start(app.clone()).await, Server::start(app.layer(guard.clone())).await];

@@ -18,10 +18,10 @@ const META: &str = "bg:{users}:meta";
 
 /// A process that trusts a filter which nobody rebuilds: whoever built it has gone.
 async fn witness(redis: &RedisServer, table: &Table) -> BloomGuard {
-    let builder = guard_over(&redis.url(), table).build();
+    let builder = guard_over(&redis.url(), table).build().unwrap();
     live(&builder).await;
     drop(builder);
-    let witness = guard(&redis.url()).build();
+    let witness = guard(&redis.url()).build().unwrap();
     live(&witness).await;
     witness
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::BITS;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
 use support::{eventually, throughout};
 
@@ -17,7 +17,7 @@ async fn a_primary_that_was_a_replica_meanwhile_is_suspect() {
     let a = RedisServer::start();
     let b = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&a.url(), &table).build();
+    let guard = guard_over(&a.url(), &table).build().unwrap();
     live(&guard).await;
     let (pa, pb) = (a.port().to_string(), b.port().to_string());
     b.run::<()>(&["REPLICAOF", "127.0.0.1", &pa]);
@@ -31,13 +31,13 @@ async fn a_primary_that_was_a_replica_meanwhile_is_suspect() {
     b.run::<()>(&["REPLICAOF", "NO", "ONE"]);
     guard.insert(&4_711).await.unwrap();
     table.commit(4_711);
-    assert_eq!(get(&guard, &table, 4_711).await, 200);
+    assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200);
     // It heals: a follows b. Then b fails, and a is promoted again.
     a.run::<()>(&["REPLICAOF", "127.0.0.1", &pb]);
     synced(&a).await;
     a.run::<()>(&["REPLICAOF", "NO", "ONE"]);
     throughout(Duration::from_secs(2), || async {
-        assert_eq!(get(&guard, &table, 4_711).await, 200, "{:?}", guard.state());
+        assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200, "{:?}", guard.state());
     })
     .await;
 }
@@ -74,7 +74,7 @@ async fn adds_and_checks_of_one_process_never_go_to_different_redises() {
     let target = Arc::new(AtomicU16::new(a.port()));
     let port = moving_name(Arc::clone(&target)).await;
     let table = Table::with(0..1_000);
-    let guard = guard_over(&format!("redis://127.0.0.1:{port}/"), &table).build();
+    let guard = guard_over(&format!("redis://127.0.0.1:{port}/"), &table).build().unwrap();
     live(&guard).await;
 
     // The name moves to b. The connections for checks and bulk break, the one for adds does not.
@@ -108,7 +108,7 @@ async fn adds_and_checks_of_one_process_never_go_to_different_redises() {
     guard.insert(&4_711).await.unwrap();
     table.commit(4_711);
     throughout(Duration::from_secs(2), || async {
-        assert_eq!(get(&guard, &table, 4_711).await, 200, "acknowledged, and refused");
+        assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200, "acknowledged, and refused");
     })
     .await;
 }

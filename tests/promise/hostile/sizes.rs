@@ -17,10 +17,9 @@ async fn the_smallest_filters_work() {
         let table = Table::with(0..ids);
         let guard = guard_over(&redis.url(), &table)
             .capacity(capacity, rate)
-            .unwrap()
             .longest_transaction(Duration::from_secs(1))
-            .unwrap()
-            .build();
+            .build()
+            .unwrap();
         eventually("live", Duration::from_secs(10), || async {
             match guard.check(&0).await.unwrap() {
                 Verdict::Present => Ok(()),
@@ -41,7 +40,7 @@ async fn the_smallest_filters_work() {
 async fn marks_and_journal_shrink_when_inserts_stop() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = brief(guard_over(&redis.url(), &table)).build();
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
     live(&guard).await;
     guard.insert_many(10_000..30_000_u64).await.unwrap();
     passes(&redis, Duration::from_millis(2_500)).await;
@@ -56,12 +55,8 @@ async fn marks_and_journal_shrink_when_inserts_stop() {
 async fn the_journal_is_bounded_without_adds() {
     let redis = RedisServer::start();
     let table = Table::with(0..10);
-    let guard = guard_over(&redis.url(), &table)
-        .capacity(10, 0.01)
-        .unwrap()
-        .journal_entries(1_000)
-        .unwrap()
-        .build();
+    let guard =
+        guard_over(&redis.url(), &table).capacity(10, 0.01).journal_entries(1_000).build().unwrap();
     guard.ready().await;
     for _ in 0..1_500 {
         let _ = guard.rebuild_now().await;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{BACK, LOG, META, OPEN};
 use super::{generation, never_refused, rebuilder_and_creator, rebuilt};
 use support::far::Far;
-use support::model::{Table, get, guard, guard_over, live};
+use support::model::{Table, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use support::{eventually, throughout};
@@ -38,8 +38,8 @@ async fn a_rebuild_waits_for_those_who_come_back_a_little_later() {
     // It commits as soon as the scan has passed, long before the filter is trusted.
     table.commit(OPEN);
     throughout(Duration::from_secs(5), || async {
-        assert_eq!(get(&rebuilder, &table, OPEN).await, 200, "acknowledged, and refused");
-        assert_eq!(get(&creator, &table, OPEN).await, 200, "acknowledged, and refused");
+        assert_eq!(get_looked_up(&rebuilder, &table, OPEN).await, 200, "acknowledged, and refused");
+        assert_eq!(get_looked_up(&creator, &table, OPEN).await, 200, "acknowledged, and refused");
     })
     .await;
     rebuilt(&rebuilder, old).await;
@@ -60,7 +60,7 @@ async fn a_process_trusts_no_filter_before_its_own_inserts_are_in() {
     table.commit(OPEN);
     route.turn(Traffic::To(redis.port()));
     eventually("the creator trusts the new filter", BACK, || async {
-        assert_eq!(get(&creator, &table, OPEN).await, 200, "acknowledged, and refused");
+        assert_eq!(get_looked_up(&creator, &table, OPEN).await, 200, "acknowledged, and refused");
         match creator.check(&u64::MAX).await.unwrap() {
             Verdict::Absent(_) => Ok(()),
             other => Err(format!("{other:?}")),
@@ -75,9 +75,9 @@ async fn a_process_trusts_no_filter_before_its_own_inserts_are_in() {
 async fn far_away(redis: &RedisServer, others: u64) -> (Far, BloomGuard, BloomGuard, Table) {
     let far = Far::to(redis.port(), Duration::from_millis(20)).await;
     let table = Table::with(0..1_000);
-    let rebuilder = guard_over(&redis.url(), &table).build();
+    let rebuilder = guard_over(&redis.url(), &table).build().unwrap();
     let deadline = Duration::from_millis(500);
-    let creator = guard(&far.url()).check_deadline(deadline).unwrap().build();
+    let creator = guard(&far.url()).check_deadline(deadline).build().unwrap();
     live(&rebuilder).await;
     live(&creator).await;
     creator.insert_many(10_000..10_000 + others).await.unwrap();
@@ -106,7 +106,11 @@ async fn who_falls_silent_while_he_says_his_inserts_again_is_waited_for() {
         }
         let (rebuilder, table) = (&rebuilder, &table);
         async move {
-            assert_eq!(get(rebuilder, table, OPEN).await, 200, "acknowledged, and refused");
+            assert_eq!(
+                get_looked_up(rebuilder, table, OPEN).await,
+                200,
+                "acknowledged, and refused"
+            );
         }
     })
     .await;
@@ -135,7 +139,11 @@ async fn time_in_which_redis_stood_still_is_no_time_to_say_inserts_again() {
         }
         let (rebuilder, table) = (&rebuilder, &table);
         async move {
-            assert_eq!(get(rebuilder, table, OPEN).await, 200, "acknowledged, and refused");
+            assert_eq!(
+                get_looked_up(rebuilder, table, OPEN).await,
+                200,
+                "acknowledged, and refused"
+            );
         }
     })
     .await;

@@ -16,7 +16,7 @@ use support::route::{Route, Traffic};
 async fn a_lease_that_came_with_a_dump_keeps_nobody_from_rebuilding() {
     let mut redis = RedisServer::with(&["--save", "3600 1000000"]);
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     let old = generation(&guard);
     redis.run::<()>(&["SET", "bg:{users}:lock", "somebody", "PX", "3600000"]);

@@ -8,7 +8,7 @@ mod unvouched;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Verdict};
-use support::model::{Table, get, guard, guard_over, live};
+use support::model::{Table, get_looked_up, guard, guard_over, live};
 use support::{eventually, throughout};
 
 const BITS: &str = "bg:{users}:bits";
@@ -25,15 +25,15 @@ async fn rebuilder_and_creator(
     creator: &str,
     table: &Table,
 ) -> (BloomGuard, BloomGuard) {
-    let rebuilder = guard_over(rebuilder, table).build();
-    let creator = guard(creator).build();
+    let rebuilder = guard_over(rebuilder, table).build().unwrap();
+    let creator = guard(creator).build().unwrap();
     live(&rebuilder).await;
     live(&creator).await;
     (rebuilder, creator)
 }
 
 /// Waits until a filter of a later generation is trusted.
-async fn rebuilt<R: Send + Sync + 'static>(guard: &BloomGuard<R>, old: i64) {
+async fn rebuilt(guard: &BloomGuard, old: i64) {
     eventually("a new filter is trusted", Duration::from_secs(20), || async {
         let verdict = guard.check(&u64::MAX).await.unwrap();
         let state = guard.state();
@@ -46,7 +46,7 @@ async fn rebuilt<R: Send + Sync + 'static>(guard: &BloomGuard<R>, old: i64) {
     .await;
 }
 
-fn generation<R: Send + Sync + 'static>(guard: &BloomGuard<R>) -> i64 {
+fn generation(guard: &BloomGuard) -> i64 {
     guard.state().live.expect("a live filter").generation.get()
 }
 
@@ -55,7 +55,7 @@ async fn never_refused(guards: [&BloomGuard; 2], table: &Table) {
     table.commit(OPEN);
     throughout(Duration::from_secs(2), || async {
         for guard in guards {
-            assert_eq!(get(guard, table, OPEN).await, 200, "acknowledged, and refused");
+            assert_eq!(get_looked_up(guard, table, OPEN).await, 200, "acknowledged, and refused");
         }
     })
     .await;

@@ -8,7 +8,7 @@ use bloom_guard::{Doubt, Verdict};
 use tokio::time::Instant;
 
 use super::{BACK, BITS, META, OPEN, never_refused};
-use support::model::{Table, brief, get, guard, guard_over, live};
+use support::model::{Table, brief, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use support::{eventually, throughout};
@@ -21,14 +21,13 @@ async fn a_process_that_forgot_some_of_its_inserts_says_so() {
     let table = Table::with(0..1_000);
     let rebuilder = guard_over(&redis.url(), &table)
         .longest_transaction(Duration::from_secs(4))
-        .unwrap()
-        .build();
+        .build()
+        .unwrap();
     let creator = guard(&redis.url())
         .longest_transaction(Duration::from_secs(4))
-        .unwrap()
         .journal_entries(1_000)
-        .unwrap()
-        .build();
+        .build()
+        .unwrap();
     live(&rebuilder).await;
     live(&creator).await;
     creator.insert(&OPEN).await.unwrap();
@@ -44,7 +43,7 @@ async fn a_process_that_forgot_some_of_its_inserts_says_so() {
     .await;
     never_refused([&rebuilder, &creator], &table).await;
     eventually("a filter is trusted at last", Duration::from_secs(30), || async {
-        assert_eq!(get(&rebuilder, &table, OPEN).await, 200, "acknowledged, and refused");
+        assert_eq!(get_looked_up(&rebuilder, &table, OPEN).await, 200, "acknowledged, and refused");
         match rebuilder.check(&u64::MAX).await.unwrap() {
             Verdict::Absent(_) => Ok(()),
             other => Err(format!("{other:?} {:?}", rebuilder.state())),
@@ -59,15 +58,15 @@ async fn inserts_under_a_lost_secret_key_are_not_vouched_for() {
     let redis = RedisServer::start();
     let route = Route::to(redis.port()).await;
     let table = Table::with(0..1_000);
-    let first = guard_over(&redis.url(), &table).build();
-    let creator = guard(&route.url()).build();
+    let first = guard_over(&redis.url(), &table).build().unwrap();
+    let creator = guard(&route.url()).build().unwrap();
     live(&first).await;
     live(&creator).await;
     drop(first);
     creator.insert(&OPEN).await.unwrap();
     route.turn(Traffic::Cut);
     redis.run::<()>(&["FLUSHALL"]);
-    let newcomer = guard_over(&redis.url(), &table).build();
+    let newcomer = guard_over(&redis.url(), &table).build().unwrap();
     live(&newcomer).await;
     route.turn(Traffic::To(redis.port()));
     eventually("the newcomer's filter is not trusted any more", BACK, || async {
@@ -107,7 +106,7 @@ async fn a_replay_that_fails_again_and_again_is_logged_once() {
     let table = Table::with(0..1_000);
     let lines = Lines::default();
     let _installed = tracing::subscriber::set_default(lines.clone());
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     guard.insert(&OPEN).await.unwrap();
     let mut head = b"BLMGUARD\0\x02\x01\x55".to_vec();
@@ -135,7 +134,7 @@ async fn a_replay_that_fails_again_and_again_is_logged_once() {
 async fn after_a_clock_set_back_rebuilds_wait_no_longer_than_a_transaction_takes() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = brief(guard_over(&redis.url(), &table)).build();
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
     live(&guard).await;
     let now: (u64, u64) = redis.run(&["TIME"]);
     let ahead = ((now.0 + 2 * 86_400) * 1_000).to_string();

@@ -55,9 +55,9 @@ async fn killed_at_every_round_trip(kill: Kill) {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let table = Table::with(0..5_000);
-    let through_proxy = guard_over(&proxy.url(), &table).build();
+    let through_proxy = guard_over(&proxy.url(), &table).build().unwrap();
     live(&through_proxy).await;
-    let witness = guard(&redis.url()).build();
+    let witness = guard(&redis.url()).build().unwrap();
     live(&witness).await;
     through_proxy.insert(&6_000).await.unwrap();
 

@@ -58,7 +58,7 @@ async fn an_id_inserted_while_no_filter_is_live_is_in_the_first_one() {
 async fn a_trimmed_journal_stops_the_swap() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     for id in 2_000..2_010 {
         guard.insert(&id).await.unwrap();
@@ -106,10 +106,10 @@ async fn inserts_during_back_to_back_rebuilds_are_never_refused() {
     const SECONDS: u64 = 20;
     let redis = RedisServer::start();
     let table = Table::with(0..10_000);
-    let capacity = |builder: bloom_guard::Builder| builder.capacity(300_000, 0.001).unwrap();
+    let capacity = |builder: bloom_guard::Builder| builder.capacity(300_000, 0.001);
     let instances = [
-        capacity(guard_over(&redis.url(), &table)).build(),
-        capacity(guard_over(&redis.url(), &table)).build(),
+        capacity(guard_over(&redis.url(), &table)).build().unwrap(),
+        capacity(guard_over(&redis.url(), &table)).build().unwrap(),
     ];
     for instance in &instances {
         live(instance).await;

@@ -8,7 +8,7 @@ use support::redis_server::RedisServer;
 async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build();
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     guard.insert(&1).await.unwrap();
     assert_eq!(get(&guard, &Table::default(), 2).await, 404, "remembered");

@@ -18,7 +18,7 @@ async fn one_instance_rebuilds_at_a_time() {
         if redis.run::<i64>(&["EXISTS", LOCK]) == 1 { Ok(()) } else { Err("no".into()) }
     })
     .await;
-    let other = guard_over(&redis.url(), &table).build();
+    let other = guard_over(&redis.url(), &table).build().unwrap();
     eventually("the other is refused", Duration::from_secs(5), || async {
         match other.rebuild_now().await {
             Err(error) if matches!(*error, RebuildError::Busy) => Ok(()),
@@ -49,7 +49,7 @@ async fn an_older_rebuild_never_replaces_a_newer_filter() {
     // Its lease is lost to another instance, which rebuilds with rows the zombie has not seen.
     redis.run::<i64>(&["DEL", LOCK]);
     table.commit(5_555);
-    let other = guard_over(&redis.url(), &table).build();
+    let other = guard_over(&redis.url(), &table).build().unwrap();
     eventually("the other rebuilds", Duration::from_secs(5), || async {
         other.rebuild_now().await.map_err(|error| format!("{error:?}"))
     })
@@ -77,7 +77,7 @@ async fn a_rebuild_longer_than_its_lease_keeps_it() {
         holder().ok_or_else(|| "nobody's".to_owned())
     })
     .await;
-    let other = guard_over(&redis.url(), &table).build();
+    let other = guard_over(&redis.url(), &table).build().unwrap();
     // Half as long again as the lease lasts, and past three renewals.
     let over = milliseconds(&redis) + 15_000;
     while milliseconds(&redis) < over {

@@ -48,7 +48,7 @@ fn held(
 ) -> (BloomGuard, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(scans));
     let source = Late { table: table.clone(), gate: Arc::clone(&gate), late: late.to_vec() };
-    (guard(&redis.url()).rebuild(Schedule::manual(), source).build(), gate)
+    (guard(&redis.url()).rebuild(Schedule::manual(), source).build().unwrap(), gate)
 }
 
 /// Redis's clock.

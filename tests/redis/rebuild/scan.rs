@@ -27,7 +27,7 @@ async fn a_shrunken_empty_or_failing_scan_leaves_the_live_filter() {
     let table = Table::with(0..1_000);
     let fail_after = Arc::new(AtomicU64::new(u64::MAX));
     let source = Odd(table.clone(), Arc::clone(&fail_after));
-    let guard = guard(&redis.url()).rebuild(Schedule::manual(), source).build();
+    let guard = guard(&redis.url()).rebuild(Schedule::manual(), source).build().unwrap();
     live(&guard).await;
     let generation = guard.state().live.unwrap().generation;
 
@@ -66,7 +66,7 @@ async fn a_shrunken_empty_or_failing_scan_leaves_the_live_filter() {
 async fn a_source_that_outgrows_its_capacity_gets_a_larger_filter() {
     let redis = RedisServer::start();
     let table = Table::with(0..10_000);
-    let guard = guard_over(&redis.url(), &table).capacity(1_000, 0.01).unwrap().build();
+    let guard = guard_over(&redis.url(), &table).capacity(1_000, 0.01).build().unwrap();
     live(&guard).await;
     let filter = guard.state().live.unwrap();
     assert_eq!((filter.items, filter.capacity), (10_000, 15_000));

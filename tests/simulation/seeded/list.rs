@@ -36,9 +36,8 @@ pub(crate) const BUGS: &[Bug] = &[
             from: "            Ok(Err(doubt)) => {\n",
             to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
-                scope: Scope::ALL,
-                hearsay: false,
-                asked: Asked { at, generation: None },
+                scope: Scope::Everyone,
+                claim: NullClaim { at, generation: None },
             },
             Ok(Err(doubt)) => {\n",
         }],
@@ -51,9 +50,8 @@ pub(crate) const BUGS: &[Bug] = &[
             from: "            Err(_) => unknown(Doubt::Timeout),\n",
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
-                scope: Scope::ALL,
-                hearsay: false,
-                asked: Asked { at, generation: None },
+                scope: Scope::Everyone,
+                claim: NullClaim { at, generation: None },
             },
             Err(_) => unknown(Doubt::Timeout),\n",
         }],
@@ -181,7 +179,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "null.lua",
-            from: "if told and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
+            from: "if ARGV[6] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
             to: "",
         }],
     },
