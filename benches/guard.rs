@@ -1,12 +1,9 @@
 //! What the guard costs a request: the filter's look-up, a check, the middleware beside the bare
 //! service.
 //!
-//! `cargo bench --bench guard`. Compare only figures of one run.
+//! `cargo bench -p bloom-guard-tests --bench guard`. Compare only figures of one run.
 
 #![expect(missing_docs, reason = "the harness's macro makes an undocumented function")]
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -103,7 +100,7 @@ fn middleware(c: &mut Criterion) {
     bench_service(&mut group, "guarded, present", guard.layer(handler), 0);
     bench_service(&mut group, "guarded, absent", guard.layer(handler), IDS);
     let unguarded = |_: &http::request::Parts| bloom_guard::Extraction::Unguarded;
-    let passing = BloomGuard::builder("none", unguarded).expect("a name").build();
+    let passing = BloomGuard::builder("none", unguarded).build().expect("a name");
     bench_service(&mut group, "guarded, no id", passing.layer(handler), 0);
     group.finish();
 }

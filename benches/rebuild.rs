@@ -1,10 +1,7 @@
 //! Ten million ids from memory, rebuilt into Redis, while another client pings it.
 //!
-//! `cargo bench --bench rebuild` prints how long it took and the slowest PING; `REBUILD_IDS` sets
+//! `cargo bench -p bloom-guard-tests --bench rebuild` prints how long it took and the slowest PING; `REBUILD_IDS` sets
 //! another number of ids. It needs `redis-server` on the PATH.
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -30,13 +30,13 @@ for wheel in "${wheels[@]}"; do
   servers+=("$server")
 done
 
-tests=(--release --all-features
-  --test redis_connection --test redis_damage --test redis_nulls --test redis_rebuild)
+tests=(--release --package bloom-guard-tests --test promise --test redis)
+rooms=(damage:: nulls:: connection:: rebuild::)
 cargo test "${tests[@]}" --no-run
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 runs=()
 for server in "${servers[@]}"; do
-  REDIS_SERVER="$server" cargo test "${tests[@]}" >"$server.log" 2>&1 &
+  REDIS_SERVER="$server" cargo test "${tests[@]}" -- "${rooms[@]}" >"$server.log" 2>&1 &
   runs+=($!)
 done
 failed=0

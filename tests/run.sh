@@ -75,4 +75,4 @@ redis-server --version
 
 # Most of them wait most of the time, for servers to start and to come back.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
-exec cargo test --release --all-features "$@"
+exec cargo test --release --workspace --all-features "$@"

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_blocking};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -42,14 +41,10 @@ async fn main() -> Result<ExitCode, BoxError> {
         return Ok(ExitCode::SUCCESS);
     }
 
-    let bar = ProgressBar::new(2 * REQUESTS).with_style(ProgressStyle::with_template(
-        "{msg:>17} {bar:40} {pos}/{len} requests, {per_sec}",
-    )?);
-    bar.set_message("without the guard");
-    let without = measure(app.clone(), &database, &guard, &bar).await?;
-    bar.set_message("with the guard");
-    let with = measure(app.layer(guard.clone()), &database, &guard, &bar).await?;
-    bar.finish_and_clear();
+    println!("{REQUESTS} requests without the guard ...");
+    let without = measure(app.clone(), &database, &guard).await?;
+    println!("... and with it ...");
+    let with = measure(app.layer(guard.clone()), &database, &guard).await?;
     report::print(&without, &with);
     Ok(if with.flood.false_404s == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -73,13 +68,12 @@ async fn measure(
     app: Router,
     database: &Database,
     guard: &BloomGuard,
-    bar: &ProgressBar,
 ) -> Result<report::Column, BoxError> {
     let refused = || guard.stats().absent_by_filter + guard.stats().absent_by_null;
     let (queries_before, refused_before) = (database.queries(), refused());
     let (address, server) = serve(app).await?;
     let begun = Instant::now();
-    let flood = flood::flood(address, REQUESTS, USERS, bar).await?;
+    let flood = flood::flood(address, REQUESTS, USERS).await?;
     let took = begun.elapsed();
     server.abort();
     Ok(report::Column {

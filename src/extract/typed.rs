@@ -23,9 +23,6 @@ pub(super) fn canonical<T: FromStr + Display>(text: &str) -> Result<Id, InvalidI
 mod tests {
     use std::net::Ipv6Addr;
 
-    use proptest::prelude::*;
-    use uuid::Uuid;
-
     use super::*;
 
     fn spelt<T: FromStr + Display>(text: &str) -> Result<String, InvalidId> {
@@ -46,20 +43,6 @@ mod tests {
     fn what_the_type_does_not_read_is_malformed() {
         for text in ["", " 7", "7.0", "-0", "7abc", "0x7", "18446744073709551616", "٧"] {
             assert_eq!(spelt::<u64>(text), Err(InvalidId::Malformed), "{text}");
-        }
-    }
-
-    #[test]
-    fn all_spellings_of_a_uuid_are_one_id() {
-        let hyphenated = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-        for text in [
-            hyphenated,
-            "67e5504410b1426f9247bb680e5fe0c8",
-            "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
-            "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8",
-            "67E55044-10B1-426F-9247-BB680E5FE0C8",
-        ] {
-            assert_eq!(spelt::<Uuid>(text).as_deref(), Ok(hyphenated), "{text}");
         }
     }
 
@@ -92,22 +75,5 @@ mod tests {
         let text = "0".repeat(257);
         assert_eq!(canonical::<Unparsed>(&text), Err(InvalidId::TooLong { len: 257 }));
         assert_eq!(spelt::<u64>(&text[1..]).as_deref(), Ok("0"));
-    }
-
-    proptest! {
-        #[test]
-        fn the_canonical_form_is_its_own_canonical_form(
-            number: i64,
-            bits: u128,
-            text in ".{0,90}",
-        ) {
-            let number = spelt::<i64>(&number.to_string()).unwrap();
-            prop_assert_eq!(spelt::<i64>(&number), Ok(number));
-            let uuid = spelt::<Uuid>(&Uuid::from_u128(bits).simple().to_string()).unwrap();
-            prop_assert_eq!(spelt::<Uuid>(&uuid), Ok(uuid));
-            if let Ok(text) = spelt::<String>(&text) {
-                prop_assert_eq!(spelt::<String>(&text), Ok(text));
-            }
-        }
     }
 }

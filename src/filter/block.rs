@@ -180,24 +180,8 @@ const fn split_mix(state: &mut u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
     use super::*;
     use crate::filter::format::MAX_STRING_LEN;
-
-    /// The positions of a digest, found bit by bit as the format's specification says it.
-    fn naive_bits(geometry: Geometry, digest: &Digest) -> (u32, BTreeSet<u32>) {
-        let (h1, h2) = murmur3(digest, geometry.seed());
-        let block = (u128::from(h1) * u128::from(geometry.blocks())) / (1 << 64);
-        let words = (0..).map(|n| match n {
-            0 => h2,
-            _ => split_mix(&mut h2.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(n - 1))),
-        });
-        let bits = words.flat_map(|word| (0..7).map(move |i| ((word >> (9 * i)) & 511) as u32));
-        (block as u32, bits.take(geometry.hashes().into()).collect())
-    }
 
     #[test]
     fn murmur3_is_the_reference_one() {
@@ -233,42 +217,5 @@ mod tests {
         assert_eq!(u64::from(last.byte_offset()) + 128, MAX_STRING_LEN);
         let end_of_blocks = (MAX_STRING_LEN - 64) * 8;
         assert_eq!(last.bit_offsets().map(u64::from).collect::<Vec<_>>(), [end_of_blocks - 1]);
-    }
-
-    proptest! {
-        #[test]
-        fn positions_are_those_found_bit_by_bit(
-            digest: [u8; 16],
-            blocks in 1..=MAX_BLOCKS,
-            hashes in 1..=MAX_HASHES,
-            seed: u32,
-        ) {
-            let (digest, geometry) =
-                (Digest::from_bytes(digest), Geometry::new(blocks, hashes, seed).unwrap());
-            let position = geometry.position(&digest);
-            let (block, bits) = naive_bits(geometry, &digest);
-            prop_assert_eq!(position.block(), block);
-            prop_assert!(block < blocks);
-            let start = (64 + 64 * block) * 8;
-            let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
-            prop_assert_eq!(position.bit_offsets().collect::<Vec<_>>(), offsets);
-        }
-
-        #[test]
-        fn an_id_is_possible_exactly_when_all_its_bits_are_set(
-            digest: [u8; 16],
-            hashes in 1..=MAX_HASHES,
-            others: [u64; 8],
-        ) {
-            let geometry = Geometry::new(1, hashes, 0).unwrap();
-            let position = geometry.position(&Digest::from_bytes(digest));
-            let words = std::array::from_fn(|w| others[w] | position.mask()[w]);
-            prop_assert_eq!(position.is_in(&words), Membership::Possible);
-            for bit in naive_bits(geometry, &Digest::from_bytes(digest)).1 {
-                let mut words = words;
-                words[bit as usize / 64] &= !(1 << (63 - bit % 64));
-                prop_assert_eq!(position.is_in(&words), Membership::Never);
-            }
-        }
     }
 }

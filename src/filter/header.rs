@@ -179,28 +179,8 @@ fn take<const N: usize>(bytes: &[u8; HEADER_LEN], offset: usize) -> [u8; N] {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::filter::MAX_HASHES;
     use crate::filter::format::MAX_BLOCKS;
-
-    prop_compose! {
-        fn headers()(
-            state in prop::sample::select(vec![State::Loading, State::CatchingUp, State::Live]),
-            generation in 1..=Generation::MAX.get(),
-            nonce in any::<u64>(),
-            blocks in 1..=MAX_BLOCKS,
-            hashes in 1..=MAX_HASHES,
-            (seed, key_id, run, items) in any::<(u32, u32, u32, u32)>(),
-            capacity in 1..=u32::MAX,
-            rate in 1e-9_f32..0.5,
-        ) -> Header {
-            let generation = Generation::new(generation).unwrap();
-            let geometry = Geometry::new(blocks, hashes, seed).unwrap();
-            Header { state, generation, nonce, geometry, key_id, run, items, capacity, rate }
-        }
-    }
 
     fn header() -> Header {
         let sizing = Sizing::new(1000, 0.01).unwrap();
@@ -267,44 +247,5 @@ mod tests {
         let (loading, live) = (header().encode(), header().with_state(State::Live).encode());
         let changed: Vec<_> = (0..HEADER_LEN).filter(|at| loading[*at] != live[*at]).collect();
         assert_eq!(changed, [STATE_OFFSET]);
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_encoded_is_decoded(header in headers(), tail: Vec<u8>) {
-            let mut bytes = header.encode().to_vec();
-            bytes.extend(tail);
-            prop_assert_eq!(Header::decode(&bytes), Ok(header));
-        }
-
-        #[test]
-        fn a_flipped_bit_outside_the_state_never_passes(header in headers()) {
-            for bit in (0..HEADER_LEN * 8).filter(|bit| bit / 8 != STATE_OFFSET) {
-                let mut bytes = header.encode();
-                bytes[bit / 8] ^= 1 << (bit % 8);
-                prop_assert!(Header::decode(&bytes).is_err(), "bit {bit}");
-            }
-        }
-
-        #[test]
-        fn no_bytes_make_decode_panic(bytes: Vec<u8>, fields: [u8; 32], more: [u8; 20]) {
-            let _ = Header::decode(&bytes);
-            let mut framed = with(STATE_OFFSET, more);
-            put(&mut framed, HEADER_LEN - 36, fields);
-            let checksum = checksum(&framed);
-            put(&mut framed, CHECKSUM_OFFSET, checksum.to_be_bytes());
-            if let Ok(header) = Header::decode(&framed) {
-                prop_assert_eq!(header.encode(), framed);
-            }
-        }
-
-        #[test]
-        fn a_trailer_ends_in_magic_and_generation(header in headers()) {
-            let trailer = header.trailer();
-            let seal = i64::from_be_bytes(*trailer.last_chunk().unwrap());
-            prop_assert_eq!(seal, header.generation.seal());
-            prop_assert_eq!(seal.cast_unsigned() ^ MAGIC, header.generation.get().cast_unsigned());
-            prop_assert!(trailer[..TRAILER_LEN - 8].iter().all(|byte| *byte == 0));
-        }
     }
 }

@@ -153,36 +153,13 @@ impl Block {
 mod tests {
     use std::thread;
 
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::filter::{MAX_HASHES, Sizing};
+    use crate::filter::Sizing;
 
     fn digest(n: u64) -> Digest {
         Digest::from_bytes(
             u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes(),
         )
-    }
-
-    /// A stored string's blocks, set and read one bit at a time as Redis does it.
-    struct Naive(Vec<u8>);
-
-    impl Naive {
-        fn of(geometry: Geometry, digests: &[Digest]) -> Self {
-            let mut naive = Self(vec![0; geometry.blocks() as usize * BLOCK_LEN]);
-            for offset in digests.iter().flat_map(|digest| geometry.position(digest).bit_offsets())
-            {
-                let bit = offset as usize - 512;
-                naive.0[bit / 8] |= 0x80 >> (bit % 8);
-            }
-            naive
-        }
-
-        fn lookup(&self, geometry: Geometry, digest: &Digest) -> Membership {
-            let set = |bit: usize| self.0[bit / 8] & (0x80 >> (bit % 8)) != 0;
-            let mut offsets = geometry.position(digest).bit_offsets();
-            Membership::possible_if(offsets.all(|offset| set(offset as usize - 512)))
-        }
     }
 
     #[test]
@@ -217,41 +194,5 @@ mod tests {
         assert!((19_600..20_400).contains(&estimate), "{estimate}");
         let full = Filter::load(Geometry::new(1, 3, 0).unwrap(), &[0xff; 64]).unwrap();
         assert_eq!((full.fill(), full.estimated_items()), (1.0, u64::MAX));
-    }
-
-    proptest! {
-        #[test]
-        fn the_fast_filter_agrees_with_the_bit_by_bit_one(
-            blocks in 1_u32..40,
-            hashes in 1..=MAX_HASHES,
-            seed: u32,
-            inserted: Vec<[u8; 16]>,
-            asked: Vec<[u8; 16]>,
-        ) {
-            let geometry = Geometry::new(blocks, hashes, seed).unwrap();
-            let inserted: Vec<_> = inserted.into_iter().map(Digest::from_bytes).collect();
-            let filter = Filter::new(geometry);
-            inserted.iter().for_each(|digest| filter.insert(digest));
-            let naive = Naive::of(geometry, &inserted);
-
-            let mut bytes = Vec::new();
-            filter.write_blocks(0..blocks / 2, &mut bytes);
-            filter.write_blocks(blocks / 2..blocks, &mut bytes);
-            prop_assert_eq!(&bytes, &naive.0);
-            let loaded = Filter::load(geometry, &bytes).unwrap();
-
-            let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
-            prop_assert_eq!(filter.ones(), ones);
-            prop_assert_eq!(filter.ones_in(0..1) + filter.ones_in(1..blocks), ones);
-
-            for digest in &inserted {
-                prop_assert_eq!(filter.lookup(digest), Membership::Possible);
-            }
-            for digest in asked.into_iter().map(Digest::from_bytes) {
-                let expected = naive.lookup(geometry, &digest);
-                prop_assert_eq!(filter.lookup(&digest), expected);
-                prop_assert_eq!(loaded.lookup(&digest), expected);
-            }
-        }
     }
 }

@@ -206,8 +206,6 @@ impl std::error::Error for SizingError {}
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -256,38 +254,5 @@ mod tests {
         let hashes = Sizing::new(1_000_000, MIN_RATE).unwrap().hashes();
         assert!(hashes < MAX_HASHES, "{hashes}");
         assert_eq!(Sizing::new(1_000_000, MAX_RATE).unwrap().hashes(), 1);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn a_filter_keeps_its_rate_and_one_block_less_would_not(
-            capacity in 1_u64..10_000_000,
-            exponent in -9.0..-0.302_f64,
-        ) {
-            let rate = 10_f64.powf(exponent);
-            let sizing = Sizing::new(capacity, rate).unwrap();
-            prop_assert!(sizing.expected_rate(capacity) <= rate);
-            if let Some(fewer) = sizing.blocks().checked_sub(1).filter(|fewer| *fewer > 0) {
-                let geometry = Geometry::new(fewer, sizing.hashes(), 0).unwrap();
-                prop_assert!(geometry.expected_rate(capacity) > rate);
-            }
-        }
-
-        #[test]
-        fn more_ids_or_a_lower_rate_never_take_less_room(
-            capacity in 1_u64..5_000_000,
-            more in 0_u64..5_000_000,
-            exponent in -8.0..-0.302_f64,
-            lower in 0.1..=1.0_f64,
-        ) {
-            let rate = 10_f64.powf(exponent);
-            let sizing = Sizing::new(capacity, rate).unwrap();
-            prop_assert!(Sizing::new(capacity + more, rate).unwrap().bytes() >= sizing.bytes());
-            prop_assert!(Sizing::new(capacity, rate * lower).unwrap().bytes() >= sizing.bytes());
-            let full = sizing.expected_rate(capacity);
-            prop_assert!(sizing.expected_rate(capacity + more) >= full * (1.0 - 1e-12));
-        }
     }
 }

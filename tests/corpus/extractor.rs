@@ -55,10 +55,7 @@ impl Case {
         let query = Router::new().fallback(by_query::<T>);
         [
             Self::new::<T>(pattern::<T>(), Some(paths::<T>()), true),
-            #[cfg(feature = "axum")]
             Self::new::<T>(bloom_guard::Captures::<T>::new("id"), Some(paths::<T>()), true),
-            #[cfg(not(feature = "axum"))]
-            Self::new::<T>(pattern::<T>(), Some(paths::<T>()), true),
             Self::new::<T>(Query::<T>::new("id"), Some(query), false),
             Self::new::<T>(Header::<T>::new("x-id").expect("a name"), None, false),
         ]

@@ -4,7 +4,7 @@
 
 #![expect(unreachable_pub, reason = "the library's face")]
 
-#[path = "../extraction/application.rs"]
+#[path = "../edge/extraction/application.rs"]
 mod application;
 pub mod extractor;
 pub mod header;
@@ -16,7 +16,7 @@ mod source;
 mod values;
 
 #[cfg(test)]
-#[path = "../extraction/kept.rs"]
+#[path = "../edge/extraction/kept.rs"]
 mod kept;
 #[cfg(test)]
 mod replay;

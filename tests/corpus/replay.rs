@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{extractor, header, journal};
 
 pub fn directory(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
 fn files(target: &str) -> Vec<PathBuf> {

@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use bloom_guard::Rejected;
-
 /// A record that was refused after its create had returned.
 #[derive(Debug)]
 #[expect(dead_code, reason = "read by whoever reads the failure")]
@@ -13,7 +11,7 @@ pub struct False {
     pub id: u64,
     /// Which instance refused it, and why.
     pub instance: usize,
-    pub rejected: Rejected,
+    pub rejected: String,
     /// Since the run began: acknowledged, committed, refused, ms.
     pub times: (u128, u128, u128),
 }
@@ -90,7 +88,7 @@ impl Ledger {
     }
 
     /// A committed id was refused.
-    pub fn refused(&self, id: u64, instance: usize, rejected: Rejected) {
+    pub fn refused(&self, id: u64, instance: usize, rejected: String) {
         let since = |at: Instant| at.duration_since(self.begun).as_millis();
         let mut entries = self.entries.lock().unwrap();
         let acknowledged = entries.acknowledged[&id];

@@ -9,8 +9,6 @@ mod front;
 mod ledger;
 mod network;
 mod run;
-#[path = "../support/mod.rs"]
-mod support;
 mod topology;
 mod traffic;
 

@@ -12,10 +12,10 @@ use bloom_guard::{BloomGuard, Verdict};
 use crate::front::{Existing, Front};
 use crate::ledger::False;
 use crate::network::Weather;
-use crate::support::eventually;
-use crate::support::model::{Table, guard_over, live};
 use crate::topology::{PATIENCE, Topology};
 use crate::traffic::{Application, LONGEST_TRANSACTION};
+use support::eventually;
+use support::model::{Table, guard_over, live};
 
 /// Adds that must have been acknowledged behind the replica's back before the primary fails.
 const TAIL: usize = 60;
@@ -175,11 +175,10 @@ pub async fn run(kind: Kind) -> Outcome {
 fn instance(front: &Front, table: &Table) -> BloomGuard {
     guard_over(&front.url(), table)
         .longest_transaction(LONGEST_TRANSACTION)
-        .unwrap()
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
         .capacity(20_000, 1e-6)
-        .unwrap()
         .build()
+        .unwrap()
 }
 
 /// Waits for so many more adds to be acknowledged.

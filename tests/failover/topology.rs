@@ -7,8 +7,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::network::Network;
-use crate::support::eventually;
-use crate::support::redis_server::RedisServer;
+use support::eventually;
+use support::redis_server::RedisServer;
 
 /// The name that the Sentinels know the primary by.
 pub const NAME: &str = "users";

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt};
 
 use crate::ledger::Ledger;
-use crate::support::model::{Table, handler};
+use support::model::{Table, handler};
 
 /// The longest time from an insert to its commit: enough for a failover and the rebuild after it.
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
@@ -165,7 +165,11 @@ impl Application {
         let (status, rejected) = self.get(instance, id).await;
         if status == StatusCode::NOT_FOUND {
             let rejected = rejected.expect("the handler finds what was committed");
-            self.ledger.refused(id, instance, rejected);
+            self.ledger.refused(id, instance, rejected.to_string());
+        }
+        // A request for what was found lately asks nobody.
+        if let Verdict::Absent(proof) = self.guards[instance].check(&id).await.unwrap() {
+            self.ledger.refused(id, instance, format!("{proof:?}"));
         }
     }
 

@@ -14,8 +14,6 @@ mod pulse;
 mod recovery;
 mod refusal;
 mod site;
-#[path = "../support/mod.rs"]
-mod support;
 mod table;
 mod traffic;
 mod wire;

@@ -6,9 +6,9 @@ use redis::Connection;
 use tokio::time::sleep;
 
 use crate::site::Site;
-use crate::support::redis_server::RedisServer;
 use crate::table::Filter::{Fails, Holds};
 use crate::{Fault, Happening, LASTS};
+use support::redis_server::RedisServer;
 
 const USER: &str = "guard:s3cret@";
 const WITH_USER: &[&str] = &["--user", "guard", "on", ">s3cret", "~bg:*", "+@all"];

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, RejectReason, Rejected, Schedule};
+use bloom_guard::{BloomGuard, RejectReason, Rejected, Schedule, Verdict};
 use http::{Request, StatusCode};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::{Instant, sleep_until};
@@ -12,9 +12,9 @@ use tower::{Layer, ServiceExt};
 
 use crate::account::{About, Account, Visit};
 use crate::noise::Timer;
-use crate::support::model::{Table, by_default, handler, live};
-use crate::support::redis_server::RedisServer;
 use crate::wire::Wire;
+use support::model::{Table, by_default, handler, live};
+use support::redis_server::RedisServer;
 
 /// How long a check may take: the default.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(25);
@@ -74,9 +74,9 @@ impl Site {
 fn instance(url: &str, table: &Table) -> BloomGuard {
     by_default(url)
         .capacity(50_000, 0.001)
-        .expect("within bounds")
         .rebuild(Schedule::manual(), table.clone())
         .build()
+        .unwrap()
 }
 
 impl People {
@@ -90,6 +90,13 @@ impl People {
         let answer = self.get(instance, id).await;
         let ended = Instant::now();
         over.send(()).ok();
+        // A request for what was found lately asks nobody.
+        if born.is_some()
+            && let Ok(Verdict::Absent(proof)) = self.guards[instance].check(&id).await
+            && born == self.table.born(id)
+        {
+            self.account.false_404(format!("{id} by instance {instance}, {sent:?}: {proof:?}"));
+        }
         // The row was there before the request was sent, and the same is there now.
         if answer.is_404() && born.is_some() && born == self.table.born(id) {
             self.account.false_404(format!("{id} by instance {instance}, {sent:?}: {answer:?}"));

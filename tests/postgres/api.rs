@@ -9,9 +9,9 @@ use http::{Request, Response, StatusCode};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::scan::Scan;
-use crate::support::eventually;
-use crate::support::redis_server::RedisServer;
 use crate::users::Users;
+use support::eventually;
+use support::redis_server::RedisServer;
 
 /// Where the filter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,13 @@ impl Api {
         let instance = || {
             let pattern = PathPattern::<i64>::new("/users/{id}").unwrap();
             // Every refusal counts: none is let through for a look.
-            let builder = BloomGuard::builder("users", pattern).unwrap().audits_per_second(0);
-            let mut builder = builder.unwrap();
+            let builder = BloomGuard::builder("users", pattern).audits_per_second(0);
+            let mut builder = builder;
             if let Some(redis) = &redis {
                 let patient = Duration::from_secs(1);
-                builder = builder.redis(&redis.url()).unwrap().check_deadline(patient).unwrap();
+                builder = builder.redis(&redis.url()).check_deadline(patient);
             }
-            configure(builder.rebuild(Schedule::manual(), scan.clone())).build()
+            configure(builder.rebuild(Schedule::manual(), scan.clone())).build().unwrap()
         };
         let guards: Vec<_> = (0..redis.iter().count() + 1).map(|_| instance()).collect();
         let api = Self { guards, users: Arc::clone(users), _redis: redis };

@@ -7,6 +7,4 @@ mod cluster;
 mod promises;
 mod scan;
 mod storm;
-#[path = "../support/mod.rs"]
-mod support;
 mod users;

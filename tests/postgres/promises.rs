@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::api::{Answer, Api, HOMES};
 use crate::scan::{Reading, Scan};
-use crate::support::eventually;
 use crate::users::{Users, draw};
+use support::eventually;
 
 const READINGS: [Reading; 2] = [Reading::Pages, Reading::Snapshot];
 
@@ -157,8 +157,8 @@ async fn a_deleted_user_is_refused_once_removed_and_found_once_recreated() {
         let users = Users::with(1_000).await;
         let scan = Scan::new(&users, Reading::Pages);
         let brief = |builder: Builder| {
-            let brief = builder.longest_transaction(Duration::from_secs(2)).unwrap();
-            brief.handler_time(Duration::from_millis(100)).unwrap()
+            let brief = builder.longest_transaction(Duration::from_secs(2));
+            brief.handler_time(Duration::from_millis(100))
         };
         let api = Api::start(home, &users, &scan, brief).await;
         let client = users.connect().await.unwrap();
@@ -207,9 +207,9 @@ async fn a_rolled_back_transaction_costs_look_ups_and_no_more() {
         let users = Users::with(1_000).await;
         let scan = Scan::new(&users, Reading::Pages);
         let brief = |builder: Builder| {
-            let brief = builder.longest_transaction(Duration::from_secs(1)).unwrap();
+            let brief = builder.longest_transaction(Duration::from_secs(1));
             // What was inserted is told apart from what is gone for this much longer.
-            brief.handler_time(Duration::from_millis(100)).unwrap()
+            brief.handler_time(Duration::from_millis(100))
         };
         let api = Api::start(home, &users, &scan, brief).await;
         let client = users.connect().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::BloomGuard;
+use bloom_guard::{BloomGuard, Verdict};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -104,8 +104,8 @@ impl Storm {
 
     async fn rebuild(self: Arc<Self>, instance: usize) {
         while !self.over.load(Ordering::SeqCst) {
-            // Only another instance's rebuild may be in the way.
-            match self.api.guards[instance].rebuild_now().await {
+            // Only another instance's rebuild may be in the way; many rows may have been deleted.
+            match self.api.guards[instance].rebuild_accepting_loss().await {
                 Ok(_) => {
                     self.rebuilds.fetch_add(1, Ordering::SeqCst);
                 }
@@ -137,7 +137,12 @@ impl Storm {
     /// count where its delete has begun meanwhile.
     async fn check(&self, id: i64) {
         self.checks.fetch_add(1, Ordering::SeqCst);
-        let answer = self.api.get_from(self.guard(), id).await;
+        let guard = self.guard();
+        let answer = match guard.check(&id).await.unwrap() {
+            Verdict::Absent(_) => Answer::Refused,
+            // A request for what was found lately asks nobody.
+            _ => self.api.get_from(guard, id).await,
+        };
         if matches!(answer, Answer::Refused | Answer::Missing)
             && self.there.lock().await.contains(&id)
         {
@@ -150,14 +155,7 @@ async fn storm(home: Home, reading: Reading) -> Arc<Storm> {
     let users = Users::with(2_000).await;
     let scan = Scan::new(&users, reading);
     let api = Api::start(home, &users, &scan, |builder| {
-        // A scan must not give up because many were deleted.
-        builder
-            .longest_transaction(LONGEST_TRANSACTION)
-            .unwrap()
-            .shrink_limit(1.0)
-            .unwrap()
-            .capacity(100_000, 1e-6)
-            .unwrap()
+        builder.longest_transaction(LONGEST_TRANSACTION).capacity(100_000, 1e-6)
     })
     .await;
     let storm = Arc::new(Storm {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_postgres::{Client, Config, NoTls};
 
 use crate::cluster::Cluster;
-use crate::support::eventually;
+use support::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,4 @@
-//! What the program does: many seeds, the hunt for the seeded bugs, or one seed again.
+//! What the program does: many seeds, or one again.
 
 use std::env;
 use std::process::ExitCode;
@@ -10,41 +10,19 @@ use std::time::Instant;
 use crate::kept;
 use crate::oracle::Findings;
 use crate::plan::Plan;
-use crate::seeded::copy;
-use crate::seeded::hunt::{self, Catch};
-use crate::seeded::list::BUGS;
-use crate::{differential, seeded, shrink, world};
+use crate::{differential, shrink, world};
 
 /// Seeds unless `SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 2000;
 /// Things that happen in a run.
-const OPERATIONS: usize = 500;
-/// Seeds tried for each bug at most.
-const SEEDS_PER_BUG: u64 = 6000;
+pub(crate) const OPERATIONS: usize = 500;
 /// Every so-manieth seed is run twice.
 const TWICE: u64 = 50;
 /// Failing seeds that are shown in full.
 const SHOWN: usize = 3;
 
 pub(crate) fn main() -> ExitCode {
-    // As the standard harness would: told to list its tests, or to run others only.
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        println!("simulation: test");
-        return ExitCode::SUCCESS;
-    }
-    let mut filters = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
-    if filters.peek().is_some() && !filters.any(|filter| "simulation".contains(filter.as_str())) {
-        return ExitCode::SUCCESS;
-    }
-    if let Some(seeds) = number(hunt::ROLE) {
-        hunt::hunt(seeds, OPERATIONS);
-        return ExitCode::SUCCESS;
-    }
     if let Some(seed) = number("SIM_SEED") {
-        // In the copy that has them, with a bug in.
-        let bug = env::var("SIM_BUG").ok();
-        seeded::put_in(bug.and_then(|name| BUGS.iter().position(|bug| bug.name.contains(&name))));
         return replay(seed);
     }
     let kept = kept::run();
@@ -53,17 +31,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(commands) => println!("the model answered {commands} commands as redis-server does"),
         Err(difference) => println!("the model differs from redis-server: {difference}"),
     }
-    let (seeds, bugs) = thread::scope(|scope| {
-        // Compiles while the seeds run.
-        let copy = scope.spawn(copy::build);
-        let seeds = run_seeds(number("SIM_SEEDS").unwrap_or(SEEDS));
-        let copy = copy.join().unwrap_or_else(|_| Err("the copy's making panicked".to_owned()));
-        (seeds, copy.and_then(|program| hunt::send(&program, SEEDS_PER_BUG)))
-    });
-    conclude(&seeds, &kept, bugs, compared.err())
+    let seeds = run_seeds(number("SIM_SEEDS").unwrap_or(SEEDS));
+    conclude(&seeds, &kept, compared.err())
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")))
 }
@@ -120,12 +92,7 @@ fn run_one(seed: u64) -> (Findings, bool) {
 }
 
 /// Shows what was found, and judges it.
-fn conclude(
-    seeds: &Seeds,
-    kept: &Findings,
-    bugs: Result<Catch, String>,
-    difference: Option<String>,
-) -> ExitCode {
+fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitCode {
     let Seeds { count, findings, failed, unsteady } = seeds;
     let mut sound = true;
     let mut complain = |text: String| {
@@ -162,25 +129,9 @@ fn conclude(
             findings.nulls
         ));
     }
-    let found = match bugs {
-        Ok(Catch { found, missed }) => {
-            for bug in missed {
-                complain(format!("not found: {bug:?}"));
-            }
-            found
-        }
-        Err(error) => {
-            complain(error);
-            0
-        }
-    };
     println!(
-        "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s; \
-         {found} of {} seeded bugs found",
-        findings.operations,
-        findings.existing,
-        findings.false_404s,
-        BUGS.len()
+        "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s",
+        findings.operations, findings.existing, findings.false_404s,
     );
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -192,7 +143,7 @@ fn plan_of(seed: u64) -> Plan {
 }
 
 /// Runs one seed, with its trace; a failing one is made small first.
-fn replay(seed: u64) -> ExitCode {
+pub(crate) fn replay(seed: u64) -> ExitCode {
     let outcome = world::run(&plan_of(seed), true);
     if outcome.findings.violations.is_empty() {
         for line in &outcome.lines {

@@ -1,7 +1,10 @@
 //! What happens in a run, drawn from its seed before it begins.
 
+mod flavour;
 mod scenario;
 mod trouble;
+
+pub(crate) use flavour::Flavour;
 
 use crate::net::Trap;
 use crate::rng::Rng;
@@ -40,23 +43,6 @@ pub(crate) struct Config {
     pub(crate) page: (usize, u64),
     pub(crate) slow: u64,
     pub(crate) flavour: Flavour,
-}
-
-/// Which kind of trouble a run has most of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flavour {
-    /// None but what a network does.
-    Calm,
-    /// Requests and replies get lost or late.
-    Lossy,
-    /// Several rebuilders, held up at every step.
-    Zombies,
-    /// Redis restarts, fails over and forgets.
-    Forgetful,
-    /// Keys go missing one by one.
-    Evicting,
-    /// All of that, but what only processes that reach Redis can make good.
-    Wild,
 }
 
 /// One thing that happens, and when, ms since the run began.

@@ -3,37 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::SCRIPTS;
 use crate::model::reply::Reply;
-
-macro_rules! scripts {
-    ($($room:literal $file:literal),* $(,)?) => {
-        /// The crate's scripts: room, name and code.
-        const ALL: &[(&str, &str, &str)] =
-            &[$(($room, $file, include_str!(concat!("../../src/store/redis/", $room, $file)))),*];
-    };
-}
-
-scripts![
-    "" "add.lua",
-    "" "distrust.lua",
-    "" "null.lua",
-    "" "view.lua",
-    "incarnation/" "give_up_replay.lua",
-    "incarnation/" "join.lua",
-    "rebuild/" "allocate.lua",
-    "rebuild/" "catch_up.lua",
-    "rebuild/" "lease.lua",
-    "rebuild/" "release.lua",
-    "rebuild/" "renew.lua",
-    "rebuild/" "replay.lua",
-    "rebuild/" "swap.lua",
-    "rebuild/" "upload.lua",
-];
 
 static BY_HASH: LazyLock<BTreeMap<String, &'static str>> = LazyLock::new(|| {
     let hash = |code: &str| redis::Script::new(code).get_hash().to_owned();
     let mut names = BTreeMap::new();
-    for (_, name, code) in ALL {
+    for (name, code) in SCRIPTS {
         names.insert(hash(code), *name);
         names.insert(hash(&format!("#!lua flags=allow-oom\n{code}")), *name);
     }
@@ -48,9 +24,10 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
         b"EVAL" => {
             let code = String::from_utf8_lossy(&command[1]);
             let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(&code);
-            ALL.iter()
-                .find(|(.., code)| *code == body)
-                .map_or("a script of no file", |(_, name, _)| name)
+            SCRIPTS
+                .iter()
+                .find(|(_, code)| *code == body)
+                .map_or("a script of no file", |(name, _)| name)
         }
         b"BITFIELD" | b"BITFIELD_RO" => "check",
         b"INFO" => "INFO",
@@ -63,17 +40,10 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
     }
 }
 
-/// The path of a script's file from `src/`.
-pub(crate) fn path(name: &str) -> String {
-    let (room, ..) =
-        ALL.iter().find(|(_, other, _)| *other == name).expect("a script of the crate");
-    format!("store/redis/{room}{name}")
-}
-
 /// Whether a code is that of a script of this name.
 pub(crate) fn is(code: &str, name: &str) -> bool {
     let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(code);
-    ALL.iter().any(|(_, other, text)| *other == name && *text == body)
+    SCRIPTS.iter().any(|(other, text)| *other == name && *text == body)
 }
 
 /// A reply in a few words.

@@ -96,10 +96,7 @@ impl Iterator for Strangers {
 
 /// A guard over `/users/{id}` in Redis with the default deadline, lane and audits.
 pub fn by_default(url: &str) -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
-        .redis(url)
-        .unwrap()
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).redis(url)
 }
 
 /// A guard over `/users/{id}` in Redis, patient and permissive.
@@ -107,10 +104,8 @@ pub fn guard(url: &str) -> Builder {
     by_default(url)
         // Tests share two cores with servers and other tests: what they check is not speed.
         .check_deadline(Duration::from_secs(1))
-        .unwrap()
         // Most tests count what reaches the handler; those of the canary turn it on.
         .audits_per_second(0)
-        .unwrap()
         // And most ask for more in a second than the lane takes; those of the lane have it.
         .on_unknown(OnUnknown::Pass)
 }
@@ -122,23 +117,20 @@ pub fn guard_over(url: &str, table: &Table) -> Builder {
 
 /// With transactions and handlers so short that create marks end within a test.
 pub fn brief(builder: Builder) -> Builder {
-    let builder = builder.longest_transaction(Duration::from_secs(1)).unwrap();
-    builder.handler_time(Duration::from_millis(100)).unwrap()
+    let builder = builder.longest_transaction(Duration::from_secs(1));
+    builder.handler_time(Duration::from_millis(100))
 }
 
 /// A guard over `/users/{id}` without Redis, sized for so many ids.
 pub fn in_process(table: &Table, ids: u64, rate: f64) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .unwrap()
         .capacity(ids, rate)
-        .unwrap()
         .rebuild(Schedule::manual(), table.clone())
         .audits_per_second(0)
-        .unwrap()
 }
 
 /// Waits until a guard refuses.
-pub async fn live<R: Send + Sync + 'static>(guard: &BloomGuard<R>) {
+pub async fn live(guard: &BloomGuard) {
     eventually("the guard refuses", Duration::from_secs(20), || async {
         match guard.check(&u64::MAX).await.unwrap() {
             Verdict::Absent(_) => Ok(()),
@@ -175,4 +167,13 @@ pub fn handler(
 pub async fn get(guard: &BloomGuard, table: &Table, id: u64) -> StatusCode {
     let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
     guard.layer(handler(table)).oneshot(request).await.unwrap().status()
+}
+
+/// What a request for an existing id meets where the guard has to look it up, as it need not for an id that
+/// was found lately: 404 if a check holds the id absent, or else the answer to a GET.
+pub async fn get_looked_up(guard: &BloomGuard, table: &Table, id: u64) -> StatusCode {
+    match guard.check(&id).await.unwrap() {
+        Verdict::Absent(_) => StatusCode::NOT_FOUND,
+        _ => get(guard, table, id).await,
+    }
 }

@@ -1,91 +1,67 @@
 //! Runs seeds until each bug is found.
 
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::list::{BUGS, Bug};
+use crate::campaign::{self, OPERATIONS};
 use crate::plan::Plan;
 use crate::{kept, seeded, world};
 
-/// By this variable the copy with the bugs knows what it is there for.
-pub(crate) const ROLE: &str = "SIM_HUNT";
+/// Seeds tried for each bug at most.
+const SEEDS: u64 = 6000;
 
-/// The bugs found, and those that were not.
-pub(crate) struct Catch {
-    pub(crate) found: usize,
-    pub(crate) missed: Vec<String>,
+/// Hunts for every bug; the program whose sources have them does this. `SIM_BUG` names a part of those
+/// bugs' names that are looked for, and with `SIM_SEED` the first one is put into that run.
+pub(crate) fn main(unplaced: &[&str]) -> ExitCode {
+    let named = env::var("SIM_BUG").unwrap_or_default();
+    let wanted: Vec<usize> =
+        (0..BUGS.len()).filter(|index| BUGS[*index].name.contains(&named)).collect();
+    if let Some(seed) = campaign::number("SIM_SEED") {
+        seeded::put_in(wanted.first().copied());
+        return campaign::replay(seed);
+    }
+    for bug in unplaced {
+        println!("{bug}");
+    }
+    let found = hunt(&wanted);
+    println!("simulation: {found} of {} seeded bugs found", wanted.len());
+    if found == wanted.len() && unplaced.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Has the copy hunt, and shows what it says.
-pub(crate) fn send(program: &Path, seeds: u64) -> Result<Catch, String> {
-    let cannot = |error: std::io::Error| format!("cannot run the copy with the bugs: {error}");
-    let mut hunter = Command::new(program)
-        .env(ROLE, seeds.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(cannot)?;
-    let mut said = Vec::new();
-    for line in hunter.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-        let line = line.map_err(cannot)?;
-        println!("{line}");
-        said.push(line);
-    }
-    if !hunter.wait().map_err(cannot)?.success() {
-        return Err("the hunt failed".to_owned());
-    }
-    let found = said.iter().filter(|line| line.starts_with("found ")).count();
-    let mut catch = Catch { found, missed: Vec::new() };
-    for Bug { name, .. } in BUGS {
-        let found = format!("found {name:?}");
-        if !said.iter().any(|line| line.starts_with(&found)) {
-            catch.missed.push((*name).to_owned());
-        }
-    }
-    Ok(catch)
-}
-
-/// Hunts for every bug, in as many seeds at most; the copy's part.
-pub(crate) fn hunt(seeds: u64, operations: usize) {
-    // To look into one of them.
-    let only = env::var("SIM_BUG").ok();
-    let next = AtomicUsize::new(0);
-    let said = Mutex::new(());
-    let workers = thread::available_parallelism().map_or(1, usize::from);
+/// Hunts for these bugs; returns how many were found.
+fn hunt(wanted: &[usize]) -> usize {
+    let (next, found) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
-        for _ in 0..workers {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(bug) = BUGS.get(index) else { break };
-                    if only.as_ref().is_some_and(|only| !bug.name.contains(only.as_str())) {
-                        continue;
+                while let Some(index) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let bug = &BUGS[*index];
+                    match find(*index, bug) {
+                        Ok((seed, tried, what)) => {
+                            println!(
+                                "found {:?} with seed {seed}, the {tried}. tried: {what}",
+                                bug.name
+                            );
+                            found.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(tried) => println!("missed {:?} in {tried} seeds", bug.name),
                     }
-                    let line = match find(index, bug, seeds, operations) {
-                        Ok((seed, tried, what)) => format!(
-                            "found {:?} with seed {seed}, the {tried}. tried: {what}",
-                            bug.name
-                        ),
-                        Err(tried) => format!("missed {:?} in {tried} seeds", bug.name),
-                    };
-                    let _in_turn = said.lock();
-                    println!("{line}");
                 }
             });
         }
     });
+    found.into_inner()
 }
 
 /// The first seed that finds a bug, how many were tried for it, and what it showed.
-fn find(index: usize, bug: &Bug, seeds: u64, operations: usize) -> Result<(u64, u64, String), u64> {
+fn find(index: usize, bug: &Bug) -> Result<(u64, u64, String), u64> {
     let mut tried = 0;
-    let drawn = (0..).map(|seed| Plan::draw(seed, operations));
+    let drawn = (0..).map(|seed| Plan::draw(seed, OPERATIONS));
     for plan in kept::plans().into_iter().chain(drawn) {
-        if tried == seeds {
+        if tried == SEEDS {
             break;
         }
         if !bug.flavours.contains(&plan.config.flavour) {

@@ -2,9 +2,8 @@
 //!
 //! Production code has no switches for them. A bug in a script is a text replaced as the model loads
 //! it; one in Rust is a text replaced in a copy of the sources, which is compiled once for all of them
-//! ([`copy`]); one of the application is in the simulation's own.
+//! (`build.rs`); one of the application is in the simulation's own.
 
-pub(crate) mod copy;
 pub(crate) mod hunt;
 pub(crate) mod list;
 
@@ -34,6 +33,11 @@ pub(crate) fn current_index() -> Option<usize> {
     CURRENT.get()
 }
 
+/// Whether the bug at this place in the list is in. The changed sources ask.
+pub(crate) fn is(index: usize) -> bool {
+    CURRENT.get() == Some(index)
+}
+
 /// Whether the bug of this name is in.
 pub(crate) fn is_in(name: &str) -> bool {
     CURRENT.get().is_some_and(|index| BUGS[index].name == name)
@@ -53,7 +57,7 @@ pub(crate) fn in_script(code: &str) -> String {
     changed
 }
 
-/// Lets all who ask the same at one time share the first one's answer. Only mutated sources ask.
+/// Lets all who ask the same at one time share the first one's answer. Only changed sources ask.
 pub(crate) async fn shared<T: Copy + Send + 'static>(
     share: bool,
     question: String,

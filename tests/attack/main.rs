@@ -1,0 +1,5 @@
+//! The database is shielded: what an attacker can make it do is bounded.
+
+mod flood;
+mod lanes;
+mod rate;

@@ -1,0 +1,248 @@
+//! What the builder accepts, and what it says of the rest.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::error::Error;
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use bloom_guard::filter::{Sizing, SizingError};
+use bloom_guard::{
+    BloomGuard, Builder, ConfigError, Extraction, Schedule, SettingError, from_iter,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const NANO: Duration = Duration::from_nanos(1);
+
+fn named(name: &str) -> Builder {
+    BloomGuard::builder(name, |_: &http::request::Parts| Extraction::Unguarded)
+}
+
+fn builder() -> Builder {
+    named("users")
+}
+
+fn scheduled(schedule: Schedule) -> Builder {
+    builder().rebuild(schedule, from_iter(|| 0..10_u64))
+}
+
+fn with_cron(expression: &str) -> Builder {
+    scheduled(Schedule::cron(expression))
+}
+
+/// The error of a builder with one wrong setting.
+#[track_caller]
+fn refused(builder: Builder) -> ConfigError {
+    let error = builder.build().unwrap_err();
+    assert_eq!(error.problems().len(), 1, "{error:?}");
+    error
+}
+
+/// An error and its causes in one line.
+fn told(error: &dyn Error) -> String {
+    let cause = error.source().map(|cause| format!(": {}", told(cause)));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+#[track_caller]
+fn assert_tells(error: &dyn Error, parts: &[&dyn Display]) {
+    let told = told(error);
+    for part in parts {
+        assert!(told.contains(&part.to_string()), "{told:?} does not tell {part}");
+    }
+}
+
+#[test]
+fn a_duration_is_within_its_bounds_or_refused_by_name() {
+    type Setter = fn(Duration) -> Builder;
+    let table: [(&str, Setter, Duration, Duration); 5] = [
+        ("negative_ttl", |d| builder().negative_ttl(d), SECOND, HOUR),
+        ("check_deadline", |d| builder().check_deadline(d), MS, 10 * SECOND),
+        ("handler_time", |d| builder().handler_time(d), 100 * MS, HOUR),
+        ("longest_transaction", |d| builder().longest_transaction(d), SECOND, DAY),
+        ("rebuild period", |d| scheduled(Schedule::every(d)), SECOND, 31 * DAY),
+    ];
+    for (name, set, least, greatest) in table {
+        set(least).build().unwrap();
+        set(greatest).build().unwrap();
+        for outside in least.checked_sub(NANO).into_iter().chain([greatest + NANO, Duration::MAX]) {
+            let error = refused(set(outside));
+            assert_tells(&error, &[&name, &format!("{outside:?}"), &format!("{greatest:?}")]);
+            let SettingError::Duration { setting, value, min, max } = &error.problems()[0] else {
+                panic!("{name}: {error:?}")
+            };
+            assert_eq!((*setting, *value, *min, *max), (name, outside, least, greatest));
+        }
+    }
+}
+
+#[test]
+fn a_number_is_within_its_bounds_or_refused_by_name() {
+    type Setter = fn(u64) -> Builder;
+    let table: [(&str, Setter, u64, u64); 4] = [
+        ("journal_entries", |n| builder().journal_entries(n), 1_000, 1_000_000_000),
+        ("lane concurrency", |n| builder().lane(n as u32, 1), 1, 100_000),
+        ("lane rate", |n| builder().lane(1, n as u32), 1, 1_000_000),
+        ("audits_per_second", |n| builder().audits_per_second(n as u32), 0, 10_000),
+    ];
+    for (name, set, least, greatest) in table {
+        set(least).build().unwrap();
+        set(greatest).build().unwrap();
+        for outside in least.checked_sub(1).into_iter().chain([greatest + 1]) {
+            let error = refused(set(outside));
+            assert_tells(&error, &[&name, &outside, &least, &greatest]);
+            let SettingError::Number { setting, value, min, max } = &error.problems()[0] else {
+                panic!("{name}: {error:?}")
+            };
+            assert_eq!((*setting, *value, *min, *max), (name, outside, least, greatest));
+        }
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once_and_what_was_put_right_is_not() {
+    let wrong = named("us ers")
+        .capacity(0, 0.01)
+        .negative_ttl(Duration::ZERO)
+        .redis("http://localhost")
+        .lane(0, 0)
+        .check_deadline(Duration::ZERO)
+        .check_deadline(SECOND);
+    let error = wrong.build().unwrap_err();
+    let [name, sizing, ttl, url, concurrency, rate] = error.problems() else { panic!("{error:?}") };
+    assert!(matches!(name, SettingError::Name { .. }), "{name:?}");
+    assert!(matches!(sizing, SettingError::Sizing(SizingError::Capacity { .. })), "{sizing:?}");
+    assert!(matches!(ttl, SettingError::Duration { setting: "negative_ttl", .. }), "{ttl:?}");
+    assert!(matches!(url, SettingError::RedisUrl { .. }), "{url:?}");
+    for lane in [concurrency, rate] {
+        assert!(matches!(lane, SettingError::Number { value: 0, .. }), "{lane:?}");
+    }
+    for problem in error.problems() {
+        assert_tells(&error, &[problem]);
+    }
+}
+
+#[test]
+fn a_filter_that_cannot_be_is_refused_with_its_limits() {
+    let refused = |capacity, rate| {
+        let error = refused(builder().capacity(capacity, rate));
+        let SettingError::Sizing(sizing) = error.problems()[0] else { panic!("{error:?}") };
+        (sizing, error)
+    };
+    for capacity in [0, 1 << 32, u64::MAX] {
+        let (sizing, error) = refused(capacity, 0.01);
+        assert!(matches!(sizing, SizingError::Capacity { .. }), "{error:?}");
+        assert_tells(&error, &[&capacity, &1, &u32::MAX]);
+    }
+    for rate in [0.0, -0.01, 0.9e-9, 0.500_001, 1.0, 100.0, f64::NAN, f64::INFINITY] {
+        let (sizing, error) = refused(1_000, rate);
+        assert!(matches!(sizing, SizingError::Rate { .. }), "{error:?}");
+        assert_tells(&error, &[&rate, &0.5]);
+    }
+    // 512 MiB, the longest string Redis holds.
+    let limit = 512 << 20;
+    let (sizing, error) = refused(u32::MAX.into(), 0.01);
+    assert!(matches!(sizing, SizingError::TooLarge { .. }), "{error:?}");
+    assert_tells(&error, &[&u32::MAX, &limit]);
+    for (capacity, rate) in [(1, 0.5), (1, 1e-9), (430_000_000, 0.01)] {
+        builder().capacity(capacity, rate).redis("redis://localhost").build().unwrap();
+        assert!(Sizing::new(capacity, rate).unwrap().bytes() <= limit);
+    }
+}
+
+#[test]
+fn a_name_is_one_that_a_key_can_hold() {
+    for name in ["u", "users", "v1:users.eu-west_2", &"x".repeat(64)] {
+        assert!(named(name).build().is_ok(), "{name}");
+    }
+    for name in ["", "us ers", "us{e}rs", "users\r\nFLUSHALL", "benützer", "a/b", &"x".repeat(65)]
+    {
+        let error = refused(named(name));
+        assert_tells(&error, &[&format!("{name:?}"), &"1 to 64"]);
+        assert!(matches!(error.problems()[0], SettingError::Name { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_schedule_is_one_that_can_be_read() {
+    for expression in ["30 3 * * *", "*/10 * * * *", "0 30 3 * * *", "0 4 * * SUN"] {
+        assert!(with_cron(expression).build().is_ok(), "{expression}");
+    }
+    for expression in ["", "daily", "* * * *", "61 * * * *", "30 25 * * *", "* * * * * * * *"] {
+        let error = refused(with_cron(expression));
+        let SettingError::Cron { source, .. } = &error.problems()[0] else { panic!("{error:?}") };
+        assert!(!source.to_string().is_empty(), "{expression}: the reason is given");
+        assert_tells(&error, &[&format!("{expression:?}"), source]);
+        assert!(error.problems()[0].source().is_none(), "{expression}: and given once");
+    }
+}
+
+#[test]
+fn a_schedule_that_never_comes_is_no_schedule() {
+    for expression in ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
+        let error = refused(with_cron(expression));
+        assert_tells(&error, &[&format!("{expression:?}"), &"ten years"]);
+    }
+    assert!(with_cron("0 0 29 2 *").build().is_ok(), "leap days come");
+}
+
+#[test]
+fn a_redis_url_is_refused_with_the_reason_and_without_its_password() {
+    for (url, reason) in [
+        ("", "scheme"),
+        ("localhost:6379", "scheme"),
+        ("http://:hunter2@localhost", "scheme"),
+        ("redis://:hunter2@", "no url"),
+        ("redis://:hunter2#@localhost", "no url"),
+        ("redis://:hunter2@localhost:port", "no url"),
+        ("redis://:hunter2@localhost/users", "database number"),
+        ("redis://:hunter2@localhost/?protocol=hunter2", "protocol version"),
+    ] {
+        let error = refused(builder().redis(url));
+        assert_tells(&error, &[&reason, &"redis://[user][:password@]host[:port][/db]"]);
+        for told in [told(&error), format!("{error:?}"), format!("{:?}", builder().redis(url))] {
+            assert!(!told.contains("hunter2"), "{url}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_insert_that_fails_says_why() {
+    let guard = builder().redis("redis://127.0.0.1:1").build().unwrap();
+    let error = guard.insert(&1).await.unwrap_err();
+    assert!(error.to_string().contains("no connection to redis"), "{error}");
+    assert!(error.source().is_none(), "and says it once");
+    let error = guard.insert(&"x".repeat(10_000)).await.unwrap_err();
+    assert!(error.to_string().starts_with("the id is invalid: "), "{error}");
+}
+
+#[test]
+fn the_documented_sizes_are_those_of_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let pages = ["README.md", "src/guide/tuning.md"].map(|page| root.join(page));
+    let pages: Vec<_> = pages.iter().filter_map(|page| fs::read_to_string(page).ok()).collect();
+    for (name, rate) in
+        [("3 %", 0.03), ("1 %", 0.01), ("0.1 %", 0.001), ("0.01 %", 0.0001), ("1e-6", 1e-6)]
+    {
+        let million = Sizing::new(1_000_000, rate).unwrap();
+        let megabytes = |millions: u64| match Sizing::new(millions * 1_000_000, rate) {
+            Ok(sizing) if millions == 1 => format!("{:.2} MB", sizing.bytes() as f64 / 1e6),
+            Ok(sizing) => format!("{:.0} MB", sizing.bytes() as f64 / 1e6),
+            Err(error) => panic!("{error}"),
+        };
+        let row = format!(
+            "| {name} | {:.2} | {} | {} | {} | {} |",
+            million.bits_per_id(),
+            million.hashes(),
+            megabytes(1),
+            megabytes(10),
+            megabytes(100),
+        );
+        assert!(pages.iter().any(|page| page.contains(&row)), "is nowhere: {row}");
+    }
+}

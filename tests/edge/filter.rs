@@ -1,0 +1,250 @@
+//! The filter's arithmetic against twins that do it bit by bit, as the format's specification says it.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::collections::BTreeSet;
+
+use bloom_guard::Digest;
+use bloom_guard::filter::format::{BLOCK_LEN, HEADER_LEN, MAX_BLOCKS, TRAILER_LEN};
+use bloom_guard::filter::{
+    Filter, Generation, Geometry, Header, MAX_HASHES, Membership, Position, Sizing, State,
+};
+use proptest::prelude::*;
+
+/// Where a header has its state, which no checksum covers, and its checksum.
+const STATE_OFFSET: usize = 11;
+const CHECKSUM_OFFSET: usize = 60;
+
+/// `SplitMix64`'s n-th word after a seed.
+fn split_mix(seed: u64, n: u64) -> u64 {
+    let state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(n));
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The positions of a digest: its block, and its bits in that block.
+fn naive_bits(geometry: Geometry, digest: &Digest) -> (u32, BTreeSet<u32>) {
+    let hash = murmur3::murmur3_x64_128(&mut digest.as_bytes().as_slice(), geometry.seed());
+    let hash = hash.unwrap();
+    let (h1, h2) = (hash as u64, (hash >> 64) as u64);
+    let block = (u128::from(h1) * u128::from(geometry.blocks())) / (1 << 64);
+    let words = (0..).map(|n| if n == 0 { h2 } else { split_mix(h2, n) });
+    let bits = words.flat_map(|word| (0..7).map(move |i| ((word >> (9 * i)) & 511) as u32));
+    (block as u32, bits.take(geometry.hashes().into()).collect())
+}
+
+/// A stored string's blocks, set and read one bit at a time as Redis does it.
+struct Naive(Vec<u8>);
+
+impl Naive {
+    fn of(geometry: Geometry, digests: &[Digest]) -> Self {
+        let mut naive = Self(vec![0; geometry.blocks() as usize * BLOCK_LEN]);
+        for bit in digests.iter().flat_map(|digest| Self::bits(geometry, digest)) {
+            naive.0[bit / 8] |= 0x80 >> (bit % 8);
+        }
+        naive
+    }
+
+    fn bits(geometry: Geometry, digest: &Digest) -> impl Iterator<Item = usize> {
+        let (block, bits) = naive_bits(geometry, digest);
+        bits.into_iter().map(move |bit| block as usize * BLOCK_LEN * 8 + bit as usize)
+    }
+
+    fn lookup(&self, geometry: Geometry, digest: &Digest) -> Membership {
+        let set = |bit: usize| self.0[bit / 8] & (0x80 >> (bit % 8)) != 0;
+        let all = Self::bits(geometry, digest).all(set);
+        if all { Membership::Possible } else { Membership::Never }
+    }
+}
+
+/// CRC-32/ISO-HDLC of a header, its state taken as zero, bit by bit.
+fn checksum(header: &[u8; HEADER_LEN]) -> u32 {
+    let covered = header[..CHECKSUM_OFFSET].iter().enumerate();
+    !covered.fold(u32::MAX, |crc, (at, byte)| {
+        let byte = if at == STATE_OFFSET { 0 } else { *byte };
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
+
+/// A word's bit, counted from the front of a block, as its bytes lie in Redis.
+fn in_word(bit: u32) -> u64 {
+    1 << (63 - bit % 64)
+}
+
+prop_compose! {
+    fn headers()(
+        state in prop::sample::select(vec![State::Loading, State::CatchingUp, State::Live]),
+        generation in 1..=Generation::MAX.get(),
+        nonce in any::<u64>(),
+        blocks in 1..=MAX_BLOCKS,
+        hashes in 1..=MAX_HASHES,
+        (seed, key_id, run, items) in any::<(u32, u32, u32, u32)>(),
+        capacity in 1..=u32::MAX,
+        rate in 1e-9_f32..0.5,
+    ) -> Header {
+        let generation = Generation::new(generation).unwrap();
+        let sizing = Sizing::new(1, 0.5).unwrap();
+        let mut header = Header::new(generation, nonce, &sizing, 0).with_state(state);
+        header.geometry = Geometry::new(blocks, hashes, seed).unwrap();
+        (header.key_id, header.run, header.items) = (key_id, run, items);
+        (header.capacity, header.rate) = (capacity, rate);
+        header
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn positions_are_those_found_bit_by_bit(
+        digest: [u8; 16],
+        blocks in 1..=MAX_BLOCKS,
+        hashes in 1..=MAX_HASHES,
+        seed: u32,
+    ) {
+        let (digest, geometry) =
+            (Digest::from_bytes(digest), Geometry::new(blocks, hashes, seed).unwrap());
+        let position: Position = geometry.position(&digest);
+        let (block, bits) = naive_bits(geometry, &digest);
+        prop_assert_eq!(position.block(), block);
+        prop_assert!(block < blocks);
+        let start = (64 + 64 * block) * 8;
+        let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
+        prop_assert_eq!(position.bit_offsets().collect::<Vec<_>>(), offsets);
+    }
+
+    #[test]
+    fn an_id_is_possible_exactly_when_all_its_bits_are_set(
+        digest: [u8; 16],
+        hashes in 1..=MAX_HASHES,
+        others: [u64; 8],
+    ) {
+        let geometry = Geometry::new(1, hashes, 0).unwrap();
+        let position = geometry.position(&Digest::from_bytes(digest));
+        let words = std::array::from_fn(|w| others[w] | position.mask()[w]);
+        prop_assert_eq!(position.is_in(&words), Membership::Possible);
+        for bit in naive_bits(geometry, &Digest::from_bytes(digest)).1 {
+            let mut words = words;
+            words[bit as usize / 64] &= !in_word(bit);
+            prop_assert_eq!(position.is_in(&words), Membership::Never);
+        }
+    }
+
+    #[test]
+    fn the_fast_filter_agrees_with_the_bit_by_bit_one(
+        blocks in 1_u32..40,
+        hashes in 1..=MAX_HASHES,
+        seed: u32,
+        inserted: Vec<[u8; 16]>,
+        asked: Vec<[u8; 16]>,
+    ) {
+        let geometry = Geometry::new(blocks, hashes, seed).unwrap();
+        let inserted: Vec<_> = inserted.into_iter().map(Digest::from_bytes).collect();
+        let filter = Filter::new(geometry);
+        inserted.iter().for_each(|digest| filter.insert(digest));
+        let naive = Naive::of(geometry, &inserted);
+
+        let mut bytes = Vec::new();
+        filter.write_blocks(0..blocks / 2, &mut bytes);
+        filter.write_blocks(blocks / 2..blocks, &mut bytes);
+        prop_assert_eq!(&bytes, &naive.0);
+        let loaded = Filter::load(geometry, &bytes).unwrap();
+
+        let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        prop_assert_eq!(filter.ones(), ones);
+        prop_assert_eq!(filter.ones_in(0..1) + filter.ones_in(1..blocks), ones);
+
+        for digest in &inserted {
+            prop_assert_eq!(filter.lookup(digest), Membership::Possible);
+        }
+        for digest in asked.into_iter().map(Digest::from_bytes) {
+            let expected = naive.lookup(geometry, &digest);
+            prop_assert_eq!(filter.lookup(&digest), expected);
+            prop_assert_eq!(loaded.lookup(&digest), expected);
+        }
+    }
+
+    #[test]
+    fn a_header_that_was_encoded_is_decoded(header in headers(), tail: Vec<u8>) {
+        let mut bytes = header.encode().to_vec();
+        bytes.extend(tail);
+        prop_assert_eq!(Header::decode(&bytes), Ok(header));
+    }
+
+    #[test]
+    fn a_flipped_bit_outside_the_state_never_passes(header in headers()) {
+        for bit in (0..HEADER_LEN * 8).filter(|bit| bit / 8 != STATE_OFFSET) {
+            let mut bytes = header.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Header::decode(&bytes).is_err(), "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_decode_panic(
+        header in headers(),
+        bytes: Vec<u8>,
+        fields: [u8; 36],
+        more: [u8; 17],
+    ) {
+        let _ = Header::decode(&bytes);
+        // With a checksum that is right, so that the fields themselves are looked at.
+        let mut framed = header.encode();
+        framed[STATE_OFFSET..][..more.len()].copy_from_slice(&more);
+        framed[HEADER_LEN - fields.len()..].copy_from_slice(&fields);
+        let right = checksum(&framed);
+        framed[CHECKSUM_OFFSET..].copy_from_slice(&right.to_be_bytes());
+        if let Ok(header) = Header::decode(&framed) {
+            prop_assert_eq!(header.encode(), framed);
+        }
+    }
+
+    #[test]
+    fn a_trailer_ends_in_magic_and_generation(header in headers()) {
+        let trailer = header.trailer();
+        let seal = i64::from_be_bytes(*trailer.last_chunk().unwrap());
+        prop_assert_eq!(seal, header.generation.seal());
+        let magic = u64::from_be_bytes(*b"BLMGUARD");
+        prop_assert_eq!(seal.cast_unsigned() ^ magic, header.generation.get().cast_unsigned());
+        prop_assert!(trailer[..TRAILER_LEN - 8].iter().all(|byte| *byte == 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(64)
+    })]
+
+    #[test]
+    fn a_filter_keeps_its_rate_and_one_block_less_would_not(
+        capacity in 1_u64..10_000_000,
+        exponent in -9.0..-0.302_f64,
+    ) {
+        let rate = 10_f64.powf(exponent);
+        let sizing = Sizing::new(capacity, rate).unwrap();
+        prop_assert!(sizing.expected_rate(capacity) <= rate);
+        if let Some(fewer) = sizing.blocks().checked_sub(1).filter(|fewer| *fewer > 0) {
+            let geometry = Geometry::new(fewer, sizing.hashes(), 0).unwrap();
+            prop_assert!(geometry.expected_rate(capacity) > rate);
+        }
+    }
+
+    #[test]
+    fn more_ids_or_a_lower_rate_never_take_less_room(
+        capacity in 1_u64..5_000_000,
+        more in 0_u64..5_000_000,
+        exponent in -8.0..-0.302_f64,
+        lower in 0.1..=1.0_f64,
+    ) {
+        let rate = 10_f64.powf(exponent);
+        let sizing = Sizing::new(capacity, rate).unwrap();
+        prop_assert!(Sizing::new(capacity + more, rate).unwrap().bytes() >= sizing.bytes());
+        prop_assert!(Sizing::new(capacity, rate * lower).unwrap().bytes() >= sizing.bytes());
+        let full = sizing.expected_rate(capacity);
+        prop_assert!(sizing.expected_rate(capacity + more) >= full * (1.0 - 1e-12));
+    }
+}

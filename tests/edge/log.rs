@@ -1,0 +1,168 @@
+//! What an operator is told without asking, and that a flood of requests is no flood of lines.
+
+use std::time::Duration;
+
+use bloom_guard::{
+    BloomGuard, Builder, Mode, OnUnknown, PathPattern, Schedule, from_blocking, from_iter,
+};
+use http::{Request, Response, StatusCode};
+use support::eventually;
+use support::log::Log;
+use tokio::time::advance;
+use tower::{Layer, ServiceExt};
+
+/// Nobody listens there.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+const FILTER: &str = "filter=\"users\"";
+
+fn users() -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+}
+
+async fn get(guard: &BloomGuard, path: &str) -> StatusCode {
+    get_from(StatusCode::NOT_FOUND, guard, path).await
+}
+
+/// Asks a handler that always answers the same.
+async fn get_from(status: StatusCode, guard: &BloomGuard, path: &str) -> StatusCode {
+    let handler = tower::service_fn(move |_| async move {
+        let response = Response::builder().status(status).body(String::new());
+        Ok::<_, std::convert::Infallible>(response.unwrap())
+    });
+    let request = Request::get(path).body(String::new()).unwrap();
+    guard.layer(handler).oneshot(request).await.unwrap().status()
+}
+
+#[test]
+fn a_guard_that_will_never_have_a_filter_says_so_when_it_is_built() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().build().unwrap();
+    let told = log.with("no filter will ever be built");
+    assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains(FILTER), "{told:?}");
+}
+
+#[test]
+fn a_guard_without_a_source_tells_who_has_to_build_its_filter() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().redis(NOWHERE).build().unwrap();
+    let told = log.with("another process has to build the filter");
+    assert!(told.len() == 1 && told[0].starts_with("INFO") && told[0].contains(FILTER), "{told:?}");
+}
+
+#[test]
+fn a_guard_with_a_source_has_nothing_to_say_of_it() {
+    let (log, _kept) = Log::begin();
+    let _guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
+    assert_eq!(log.with("source"), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() {
+    let (log, _kept) = Log::begin();
+    let guard = users().build().unwrap();
+    for n in 0..3_000 {
+        get(&guard, &format!("/orders/{n}")).await;
+        assert_eq!(log.with("does the extractor match").len(), usize::from(n >= 999), "{n}");
+    }
+    assert!(log.with("does the extractor match")[0].contains(FILTER));
+}
+
+#[tokio::test]
+async fn an_extractor_that_finds_an_id_now_and_then_is_not_doubted() {
+    let (log, _kept) = Log::begin();
+    let (guard, off) = (users().build().unwrap(), users().build().unwrap());
+    off.set_mode(Mode::Off);
+    get(&guard, "/users/7").await;
+    for n in 0..2_000 {
+        get(&guard, &format!("/orders/{n}")).await;
+        get(&off, &format!("/users/{n}")).await;
+    }
+    assert_eq!(log.with("does the extractor match"), [""; 0], "{:?}", guard.stats());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_answered_503_are_told_of_once_a_minute_with_their_number() {
+    let (log, _kept) = Log::begin();
+    // Nothing is known of an id before there is a connection.
+    let guard = users().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
+    let told = || log.with("503");
+    for _ in 0..100 {
+        assert_eq!(get(&guard, "/users/7").await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(told().len(), 1);
+    advance(Duration::from_secs(59)).await;
+    get(&guard, "/users/7").await;
+    assert_eq!(told().len(), 1);
+    advance(Duration::from_secs(1)).await;
+    get(&guard, "/users/7").await;
+    let told = told();
+    assert_eq!(told.len(), 2);
+    for (line, count) in told.iter().zip([1, 101]) {
+        let parts = ["WARN", FILTER, "verdict=Unknown(Disconnected)", &format!("requests={count}")];
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn every_line_names_the_filter() {
+    let (log, _kept) = Log::begin();
+    let away = users().redis(NOWHERE).build().unwrap();
+    let broken = from_blocking(|_| Err("the database is away".into()));
+    let failing = users().rebuild(Schedule::manual(), broken).build().unwrap();
+    failing.rebuild_now().await.unwrap_err();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
+    guard.ready().await;
+    guard.rebuild_now().await.unwrap();
+    let missed = eventually("redis is missed", Duration::from_secs(10), || async {
+        match log.with("there is no connection to redis") {
+            lines if lines.is_empty() => Err("not yet".to_owned()),
+            lines => Ok(lines),
+        }
+    })
+    .await;
+    drop(away);
+    assert!(missed.iter().all(|line| line.contains("127.0.0.1:1")), "{missed:?}");
+    for line in log.with("") {
+        assert_eq!(line.matches(FILTER).count(), 1, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_rebuild_says_why_it_begins_and_claims_no_filter_that_is_not_there() {
+    let (log, _kept) = Log::begin();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
+    guard.ready().await;
+    guard.rebuild_now().await.unwrap();
+    let begun = log.with("a rebuild begins");
+    assert_eq!(begun.len(), 2, "{begun:?}");
+    assert!(begun[0].contains("no filter has been built"), "{begun:?}");
+    assert!(begun[1].contains("by hand"), "{begun:?}");
+
+    let empty = users().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build().unwrap();
+    empty.rebuild_now().await.unwrap_err();
+    let failed = log.with("the rebuild failed");
+    assert!(failed.len() == 1 && !failed[0].contains("stays"), "{failed:?}");
+}
+
+/// A route beside the pattern that nobody has excepted.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_id_that_the_handler_answers_is_noticed_and_watched_for() {
+    let (log, _kept) = Log::begin();
+    let alarm = "a request whose id is called invalid was answered";
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
+    guard.set_mode(Mode::Shadow);
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/me").await, StatusCode::OK);
+    assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (1, 1));
+
+    guard.set_mode(Mode::Enforce);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(
+        get_from(StatusCode::OK, &guard, "/users/me").await,
+        StatusCode::OK,
+        "one a second is let through"
+    );
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/me").await, StatusCode::NOT_FOUND);
+    assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (2, 2));
+    assert_eq!(get_from(StatusCode::OK, &guard, "/users/7").await, StatusCode::OK);
+    assert_eq!(guard.stats().invalid_answered, 2);
+}

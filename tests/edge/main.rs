@@ -1,0 +1,9 @@
+//! The edges: ids and how they are found in requests, HTTP, the tower contract, settings, stored bytes.
+
+mod config;
+mod contract;
+mod extraction;
+mod filter;
+mod golden;
+mod http;
+mod ids;

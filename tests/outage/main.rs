@@ -1,0 +1,5 @@
+//! The guard is never the outage: it waits for no longer, holds no more and refuses no more than it says.
+
+mod away;
+mod policies;
+mod stall;

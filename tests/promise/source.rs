@@ -1,0 +1,327 @@
+//! Sources of every kind, good and bad, through the in-process store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, Doubt, IdSink, InvalidId, PathPattern, RebuildError,
+    RebuildSource, Schedule, Verdict, from_blocking, from_iter, from_stream,
+};
+use futures_util::stream;
+use support::eventually;
+use support::model::{Table, get};
+
+fn builder() -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+}
+
+async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+    guard.ready().await;
+    for id in ids.clone() {
+        assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
+    }
+    let report = guard.rebuild_status().last.unwrap().unwrap();
+    assert_eq!(report.ids, ids.end - ids.start);
+    let absent = 1_000_000..1_001_000_u64;
+    let mut refused = 0;
+    for id in absent {
+        refused += u32::from(matches!(guard.check(&id).await.unwrap(), Verdict::Absent(_)));
+    }
+    assert!(refused > 950, "{refused} of 1,000 absent ids refused");
+}
+
+#[tokio::test]
+async fn an_iterator_is_read_to_its_end() {
+    holds(from_iter(|| 0..5_000_u64), 0..5_000).await;
+}
+
+#[tokio::test]
+async fn a_stream_is_read_to_its_end() {
+    let rows = || stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
+    holds(from_stream(rows), 0..5_000).await;
+}
+
+#[tokio::test]
+async fn a_blocking_scan_is_read_to_its_end() {
+    let scan = |ids: &mut bloom_guard::BlockingIds| (0..5_000_u64).try_for_each(|id| ids.push(id));
+    holds(from_blocking(scan), 0..5_000).await;
+}
+
+async fn error_of(source: impl RebuildSource) -> Arc<RebuildError> {
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+    let error = guard.rebuild_now().await.unwrap_err();
+    assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Unknown(_)), "nothing went live");
+    error
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_no_whole_scan() {
+    let rows = || {
+        let error = || std::io::Error::other("the connection broke");
+        stream::iter((0..5_000_u64).map(move |id| if id < 4_999 { Ok(id) } else { Err(error()) }))
+    };
+    let error = error_of(from_stream(rows)).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_blocking_scan_that_panics_is_no_whole_scan() {
+    let error = error_of(from_blocking(|ids| {
+        ids.push(1)?;
+        panic!("the driver panicked")
+    }))
+    .await;
+    let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+    assert_eq!(cause.to_string(), "it panicked: the driver panicked");
+}
+
+#[tokio::test]
+async fn an_id_that_every_check_refuses_fails_the_rebuild_by_name() {
+    let error = error_of(from_iter(|| ["1", "2", "three"])).await;
+    assert!(
+        matches!(&*error, RebuildError::InvalidId { after: 2, source: InvalidId::Malformed }),
+        "{error:?}"
+    );
+    // Also where the source swallows the error.
+    struct Swallows;
+    impl RebuildSource for Swallows {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            let _swallowed = ids.push("three").await;
+            ids.push(&4_u64).await?;
+            Ok(())
+        }
+    }
+    let error = error_of(Swallows).await;
+    assert!(matches!(&*error, RebuildError::InvalidId { .. }), "{error:?}");
+    let error = error_of(from_blocking(|ids| ids.push("x".repeat(257)))).await;
+    assert!(format!("{error:?}").contains("257"), "{error:?}");
+}
+
+#[tokio::test]
+async fn ids_are_read_in_the_form_that_requests_have() {
+    let guard = builder().rebuild(Schedule::manual(), from_iter(|| ["007", "+8"])).build().unwrap();
+    guard.ready().await;
+    for id in ["7", "07", "8", "+8"] {
+        assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_without_ids_goes_live_only_when_told() {
+    let guard = builder().rebuild(Schedule::manual(), from_iter(Vec::<u64>::new)).build().unwrap();
+    let error = guard.rebuild_now().await.unwrap_err();
+    assert!(matches!(&*error, RebuildError::Empty), "{error:?}");
+    let trouble = guard.state().trouble.expect("there is no filter, and a reason");
+    assert!(trouble.contains("the source gave no ids"), "{trouble}");
+    guard.rebuild_accepting_loss().await.unwrap();
+    assert!(matches!(guard.check(&1).await.unwrap(), Verdict::Absent(_)));
+    guard.insert(&1).await.unwrap();
+    assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
+}
+
+#[tokio::test]
+async fn without_a_source_a_rebuild_says_so() {
+    let error = builder().build().unwrap().rebuild_now().await.unwrap_err();
+    assert!(matches!(&*error, RebuildError::NoSource), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_source_that_panics_does_not_end_all_rebuilds() {
+    struct Panics(AtomicU32);
+    impl RebuildSource for Panics {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "the first scan panics");
+            Ok(ids.push(&1_u64).await?)
+        }
+    }
+    let guard = builder().rebuild(Schedule::manual(), Panics(AtomicU32::new(0))).build().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), guard.ready()).await.expect("a second scan");
+    assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
+}
+
+/// Comes to a row that it cannot read, and counts how often.
+struct Stumbles {
+    scans: Arc<AtomicU32>,
+    panics: bool,
+}
+
+impl RebuildSource for Stumbles {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        ids.push(&1_u64).await?;
+        self.scans.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics, "row 9,000,001 has a NULL");
+        Err("row 9,000,001 has a NULL".into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
+    let scans_in_an_hour = async |panics| {
+        let scans = Arc::new(AtomicU32::new(0));
+        let source = Stumbles { scans: Arc::clone(&scans), panics };
+        let _guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        scans.load(Ordering::SeqCst)
+    };
+    let (panics, fails) = (scans_in_an_hour(true).await, scans_in_an_hour(false).await);
+    assert!((10..=30).contains(&fails), "{fails} scans in an hour where it returns an error");
+    assert_eq!(panics, fails, "scans in an hour where it panics, and where it returns an error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_panics_is_the_sources_failure_and_hinders_no_later_rebuild() {
+    let scans = Arc::new(AtomicU32::new(0));
+    let source = Stumbles { scans: Arc::clone(&scans), panics: true };
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+    // The second finds the lease given back.
+    for scan in 1..=2 {
+        let error = guard.rebuild_now().await.unwrap_err();
+        let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+        assert!(cause.to_string().contains("row 9,000,001 has a NULL"), "{cause}");
+        assert_eq!(scans.load(Ordering::SeqCst), scan);
+    }
+    let trouble = guard.state().trouble.expect("there is no filter, and a reason");
+    assert!(trouble.contains("row 9,000,001 has a NULL"), "{trouble}");
+}
+
+#[tokio::test]
+async fn whatever_of_a_source_panics_is_an_error() {
+    struct Counts;
+    impl RebuildSource for Counts {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            Ok(ids.push(&1_u64).await?)
+        }
+
+        async fn count(&self) -> Result<Option<u64>, BoxError> {
+            panic!("no such table")
+        }
+    }
+    let error = error_of(Counts).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+    let rows = || -> stream::Empty<Result<u64, std::io::Error>> { panic!("no connection") };
+    let error = error_of(from_stream(rows)).await;
+    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_rebuilds_once_a_period() {
+    let scans = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&scans);
+    let source = from_iter(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        0..100_u64
+    });
+    let hour = Duration::from_secs(3600);
+    let guard = builder().rebuild(Schedule::every(hour), source).build().unwrap();
+    guard.ready().await;
+    assert_eq!(scans.load(Ordering::SeqCst), 1);
+    let first = guard.state().live.unwrap().generation;
+    tokio::time::advance(hour - Duration::from_secs(2)).await;
+    assert_eq!(guard.state().live.unwrap().generation, first);
+    // The period is lengthened by a tenth at most.
+    tokio::time::advance(hour / 10 + Duration::from_secs(5)).await;
+    eventually("the second rebuild", Duration::from_secs(10), || async {
+        let scans = scans.load(Ordering::SeqCst);
+        if scans == 2 { Ok(()) } else { Err(scans.to_string()) }
+    })
+    .await;
+}
+
+/// Hangs in its first scan for ever, as on a connection whose other end is gone.
+struct HangsOnce(AtomicU32);
+
+impl RebuildSource for HangsOnce {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        ids.push(&1_u64).await?;
+        if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_hangs_is_given_up_and_the_next_rebuild_goes_live() {
+    let limit = Duration::from_secs(105 * 60);
+    let source = HangsOnce(AtomicU32::new(0));
+    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+    let rebuild = tokio::time::timeout(2 * limit, guard.rebuild_now()).await;
+    let error = rebuild.expect("a rebuild has an end").unwrap_err();
+    assert!(error.to_string().contains("6300s"), "{error}");
+    // Nobody has to wait for the lease of the one that hung.
+    guard.rebuild_now().await.unwrap();
+    assert_eq!(guard.check(&1_u64).await.unwrap(), Verdict::Present);
+}
+
+/// Counts how often it is read.
+#[derive(Clone, Default)]
+struct Counted(Arc<std::sync::Mutex<std::ops::Range<u64>>>, Arc<AtomicU32>);
+
+impl RebuildSource for Counted {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        let range = self.0.lock().unwrap().clone();
+        for id in range {
+            ids.push(&id).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
+    let hour = Duration::from_secs(3_600);
+    for left in [0..8_000_u64, 0..0] {
+        let source = Counted::default();
+        *source.0.lock().unwrap() = 0..10_000;
+        let guard = builder().rebuild(Schedule::every(hour), source.clone()).build().unwrap();
+        guard.ready().await;
+        let generation = guard.state().live.unwrap().generation;
+        *source.0.lock().unwrap() = left.clone();
+        source.1.store(0, Ordering::SeqCst);
+        tokio::time::sleep(10 * hour).await;
+        let scans = source.1.load(Ordering::SeqCst);
+        assert!((8..=10).contains(&scans), "{scans} scans in 10 h, one an hour was asked for");
+        assert_eq!(guard.state().live.unwrap().generation, generation, "the filter stays");
+        // And it is not for ever.
+        *source.0.lock().unwrap() = 0..10_000;
+        tokio::time::sleep(2 * hour).await;
+        assert!(guard.state().live.unwrap().generation > generation);
+    }
+}
+
+/// Whoever can create and delete records of his own could stop all rebuilds otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_stays_smaller_is_believed_after_a_day_and_no_earlier() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let table = Table::with(0..1_000);
+    let hourly = Schedule::every(HOUR);
+    let guard = builder().rebuild(hourly, table.clone()).build().unwrap();
+    guard.ready().await;
+    (0..150).for_each(|id| table.delete(id));
+    tokio::time::sleep(24 * HOUR).await;
+    assert_eq!(guard.state().live.unwrap().items, 1_000, "a wrong tenant, as far as is known");
+    let error = guard.rebuild_status().last.unwrap().unwrap_err();
+    assert!(matches!(&*error, RebuildError::Shrunk { found: 850, .. }), "{error:?}");
+    tokio::time::sleep(3 * HOUR).await;
+    assert_eq!(guard.state().live.unwrap().items, 850);
+}
+
+/// Requests would keep to a lane until somebody came.
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_nobody_trusts_is_replaced_by_a_smaller_one_within_minutes() {
+    let table = Table::with(0..1_000);
+    let guard = builder().rebuild(Schedule::manual(), table.clone()).build().unwrap();
+    guard.ready().await;
+    (0..150).for_each(|id| table.delete(id));
+    // A row that nobody told the guard of.
+    table.commit(4_711);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(get(&guard, &table, 4_711).await, 200, "let through for a look");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(guard.state().live.unwrap_err(), Doubt::Disproved, "the source may be at fault");
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert_eq!(guard.state().live.unwrap().items, 851);
+}

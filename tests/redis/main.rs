@@ -1,0 +1,5 @@
+//! The protocol with Redis: connections, TLS, rebuilds.
+
+mod connection;
+mod rebuild;
+mod tls;

@@ -1,0 +1,102 @@
+//! `rediss://`: a certificate is checked, and what is trusted works.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Doubt, PathPattern, Schedule, Verdict, from_iter};
+use support::eventually;
+
+/// Set in the process that runs [`a_trusted_server_is_used`] for real: the roots that a process trusts
+/// are read from its environment.
+const URL: &str = "BLOOM_GUARD_TEST_TLS_URL";
+
+struct TlsServer {
+    process: Child,
+    directory: tempfile::TempDir,
+    port: u16,
+}
+
+impl TlsServer {
+    /// Starts a server with a certificate of its own making for `localhost`.
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let certificate = file("certificate.pem", &signed.cert.pem());
+        let key = file("key.pem", &signed.signing_key.serialize_pem());
+        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = probe.local_addr().unwrap().port();
+        drop(probe);
+        let process = Command::new("redis-server")
+            .args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--tls-auth-clients", "no"])
+            .args(["--tls-port", &port.to_string()])
+            .args([Path::new("--tls-cert-file"), &certificate])
+            .args([Path::new("--tls-ca-cert-file"), &certificate])
+            .args([Path::new("--tls-key-file"), &key])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        Self { process, directory, port }
+    }
+
+    fn url(&self) -> String {
+        format!("rediss://localhost:{}/", self.port)
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn guard(url: &str) -> BloomGuard {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .redis(url)
+        .rebuild(Schedule::manual(), from_iter(|| 0..100_u64))
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_untrusted_certificate_is_refused_and_named() {
+    let server = TlsServer::start();
+    let guard = guard(&server.url());
+    eventually("the state says why", Duration::from_secs(10), || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        let verdict = guard.check(&1).await.unwrap();
+        assert_eq!(verdict, Verdict::Unknown(Doubt::Disconnected));
+        if trouble.contains("ertificate") { Ok(()) } else { Err(trouble) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trusted_server_is_used() {
+    if let Ok(url) = std::env::var(URL) {
+        let guard = guard(&url);
+        return eventually("the guard refuses", Duration::from_secs(20), || async {
+            match guard.check(&5_000).await.unwrap() {
+                Verdict::Absent(_) => Ok(()),
+                other => Err(format!("{other:?} {:?}", guard.state())),
+            }
+        })
+        .await;
+    }
+    let server = TlsServer::start();
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tls::a_trusted_server_is_used"])
+        .env(URL, server.url())
+        .env("SSL_CERT_FILE", server.directory.path().join("certificate.pem"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("1 passed"), "over TLS: {said}");
+}
