@@ -1,5 +1,6 @@
 //! The database is shielded: what an attacker can make it do is bounded.
 
+mod bound;
 mod flood;
 mod lanes;
 mod rate;

@@ -2,4 +2,5 @@
 
 mod away;
 mod policies;
+mod price;
 mod stall;

@@ -5,6 +5,7 @@ mod canary;
 mod damage;
 mod exactness;
 mod hostile;
+mod lessons;
 mod neighbours;
 mod nulls;
 mod own_inserts;

@@ -10,6 +10,7 @@
 )]
 
 pub mod far;
+pub mod flood;
 pub mod http;
 pub mod log;
 pub mod model;

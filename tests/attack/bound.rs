@@ -1,0 +1,191 @@
+//! The bound on what an attacker makes the database do, way by way, at four times the lane's rate. Time is
+//! the runtime's, so that a minute of flood takes a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloom_guard::Removed;
+use http::{Method, Request};
+use support::flood::{LATENCY, Site, every_ms};
+use support::model::{Strangers, Table, in_process};
+use tokio::time::{advance, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// A null's life.
+const TTL: Duration = Duration::from_secs(10);
+/// Requests in a millisecond: four times the lane's rate.
+const PER_MS: u64 = 2;
+const LANE: (f64, f64) = (64.0, 500.0);
+const IDS: u64 = 100_000;
+
+/// How the attacker asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Plain,
+    /// With credentials that nobody has seen before.
+    JunkCookies,
+    /// With a query that nobody has seen before.
+    Queries,
+    Head,
+    /// Gone after a millisecond, before the answer.
+    HangUps,
+    /// Where a 404 counts only when marked, and none is.
+    Unmarked,
+}
+
+const WAYS: [Way; 6] =
+    [Way::Plain, Way::JunkCookies, Way::Queries, Way::Head, Way::HangUps, Way::Unmarked];
+
+/// A guard that is asked in this way, over so many ids of which one absent one in a hundred passes.
+async fn site(way: Way, ids: u64, ttl: Duration) -> Arc<Site> {
+    let table = Table::with(0..ids);
+    let builder = in_process(&table, ids, 0.01).negative_ttl(ttl);
+    Site::new(&table, builder.require_marker(way == Way::Unmarked).build().unwrap()).await
+}
+
+fn request(way: Way, id: u64, number: u64) -> Request<String> {
+    let request = Request::builder();
+    let request = match way {
+        Way::JunkCookies => request.header("cookie", format!("session={number}")),
+        Way::Head => request.method(Method::HEAD),
+        _ => request,
+    };
+    let query = if way == Way::Queries { format!("?page={number}") } else { String::new() };
+    request.uri(format!("/users/{id}{query}")).body(String::new()).unwrap()
+}
+
+/// Floods for so many seconds; returns how often the handler was called.
+async fn flood(site: &Arc<Site>, way: Way, seconds: u64, id: impl Fn(u64) -> u64) -> u64 {
+    let before = site.calls();
+    let patience = if way == Way::HangUps { MS } else { SECOND };
+    every_ms(seconds * 1_000, |ms| {
+        let numbers = ms * PER_MS..(ms + 1) * PER_MS;
+        let ask = |n| timeout(patience, Arc::clone(site).ask(id(n), request(way, id(n), n)));
+        numbers.map(ask).collect()
+    })
+    .await;
+    site.calls() - before
+}
+
+/// What the lane lets through in so many seconds.
+fn lane(seconds: u64) -> f64 {
+    LANE.0 + LANE.1 * seconds as f64
+}
+
+/// How often so many ids pass outside of the lane in so many seconds: once, and once for each life of a
+/// null, which is a tenth shorter at the least; and what arrives before an answer.
+fn passes(ids: usize, seconds: u64, ttl: Duration) -> f64 {
+    let lives = seconds as f64 / (0.9 * ttl.as_secs_f64());
+    ids as f64 * (1.0 + lives.floor()) + (PER_MS * LATENCY) as f64
+}
+
+#[track_caller]
+fn hold(what: &str, way: Way, calls: u64, bound: f64) {
+    println!("{what}, {way:?}: {calls} handler calls, bound {bound:.0}");
+    assert!(calls as f64 <= bound, "{what}, {way:?}: {calls} handler calls, bound {bound:.0}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_absent_ids_cost_what_the_false_positive_rate_says() {
+    for way in WAYS {
+        let site = site(way, IDS, TTL).await;
+        let strangers: Vec<u64> = Strangers(11).take(120_000).collect();
+        let calls = flood(&site, way, 60, |n| strangers[n as usize]).await;
+        // Each is asked for once, so nothing is replayed: R·f, and three standard deviations.
+        let expected = 120_000.0 * 0.01_f64;
+        hold("random absent ids", way, calls, expected + 3.0 * expected.sqrt());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replayed_false_positives_cost_one_look_up_a_null_or_the_lane() {
+    const SECONDS: u64 = 60;
+    for way in WAYS {
+        let site = site(way, IDS, TTL).await;
+        // All that a scan of 100,000 absent ids finds: every one of them is replayed, again and again.
+        let known = site.false_positives(1_000).await;
+        let calls = flood(&site, way, SECONDS, |n| known[n as usize % known.len()]).await;
+        let lane = if way == Way::Plain { 0.0 } else { lane(SECONDS) };
+        hold("1,000 false positives", way, calls, passes(known.len(), SECONDS, TTL) + lane);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_deleted_ids_cost_one_look_up_a_null_or_the_lane() {
+    const SECONDS: u64 = 60;
+    for way in WAYS {
+        let site = site(way, IDS, TTL).await;
+        (0..10_000).for_each(|id| site.table.delete(id));
+        let calls = flood(&site, way, SECONDS, |n| n % 10_000).await;
+        // More 404s a second than nulls may be written: the others keep to the lane.
+        hold("10,000 deleted ids", way, calls, passes(10_000, SECONDS, TTL) + lane(SECONDS));
+    }
+}
+
+/// One id that was found, and then deleted: told by `remove`, or not told.
+#[tokio::test(start_paused = true)]
+async fn a_hot_id_that_is_deleted_costs_no_more_than_any_other() {
+    const SECONDS: u64 = 60;
+    for way in WAYS {
+        for told in [true, false] {
+            let site = site(way, IDS, TTL).await;
+            // Removals are remembered once create marks of an earlier life must have ended.
+            advance(Duration::from_secs(31 * 60 + 1)).await;
+            flood(&site, Way::Plain, 1, |_| 7).await;
+            assert!(site.guard.stats().admitted_found > 1_900, "it is found lately");
+            site.table.delete(7);
+            if told {
+                assert_eq!(site.guard.remove(&7).await.unwrap(), Removed::Remembered);
+                let calls = flood(&site, way, SECONDS, |_| 7).await;
+                hold("a deleted id, told", way, calls, 0.0);
+            } else if let Way::HangUps | Way::Unmarked = way {
+                // Never answered by a 404 that counts, it costs for ten minutes what it cost before.
+                let calls = flood(&site, way, 660, |_| 7).await;
+                let found = 600.0 * 1_000.0 * PER_MS as f64;
+                hold("a deleted id, not told", way, calls, found + passes(1, 60, TTL) + lane(60));
+            } else {
+                let calls = flood(&site, way, SECONDS, |_| 7).await;
+                let before = (PER_MS * LATENCY) as f64;
+                let lane = if way == Way::Plain { 0.0 } else { lane(SECONDS) };
+                hold("a deleted id, not told", way, calls, passes(1, SECONDS, TTL) + before + lane);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_cost_twice_as_much_and_no_more() {
+    const SECONDS: u64 = 60;
+    for way in [Way::Plain, Way::JunkCookies, Way::HangUps] {
+        let mut sum = 0;
+        let mut bound = 0.0;
+        for _ in 0..2 {
+            let site = site(way, IDS, TTL).await;
+            let known = site.false_positives(1_000).await;
+            sum += flood(&site, way, SECONDS, |n| known[n as usize % known.len()]).await;
+            let lane = if way == Way::Plain { 0.0 } else { lane(SECONDS) };
+            bound += passes(known.len(), SECONDS, TTL) + lane;
+        }
+        hold("1,000 false positives, two processes", way, sum, bound);
+    }
+}
+
+/// As many missed ids as the set is meant for, and four times as many.
+#[tokio::test(start_paused = true)]
+async fn the_bound_holds_for_as_many_missed_ids_as_are_remembered() {
+    const SECONDS: u64 = 200;
+    let ttl = Duration::from_secs(600);
+    for (ids, full) in [(100_000, false), (400_000, true)] {
+        let site = site(Way::JunkCookies, 400_000, ttl).await;
+        (0..ids).for_each(|id| site.table.delete(id));
+        let calls = flood(&site, Way::JunkCookies, SECONDS, |n| n * 7919 % ids).await;
+        if full {
+            println!("{ids} missed ids: {calls} handler calls for {} requests", SECONDS * 2_000);
+        } else {
+            // A few lines of the set overflow: less than one id in a hundred.
+            let bound = passes(ids as usize, SECONDS, ttl) * 1.01 + lane(SECONDS);
+            hold("100,000 missed ids", Way::JunkCookies, calls, bound);
+        }
+    }
+}
