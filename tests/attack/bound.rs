@@ -74,10 +74,10 @@ fn lane(seconds: u64) -> f64 {
 }
 
 /// How often so many ids pass outside of the lane in so many seconds: once, and once for each life of a
-/// null, which is a tenth shorter at the least; and what arrives before an answer.
+/// null, which is a tenth shorter at the least; and each time what arrives before the answer.
 fn passes(ids: usize, seconds: u64, ttl: Duration) -> f64 {
     let lives = seconds as f64 / (0.9 * ttl.as_secs_f64());
-    ids as f64 * (1.0 + lives.floor()) + (PER_MS * LATENCY) as f64
+    (ids as f64 + (PER_MS * LATENCY) as f64) * (1.0 + lives.floor())
 }
 
 #[track_caller]
@@ -146,6 +146,7 @@ async fn a_hot_id_that_is_deleted_costs_no_more_than_any_other() {
                 hold("a deleted id, not told", way, calls, found + passes(1, 60, TTL) + lane(60));
             } else {
                 let calls = flood(&site, way, SECONDS, |_| 7).await;
+                // The first 404 ends that it was found; the next one is learnt from.
                 let before = (PER_MS * LATENCY) as f64;
                 let lane = if way == Way::Plain { 0.0 } else { lane(SECONDS) };
                 hold("a deleted id, not told", way, calls, passes(1, SECONDS, TTL) + before + lane);
