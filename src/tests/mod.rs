@@ -24,8 +24,6 @@ use crate::store::{
     Answer, Begun, BoxFuture, Build, Condition, Lookup, NullClaim, Plan, Remembered, Store, Survey,
 };
 
-const LEASE: Duration = Duration::from_secs(60);
-
 fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
 }
@@ -80,7 +78,7 @@ struct Rebuild {
 impl Rebuild {
     /// *Lease* and *mark*.
     async fn begin(store: &dyn Store) -> Option<Self> {
-        match store.begin(LEASE).await.unwrap() {
+        match store.begin().await.unwrap() {
             Begun::Leased(build) => {
                 let sizing = settings().sizing;
                 let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
@@ -199,7 +197,7 @@ impl Store for Gated {
         self.store.survey()
     }
 
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.store.begin(lease)
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.store.begin()
     }
 }

@@ -54,22 +54,10 @@ struct Live {
 struct Books {
     marks: Marks,
     journal: Journal,
-    building: Option<Building>,
-    lease: Option<Lease>,
+    /// The filter that a rebuild is putting together, once it gets every insert.
+    building: Option<Arc<Filter>>,
     /// The last token given out.
     token: i64,
-}
-
-/// The filter that a rebuild is putting together.
-struct Building {
-    header: Header,
-    filter: Option<Arc<Filter>>,
-}
-
-/// Who rebuilds, and until when nobody else does.
-struct Lease {
-    token: Generation,
-    until: Instant,
 }
 
 /// Wall-clock time that runs with the runtime's clock, and so never jumps.
@@ -91,7 +79,6 @@ impl MemoryStore {
                 marks: Marks::new(retention.mark_ttl(), MAX_MARKS),
                 journal: Journal::new(retention.journal, entries),
                 building: None,
-                lease: None,
                 token: 0,
             }),
             retention,
@@ -150,8 +137,8 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(Ok(survey)))
     }
 
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let build = MemoryBuild::begin(&self.0, lease);
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        let build = MemoryBuild::begin(&self.0);
         let begun = build.map_or(Begun::Busy, |build| Begun::Leased(Box::new(build)));
         Box::pin(std::future::ready(Ok(begun)))
     }
@@ -192,10 +179,8 @@ impl Shared {
         if let Some(live) = &*self.live.load() {
             live.filter.insert(&digest);
         }
-        if let Some(Building { header, filter: Some(filter) }) = &books.building
-            && header.state == State::CatchingUp
-        {
-            filter.insert(&digest);
+        if let Some(building) = &books.building {
+            building.insert(&digest);
         }
     }
 
@@ -358,7 +343,7 @@ mod tests {
         use crate::store::{Build as _, Plan};
 
         let sizing = Sizing::new(100_000, 1e-6).unwrap();
-        let mut build = MemoryBuild::begin(&store.0, Duration::from_secs(60)).unwrap();
+        let mut build = MemoryBuild::begin(&store.0).unwrap();
         let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
         build.read_journal(&filter).await.unwrap();
         let geometry = filter.geometry();
