@@ -164,7 +164,9 @@ impl Builder {
         let Some(store) = store.ok().filter(|_| problems.is_empty()) else {
             return Err(ConfigError::new(problems));
         };
-        tell_if_nobody_builds(&settings.name, redis.is_some(), source.is_some());
+        if source.is_none() {
+            tell_that_nobody_builds(&settings.name, redis.as_ref());
+        }
         let metrics = Arc::new(Metrics::new(&settings.name));
         let invalid = InvalidCanary::new(Arc::clone(&metrics), policy.audits);
         let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
@@ -210,16 +212,14 @@ fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
 }
 
 /// A guard without a source lets everything pass until another process has built its filter.
-fn tell_if_nobody_builds(filter: &str, shared: bool, source: bool) {
-    match (shared, source) {
-        (_, true) => {}
-        (true, false) => {
-            tracing::info!(filter, "no source: another process has to build the filter");
-        }
-        (false, false) => tracing::warn!(
+fn tell_that_nobody_builds(filter: &str, redis: Option<&Endpoint>) {
+    if redis.is_some() {
+        tracing::info!(filter, "no source: another process has to build the filter");
+    } else {
+        tracing::warn!(
             filter,
             "no source and no redis: no filter will ever be built, and nothing be refused"
-        ),
+        );
     }
 }
 

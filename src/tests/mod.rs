@@ -115,9 +115,18 @@ impl Rebuild {
         self.build.catch_up().await
     }
 
+    async fn replay(&mut self) -> Result<u64, StoreError> {
+        self.build.replay().await
+    }
+
     /// *Replay* to *swap*.
     async fn finish(mut self) -> Result<Generation, StoreError> {
-        self.build.replay().await?;
+        self.replay().await?;
+        self.swap().await
+    }
+
+    /// *Verify* and *swap*.
+    async fn swap(mut self) -> Result<Generation, StoreError> {
         self.build.verify(&self.filter, &self.scanned).await?;
         self.build.swap().await?;
         self.build.release().await;

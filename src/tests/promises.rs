@@ -278,13 +278,15 @@ async fn an_insert_during_any_step_of_a_rebuild_is_kept() {
         world.insert(&id(103)).await;
         rebuild.catch_up().await.unwrap();
         world.insert(&id(104)).await;
-        rebuild.finish().await.unwrap();
+        rebuild.replay().await.unwrap();
         world.insert(&id(105)).await;
+        rebuild.swap().await.unwrap();
+        world.insert(&id(106)).await;
         world.outlive_marks().await;
-        for id in ids(100..106) {
+        for id in ids(100..107) {
             assert_eq!(world.verdict(&id), Verdict::Present, "{id:?}");
         }
-        assert_eq!(world.verdict(&id(106)), Verdict::Absent(Proof::Filter));
+        assert_eq!(world.verdict(&id(107)), Verdict::Absent(Proof::Filter));
     }
 }
 
