@@ -160,9 +160,14 @@ impl Builder {
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
         let Self { settings, redis, source, extractor, options, policy, problems } = self;
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        let store = store(&settings, redis.as_ref()).map_err(|problem| problems.push(problem));
-        let Some(store) = store.ok().filter(|_| problems.is_empty()) else {
-            return Err(ConfigError::new(problems));
+        // Values that are out of bounds make no store.
+        let store = problems.is_empty().then(|| store(&settings, redis.as_ref()));
+        let store = match store {
+            Some(Ok(store)) => store,
+            problem => {
+                problems.extend(problem.and_then(Result::err));
+                return Err(ConfigError::new(problems));
+            }
         };
         if source.is_none() {
             tell_that_nobody_builds(&settings.name, redis.as_ref());
