@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{BATCH, Books, Live, Shared};
+use super::shared::{BATCH, Books, Live, Shared};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, Membership, State};
 use crate::id::{Digest, Digester};
