@@ -63,8 +63,8 @@
 //!   [`IdExtractor`].
 //! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
 //!   [`remove`](BloomGuard::remove) after it.
-//! - Rebuilding: [`RebuildSource`] and its adapters [`from_iter`], [`from_stream`] and
-//!   [`from_blocking`]; [`Schedule`]; [`RebuildReport`].
+//! - Rebuilding: [`RebuildSource`] and its adapters [`from_fn`], [`from_blocking`], [`from_iter`] and
+//!   [`from_stream`]; [`Schedule`]; [`RebuildReport`].
 //! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`NotFound`], [`ProblemDetails`],
 //!   [`OnInvalid`], [`Missing`].
 //! - When nothing is proven: [`OnUnknown`], [`Mode`], [`Builder::lane`].
