@@ -62,7 +62,8 @@
 //!   [`Header`], `Captures` or any [`IdExtractor`] for the id.
 //! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
 //!   [`remove`](BloomGuard::remove) after it.
-//! - Rebuilding: [`RebuildSource`] and its adapters; [`Schedule`].
+//! - Rebuilding: [`RebuildSource`] and its adapters [`from_fn`], [`from_blocking`] and
+//!   [`from_iter`]; [`Schedule`].
 //! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`Missing`].
 //! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats).
 //!
