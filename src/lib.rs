@@ -113,7 +113,7 @@ pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
-    from_blocking, from_fn, from_iter, from_stream,
+    from_blocking, from_fn, from_iter,
 };
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]

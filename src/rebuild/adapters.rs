@@ -1,11 +1,9 @@
-//! Sources made from closures, iterators and streams.
+//! Sources made from closures and iterators.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 
-use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::sink::IdSink;
@@ -20,7 +18,7 @@ const CHUNK: usize = 1024;
 const CHUNKS: usize = 4;
 
 /// Returns a source that runs an asynchronous closure, for everything that is read by `await`: a pool of
-/// connections, pages, a cursor. What the closure captures is cloned for each scan and may be borrowed across
+/// connections, pages, a cursor, a stream. What the closure captures is cloned for each scan and may be borrowed across
 /// an `await`: capture a pool or an [`Arc`].
 ///
 /// `Ok(())` says that every id was pushed. A scan that ends early must be an `Err`, which `?` does.
@@ -138,45 +136,6 @@ where
     async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
         let iter = (self.0)().into_iter();
         for id in iter {
-            ids.push(&id).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns a source that reads the stream which the closure returns, for asynchronous drivers. An
-/// `Err` ends the scan and the rebuild with it.
-///
-/// ```
-/// use futures_util::stream;
-///
-/// let rows = || stream::iter([Ok::<_, std::io::Error>("a"), Ok("b")]);
-/// let source = bloom_guard::from_stream(rows);
-/// # let _ = source;
-/// ```
-pub fn from_stream<F, S, T, E>(ids: F) -> impl RebuildSource
-where
-    F: Fn() -> S + Send + Sync + 'static,
-    S: Stream<Item = Result<T, E>> + Send,
-    T: AsId + Send + Sync,
-    E: Into<BoxError> + Send,
-{
-    FromStream(ids)
-}
-
-struct FromStream<F>(F);
-
-impl<F, S, T, E> RebuildSource for FromStream<F>
-where
-    F: Fn() -> S + Send + Sync + 'static,
-    S: Stream<Item = Result<T, E>> + Send,
-    T: AsId + Send + Sync,
-    E: Into<BoxError> + Send,
-{
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        let mut stream = pin!((self.0)());
-        while let Some(id) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
-            let id = id.map_err(Into::into)?;
             ids.push(&id).await?;
         }
         Ok(())

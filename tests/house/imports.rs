@@ -47,7 +47,7 @@ fn resolved(mut path: Path, reexports: &BTreeMap<Path, Path>) -> Path {
 fn reexports(source: &Source) -> Vec<(Path, Path)> {
     let mut found = Vec::new();
     for (_, item) in uses(source).into_iter().filter(|(_, item)| item.starts_with("pub")) {
-        for (path, name) in leaves(tree(&item)) {
+        for (path, name) in leaves(&tree(&item)) {
             let real = absolute(source, &path, 0);
             let here = [source.module.as_slice(), &[name]].concat();
             if real != here {
@@ -66,7 +66,7 @@ fn named(source: &Source) -> Vec<(usize, Path)> {
         let (line, depth) = (line_of(&source.code, at), inline_depth(&source.code, at));
         if !item.starts_with("pub") {
             named.extend(
-                leaves(tree(&item))
+                leaves(&tree(&item))
                     .into_iter()
                     .map(|(path, _)| (line, absolute(source, &path, depth))),
             );
@@ -128,9 +128,9 @@ fn tree(item: &str) -> String {
 }
 
 /// The paths of a tree, and the name each has here.
-fn leaves(tree: String) -> Vec<(Path, String)> {
+fn leaves(tree: &str) -> Vec<(Path, String)> {
     let Some((front, list)) = tree.split_once('{') else {
-        let (path, alias) = tree.split_once('@').unwrap_or((&tree, ""));
+        let (path, alias) = tree.split_once('@').unwrap_or((tree, ""));
         let mut path: Path = path.split("::").map(str::to_owned).collect();
         if path.len() > 1 && path.last().is_some_and(|last| last == "self" || last == "*") {
             path.pop();
@@ -149,7 +149,7 @@ fn leaves(tree: String) -> Vec<(Path, String)> {
         letter == ',' && depth == 0
     });
     let parts = parts.filter(|part| !part.is_empty());
-    parts.flat_map(|part| leaves(format!("{front}{part}"))).collect()
+    parts.flat_map(|part| leaves(&format!("{front}{part}"))).collect()
 }
 
 /// A path from the crate's root; none of other crates. `depth` counts the modules within the file.
