@@ -12,15 +12,15 @@ use tokio_postgres::{Config, NoTls};
 
 /// No transaction takes longer. Far below the guard's `longest_transaction`: a rebuild brings an id back
 /// whose transaction it could not see, if that transaction ends in time.
-pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(120);
 
 /// What every connection of this application begins with. PostgreSQL 17 limits transactions by itself; an
 /// earlier one limits statements and the pauses between them, and `within` limits their sum. `example.told`
 /// says that the writer tells the guard; see `SCHEMA`.
 const SESSION: &str = "
-    SET idle_in_transaction_session_timeout = '60s';
-    SET statement_timeout = '60s';
-    SELECT set_config('transaction_timeout', '60s', false)
+    SET idle_in_transaction_session_timeout = '120s';
+    SET statement_timeout = '120s';
+    SELECT set_config('transaction_timeout', '120s', false)
         WHERE current_setting('server_version_num')::int >= 170000;
     SET example.told = 'yes'";
 

@@ -1,58 +1,53 @@
 //! An axum service on PostgreSQL and Redis with the guard: what it tells the guard, and when.
 //!
-//! `cargo run --release -p axum_postgres` starts both servers in a temporary directory, serves on loopback,
-//! asks itself, ends. `DATABASE_URL` and `REDIS_URL` name others; there it leaves a table `example_users` and the
-//! keys `bg:{example_users}:*` behind.
+//! `cargo run --release -p axum_postgres` starts both servers in a temporary directory, asks the service, ends.
+//! `DATABASE_URL` and `REDIS_URL` name others; there it leaves a table `example_users` and the keys
+//! `bg:{example_users}:*` behind.
 
 mod app;
 mod database;
 mod listener;
 mod servers;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::Router;
+use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule};
 use deadpool_postgres::Pool;
-use http_body_util::BodyExt;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Config, NoTls};
+use tower::ServiceExt;
 
 use crate::servers::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let directory = tempfile::tempdir()?;
-    let (_postgres, database) = server("DATABASE_URL", servers::postgres, directory.path())?;
-    let (redis, redis_url) = server("REDIS_URL", servers::redis, directory.path())?;
-    let config: Config = database.parse()?;
+    let (postgres, redis) = (Server::postgres(directory.path())?, Server::redis(directory.path())?);
+    let config: Config = postgres.url.parse()?;
     let pool = database::pool(config.clone())?;
     database::create_schema(&pool).await?;
 
     // Before the guard is built: it counts for the recorder that is there then.
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    let guard = guard(&redis_url, &config)?;
-    // The table was made anew. A service would only wait for `ready`, with a limit, before it listens.
+    let guard = guard(&redis.url, &config)?;
+    // The table was made anew. A service would wait for `guard.ready()`, with a limit.
     guard.rebuild_accepting_loss().await?;
-    tokio::spawn(listener::listen(config.clone(), guard.clone()));
+    let listening = tokio::spawn(listener::listen(config.clone(), guard.clone()));
     let app = app::App { pool: pool.clone(), guard: guard.clone(), metrics };
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let service = Service(format!("http://{}", listener.local_addr()?));
-    tokio::spawn(async move { axum::serve(listener, app::router(app)).await });
-
+    // axum::serve(listener, app::router(app)).await?; or, to see it at work here:
+    let service = Service(app::router(app));
     create_and_delete(&service, &guard).await?;
     import(&service, &pool, &guard).await?;
     write_past_the_guard(&service, &config).await?;
     watch(&service).await?;
-    if let Some(redis) = redis {
+    if redis.is_own() {
         lose_redis(&service, &pool, redis).await?;
     }
+    listening.abort();
     Ok(())
 }
 
@@ -143,7 +138,7 @@ async fn lose_redis(service: &Service, pool: &Pool, redis: Server) -> Result<(),
 }
 
 /// The service, as a client sees it.
-struct Service(String);
+struct Service(Router);
 
 impl Service {
     async fn get(&self, path: &str) -> Result<StatusCode, BoxError> {
@@ -156,24 +151,10 @@ impl Service {
         path: &str,
         body: &'static str,
     ) -> Result<(StatusCode, String), BoxError> {
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let request = Request::builder().method(method).uri(format!("{}{path}", self.0));
-        let response = client.request(request.body(Body::from(body))?).await?;
+        let request = Request::builder().method(method).uri(path).body(Body::from(body))?;
+        let response = self.0.clone().oneshot(request).await?;
         let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
+        let body = to_bytes(response.into_body(), 1 << 20).await?;
         Ok((status, String::from_utf8(body.to_vec())?))
     }
-}
-
-/// Returns what the variable names, or else a server of the example's own.
-fn server(
-    variable: &str,
-    start: fn(&Path) -> Result<(Server, String), BoxError>,
-    directory: &Path,
-) -> Result<(Option<Server>, String), BoxError> {
-    if let Ok(url) = std::env::var(variable) {
-        return Ok((None, url));
-    }
-    let (server, url) = start(directory)?;
-    Ok((Some(server), url))
 }

@@ -1,85 +1,63 @@
-//! PostgreSQL and Redis of the example's own, on Unix sockets in a temporary directory, stopped on drop.
+//! The servers: those that the environment names, or the example's own, on sockets in a temporary directory.
 
-use std::os::unix::fs::{MetadataExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use bloom_guard::BoxError;
+/// PostgreSQL refuses to run as root. Debian keeps it off the PATH.
+const POSTGRES: &str = r#"
+    PATH="$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)"
+    if [ "$(id -u)" -eq 0 ]; then
+        chown 65534 "$0"
+        as_nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+    fi
+    cd "$0"
+    $as_nobody initdb -D data -U postgres -A trust -N &&
+        exec $as_nobody postgres -D data -k "$0" -c listen_addresses= -c fsync=off 2>log"#;
+const REDIS: &str = r#"exec redis-server --port 0 --save "" --dir "$0" --unixsocket "$0/redis""#;
 
-/// A server process.
-pub(crate) struct Server(Child);
+/// A server, stopped on drop if it is the example's own.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    process: Option<Child>,
+}
+
+impl Server {
+    pub(crate) fn postgres(directory: &Path) -> std::io::Result<Self> {
+        let url = format!("host={} user=postgres dbname=postgres", directory.display());
+        Self::named_or_own("DATABASE_URL", POSTGRES, url, directory)
+    }
+
+    pub(crate) fn redis(directory: &Path) -> std::io::Result<Self> {
+        let url = format!("redis+unix://{}/redis", directory.display());
+        Self::named_or_own("REDIS_URL", REDIS, url, directory)
+    }
+
+    fn named_or_own(
+        variable: &str,
+        script: &str,
+        url: String,
+        directory: &Path,
+    ) -> std::io::Result<Self> {
+        if let Ok(url) = std::env::var(variable) {
+            return Ok(Self { url, process: None });
+        }
+        let mut shell = Command::new("sh");
+        let process = shell.args(["-c", script]).arg(directory).stdout(Stdio::null()).spawn()?;
+        Ok(Self { url, process: Some(process) })
+    }
+
+    pub(crate) fn is_own(&self) -> bool {
+        self.process.is_some()
+    }
+}
 
 impl Drop for Server {
-    /// Stops it by SIGINT, which both shut down at once by: SIGKILL would leave PostgreSQL's other processes.
+    /// By SIGINT, upon which both shut down at once. SIGKILL would leave PostgreSQL's other processes.
     fn drop(&mut self) {
-        let stop = format!("kill -INT {}", self.0.id());
-        if !Command::new("sh").args(["-c", &stop]).status().is_ok_and(|status| status.success()) {
-            self.0.kill().ok();
+        if let Some(process) = &mut self.process {
+            let stop = format!("kill -INT {}", process.id());
+            Command::new("sh").args(["-c", &stop]).status().ok();
+            process.wait().ok();
         }
-        self.0.wait().ok();
     }
-}
-
-/// Starts redis-server; returns its URL.
-pub(crate) fn redis(directory: &Path) -> Result<(Server, String), BoxError> {
-    let socket = directory.join("redis.socket");
-    let server =
-        quiet(Command::new("redis-server").args(["--port", "0", "--save", "", "--unixsocket"]))
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory)
-            .spawn()
-            .map_err(|error| format!("redis-server: {error}; install it, or set REDIS_URL"))?;
-    Ok((Server(server), format!("redis+unix://{}", socket.display())))
-}
-
-/// Starts PostgreSQL; returns its connection string.
-pub(crate) fn postgres(directory: &Path) -> Result<(Server, String), BoxError> {
-    let programs =
-        programs().ok_or("install PostgreSQL (initdb, postgres), or set DATABASE_URL")?;
-    let data = directory.join("postgres");
-    // PostgreSQL refuses to run as root.
-    let user = (std::fs::metadata(directory)?.uid() == 0).then(nobody).transpose()?;
-    if let Some((user, group)) = user {
-        chown(directory, Some(user), Some(group))?;
-    }
-    let command = |program: &str| {
-        let mut command = Command::new(programs.join(program));
-        command.current_dir("/").arg("-D").arg(&data);
-        if let Some((user, group)) = user {
-            command.uid(user).gid(group);
-        }
-        command
-    };
-    let made = quiet(command("initdb").args(["-U", "postgres", "-A", "trust", "-N"])).status()?;
-    if !made.success() {
-        return Err("initdb failed".into());
-    }
-    let mut server = command("postgres");
-    let server = quiet(server.args(["-c", "listen_addresses=", "-k"]).arg(directory)).spawn()?;
-    let url = format!("host={} user=postgres dbname=postgres", directory.display());
-    Ok((Server(server), url))
-}
-
-fn quiet(command: &mut Command) -> &mut Command {
-    command.stdout(Stdio::null()).stderr(Stdio::null())
-}
-
-/// Where initdb and postgres are: on the PATH, or where Debian keeps them.
-fn programs() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    std::env::split_paths(&path)
-        .chain(debian.map(|version| version.path().join("bin")))
-        .find(|directory| ["initdb", "postgres"].iter().all(|it| directory.join(it).is_file()))
-}
-
-/// The user and group to run PostgreSQL as.
-fn nobody() -> Result<(u32, u32), BoxError> {
-    let id = |option: &str| -> Result<u32, BoxError> {
-        let output = Command::new("id").args([option, "nobody"]).output()?;
-        Ok(String::from_utf8(output.stdout)?.trim().parse()?)
-    };
-    Ok((id("-u")?, id("-g")?))
 }
