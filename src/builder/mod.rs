@@ -58,7 +58,7 @@ pub struct Builder {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
-    policy: Policy,
+    pub(crate) policy: Policy,
     problems: Vec<(&'static str, SettingError)>,
 }
 
