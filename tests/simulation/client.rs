@@ -114,10 +114,10 @@ impl Ask {
             progress.reached.store(true, Ordering::Relaxed);
             ask.clone().handle(Arc::clone(&progress))
         });
-        let mut service = guard.layer(handler);
+        let mut service = guard.rejecting_with(not_found).layer(handler);
         let found_before = guard.stats().admitted_found;
         let answer = service.ready().await.expect("always ready").call(self.request());
-        // What stands aside, and what was found lately, needs nobody's word.
+        // A guard that stands aside asks nobody, and none asks about what it found lately.
         let silent = guard.mode() == Mode::Off || guard.stats().admitted_found > found_before;
         let answer = async {
             if silent {
@@ -194,6 +194,13 @@ impl Answers {
         }
         Ok(response.body(()).expect("a response"))
     }
+}
+
+/// Refuses as an application would that thinks of nothing but missing records.
+fn not_found(_: &Rejected) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 fn by_null(rejected: &Rejected) -> bool {

@@ -30,7 +30,7 @@ pub(crate) struct Database {
 #[derive(Debug)]
 struct Row {
     exists: bool,
-    /// Who is shown it.
+    /// The caller that is shown it.
     owner: Caller,
     /// Counts the rows with this id.
     life: u64,
@@ -124,7 +124,7 @@ pub(crate) fn read(id: u64, lag: u64, caller: Caller) -> Reading {
     })
 }
 
-/// Who is shown a row.
+/// Returns the caller that is shown a row.
 pub(crate) fn owner(id: u64) -> Caller {
     with(|database| database.rows.get(&id).map_or(Caller::Anybody, |row| row.owner))
 }

@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) pool: u64,
     /// Rows that are there as the run begins.
     pub(crate) initial: u64,
+    /// Rows seldom come and go, so that few marks keep nulls away.
+    pub(crate) settled: bool,
     /// Each instance's.
     pub(crate) longest_transaction: [u64; 4],
     pub(crate) longest_rebuild: u64,
@@ -78,7 +80,7 @@ pub(crate) enum What {
         before: u64,
         hold: u64,
         aborts: bool,
-        /// Who is shown the row.
+        /// The caller that is shown the row.
         owner: Caller,
     },
     Delete {
@@ -214,6 +216,7 @@ impl Config {
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
             pool,
             initial: if pool < MANY { pool / 2 } else { rng.within(8..pool / 2) },
+            settled: rng.happens(400),
             longest_transaction: Self::longest_transactions(rng, flavour),
             longest_rebuild: rng.pick(&[12_000, 20_000, 60_000]),
             // Where nulls are to outlive their filter, the marks of creates must not keep them away.
@@ -259,6 +262,9 @@ impl What {
     fn draw(rng: &mut Rng, config: &Config, id: u64) -> Self {
         let instance = rng.within(0..config.instances as u64) as usize;
         match rng.within(0..1000) {
+            630..885 if config.settled && rng.happens(750) => {
+                Self::Ask(Ask::draw(rng, config, instance, id))
+            }
             0..350 => Self::Ask(Ask::draw(rng, config, instance, id)),
             350..480 => {
                 let absent = Self::absent(rng);

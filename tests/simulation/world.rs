@@ -118,7 +118,12 @@ impl World {
         for id in 0..config.initial {
             let id = id * config.pool / config.initial;
             if let Some(transaction) = database::lock(id, false) {
-                transaction.commit(true, Caller::Anybody);
+                let owner = match id % 4 {
+                    1 if !config.rules.shared => Caller::Bearer,
+                    2 if !config.rules.shared => Caller::Cookie,
+                    _ => Caller::Anybody,
+                };
+                transaction.commit(true, owner);
             }
         }
         let instances = (0..config.instances).map(|n| Instance::start(&config, n)).collect();

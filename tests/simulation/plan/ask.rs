@@ -36,7 +36,7 @@ pub(crate) enum Asked {
     Delete,
 }
 
-/// Who asks; and who is shown a row.
+/// A caller; also the owner of a row, which is shown to that caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// A caller without credentials; as a row's owner, all callers.

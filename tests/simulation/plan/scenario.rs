@@ -55,6 +55,12 @@ impl What {
         None
     }
 
+    /// A request that finds a row gone, and teaches no more than that it is no longer found lately: the next
+    /// one is looked up.
+    const fn gone(instance: usize, id: u64) -> Self {
+        Self::Ask(Ask { asked: Asked::Head, ..Ask::get(instance, id) })
+    }
+
     /// A create that commits nearly at once.
     const fn create_at_once(instance: usize, id: u64) -> Self {
         let owner = Caller::Anybody;
@@ -107,7 +113,7 @@ impl What {
         let again = Self::create_at_once(instance(), id);
         let another = Self::create_at_once(instance(), (id + 1) % config.pool);
         let learner = instance();
-        let (slow, last) = (get(learner, 60), get(instance(), 0));
+        let (slow, last) = (get(learner, 60), get(learner, 0));
         let (meanwhile, end) = match config.flavour {
             Flavour::Evicting => (Self::Redis(Mishap::Delete(&["marks"])), RELEARNT_TAKES),
             // What was learnt arrives when the marks are over.
@@ -118,7 +124,16 @@ impl What {
             }
             _ => (Self::Check { instance: instance(), id }, RELEARNT_TAKES),
         };
-        vec![(0, delete), (10, slow), (20, again), (40, meanwhile), (45, another), (end, last)]
+        let gone = Self::gone(learner, id);
+        vec![
+            (0, delete),
+            (5, gone),
+            (10, slow),
+            (20, again),
+            (40, meanwhile),
+            (45, another),
+            (end, last),
+        ]
     }
 
     /// A row whose insert Redis forgets while its transaction is open, with all but the filters, just
@@ -173,6 +188,7 @@ impl What {
         vec![
             (0, Self::Mode { instance: learner, mode: crate::Mode::Enforce }),
             (0, Self::Delete { instance: learner, id, takes: 0, told: Told::Never }),
+            (5, Self::gone(learner, id)),
             (10, get(OUTLIVES)),
             (30, Self::create_at_once(creator, id)),
             (80, Self::Crash { instance: creator }),
@@ -192,11 +208,9 @@ impl What {
         let (creator, learner) = (instance(), instance());
         let after = config.mark() + 100;
         let slow = Ask { after, ..Ask::get(learner, id) };
-        // Found lately, a row would be asked for without a look-up; this tells that it is gone.
-        let gone = Ask { asked: Asked::Head, ..Ask::get(learner, id) };
         vec![
             (0, Self::Delete { instance: creator, id, takes: 0, told: Told::Never }),
-            (5, Self::Ask(gone)),
+            (5, Self::gone(learner, id)),
             (10, Self::Ask(slow)),
             (20, Self::create_at_once(creator, id)),
             (after + 40, Self::Ask(Ask::get(instance(), id))),
@@ -209,8 +223,14 @@ impl What {
     fn misled(rng: &mut Rng, config: &Config, id: u64) -> Vec<(u64, Self)> {
         let mut instance = || rng.within(0..config.instances as u64) as usize;
         let (learner, other) = (instance(), instance());
-        let misled = Ask::draw(rng, config, learner, id);
         let others = [Caller::Anybody, Caller::Bearer, Caller::Cookie];
+        // Of a private row, a true answer misleads as well.
+        let misled = if rng.happens(500) {
+            Ask::draw(rng, config, learner, id)
+        } else {
+            let caller = rng.pick(&others);
+            Ask { caller, ..Ask::get(learner, id) }
+        };
         let mut steps = vec![(0, Self::Ask(misled.clone())), (10, Self::Ask(misled))];
         steps.extend(
             (0..).step_by(5).zip(others).map(|(later, caller)| {
