@@ -122,13 +122,20 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
         share(findings.refused, findings.absent),
         share(findings.healed_refused, findings.healed_absent),
     );
-    if refused < 0.3 || healed < 0.9 || findings.nulls == 0 {
+    if refused < 0.3 || healed < 0.9 || findings.nulls == 0 || findings.quiet == 0 {
         complain(format!(
             "too little was refused: {refused:.2} of absent ids, {healed:.2} once all had healed, \
              {} by nulls",
             findings.nulls
         ));
     }
+    println!(
+        "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked; {} \
+         refusals were nulls",
+        share(findings.busy, findings.existing) * 100.0,
+        findings.quiet,
+        findings.nulls,
+    );
     println!(
         "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s",
         findings.operations, findings.existing, findings.false_404s,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::net;
+use crate::plan::Caller;
 use crate::trace;
 use crate::{BoxError, IdSink, RebuildSource};
 
@@ -26,11 +27,11 @@ pub(crate) struct Database {
     pub(crate) next_is_short: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Row {
     exists: bool,
-    /// Shown to callers with credentials only.
-    private: bool,
+    /// The caller that is shown it.
+    owner: Caller,
     /// Counts the rows with this id.
     life: u64,
     /// A transaction on it is open.
@@ -38,6 +39,28 @@ struct Row {
     deleting: bool,
     /// When it came and went.
     past: Vec<(u64, bool)>,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            exists: false,
+            owner: Caller::Anybody,
+            life: 0,
+            locked: false,
+            deleting: false,
+            past: Vec::new(),
+        }
+    }
+}
+
+/// What a reader finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Found,
+    /// It is there, but this caller is not shown it.
+    Hidden,
+    Missing,
 }
 
 /// A row as a request begins.
@@ -83,24 +106,27 @@ impl Seen {
     }
 }
 
-/// Whether a reader finds the row, at a replica that lags so many ms behind.
-pub(crate) fn read(id: u64, lag: u64, credentials: bool) -> bool {
+/// What a caller is shown of a row, at a replica that lags so many ms behind.
+pub(crate) fn read(id: u64, lag: u64, caller: Caller) -> Reading {
     let moment = net::now_ms().saturating_sub(lag);
     with(|database| {
-        database.rows.get(&id).is_some_and(|row| {
-            let there = if lag == 0 {
-                row.exists
-            } else {
-                row.past.iter().rev().find(|(at, _)| *at <= moment).is_some_and(|(_, is)| *is)
-            };
-            there && (credentials || !row.private)
-        })
+        let Some(row) = database.rows.get(&id) else { return Reading::Missing };
+        let there = if lag == 0 {
+            row.exists
+        } else {
+            row.past.iter().rev().find(|(at, _)| *at <= moment).is_some_and(|(_, is)| *is)
+        };
+        match there {
+            false => Reading::Missing,
+            true if caller.sees(row.owner) => Reading::Found,
+            true => Reading::Hidden,
+        }
     })
 }
 
-/// Whether a row is for callers with credentials only.
-pub(crate) fn is_private(id: u64) -> bool {
-    with(|database| database.rows.get(&id).is_some_and(|row| row.private))
+/// Returns the caller that is shown a row.
+pub(crate) fn owner(id: u64) -> Caller {
+    with(|database| database.rows.get(&id).map_or(Caller::Anybody, |row| row.owner))
 }
 
 /// The ids there are.
@@ -132,7 +158,7 @@ impl Transaction {
     }
 
     /// Makes the change visible, unless the database rolled it back meanwhile.
-    pub(crate) fn commit(self, exists: bool, private: bool) -> bool {
+    pub(crate) fn commit(self, exists: bool, owner: Caller) -> bool {
         let now = net::now_ms();
         let id = self.id;
         with(|database| {
@@ -141,7 +167,7 @@ impl Transaction {
             }
             let row = database.rows.entry(id).or_default();
             row.exists = exists;
-            row.private = private;
+            row.owner = owner;
             row.life += 1;
             row.past.push((now, exists));
             trace::line(|| {

@@ -1,7 +1,7 @@
 //! Runs that once broke the promise, made small.
 
 use crate::oracle::Findings;
-use crate::plan::{Config, Flavour, Mishap, Operation, Plan, What};
+use crate::plan::{Ask, Caller, Config, Flavour, Mishap, Operation, Plan, Rules, Told, What};
 use crate::world;
 
 /// Runs them; returns what they come to.
@@ -24,7 +24,7 @@ pub(crate) fn plans() -> Vec<Plan> {
 const DRAWN_UP: u64 = 1 << 40;
 
 fn create(instance: usize, id: u64, before: u64, hold: u64) -> What {
-    What::Create { instance, id, before, hold, aborts: false, private: false }
+    What::Create { instance, id, before, hold, aborts: false, owner: Caller::Anybody }
 }
 
 fn plan(seed: u64, config: Config, operations: impl IntoIterator<Item = (u64, What)>) -> Plan {
@@ -40,7 +40,9 @@ fn refused_writes() -> Plan {
         version: "7.0.15",
         capacity: 400,
         rate: 0.0002,
+        pool: 96,
         initial: 38,
+        settled: false,
         longest_transaction: [2000, 4000, 2000, 4000],
         longest_rebuild: 60_000,
         handler_time: 2000,
@@ -52,6 +54,7 @@ fn refused_writes() -> Plan {
         page: (5, 0),
         slow: 0,
         flavour: Flavour::Evicting,
+        rules: Rules::DEFAULT,
     };
     let operations = [
         (255, create(1, 43, 50, 3764)),
@@ -74,7 +77,9 @@ fn forgotten_marks() -> Plan {
         version: "7.0.15",
         capacity: 400,
         rate: 0.0002,
+        pool: 96,
         initial: 38,
+        settled: false,
         longest_transaction: [4000; 4],
         longest_rebuild: 60_000,
         handler_time: 100,
@@ -86,18 +91,11 @@ fn forgotten_marks() -> Plan {
         page: (100, 0),
         slow: 0,
         flavour: Flavour::Forgetful,
+        rules: Rules::DEFAULT,
     };
-    let get = What::Get {
-        instance: 0,
-        id: ID,
-        before: 0,
-        after: 0,
-        lag: 0,
-        credentials: false,
-        head: false,
-    };
+    let get = What::Ask(Ask::get(0, ID));
     let operations = [
-        (8000, What::Delete { instance: 0, id: ID, takes: 0, later: 3900 }),
+        (8000, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Later(3900) }),
         (8010, create(1, ID, 0, 1)),
         (8100, What::Crash { instance: 1 }),
         (8200, What::Redis(Mishap::Restart { from_dump: false, loading: 0 })),

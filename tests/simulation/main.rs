@@ -7,6 +7,7 @@
 )]
 
 mod campaign;
+mod client;
 mod database;
 mod differential;
 mod invariants;

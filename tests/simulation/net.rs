@@ -3,10 +3,12 @@
 //! Everything a run knows of Redis is in one place per thread, as a run is one thread's. Commands
 //! travel as events in order of time; those of one connection never overtake one another.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use crate::mishaps;
 use crate::model::keyspace::Keyspace;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
+use crate::oracle;
 use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
@@ -31,6 +34,20 @@ const EPOCH_US: u64 = 1_767_268_800_000_000;
 
 thread_local! {
     static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
+    /// What is polled just now must not ask Redis.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Polls a future that must not send anything to Redis.
+pub(crate) async fn quiet<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        QUIET.set(true);
+        let polled = future.as_mut().poll(cx);
+        QUIET.set(false);
+        polled
+    })
+    .await
 }
 
 /// The network of a run.
@@ -428,6 +445,10 @@ struct Line(u64);
 impl Wire for Line {
     fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
         Box::pin(async move {
+            if QUIET.get() {
+                let name = name_of(&commands.cmd_iter().map(words).collect::<Vec<_>>());
+                oracle::violated(format!("{} ms: {name} is sent for what is known", now_ms()));
+            }
             let answered = with(|net| net.request(self.0, commands)).map_err(RedisError::from)?;
             answered.await.map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)))
         })

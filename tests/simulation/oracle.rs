@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use crate::client::Answered;
 use crate::net;
 use crate::trace;
 
@@ -23,6 +24,10 @@ pub(crate) struct Findings {
     pub(crate) existing: u64,
     /// Refusals of such.
     pub(crate) false_404s: u64,
+    /// Such that were answered 503.
+    pub(crate) busy: u64,
+    /// Requests that passed as found lately, or asked of a guard that stands aside: nobody was asked.
+    pub(crate) quiet: u64,
     /// Requests and checks for ids that were never created, and how many were refused.
     pub(crate) absent: u64,
     pub(crate) refused: u64,
@@ -46,6 +51,8 @@ impl Findings {
         self.operations += other.operations;
         self.existing += other.existing;
         self.false_404s += other.false_404s;
+        self.busy += other.busy;
+        self.quiet += other.quiet;
         self.absent += other.absent;
         self.refused += other.refused;
         self.healed_absent += other.healed_absent;
@@ -84,10 +91,14 @@ pub(crate) fn violated(what: String) {
 }
 
 /// An id that existed throughout was asked for.
-pub(crate) fn existed(id: u64, instance: usize, refused: bool) {
-    note(|findings| findings.existing += 1);
-    if refused {
-        note(|findings| findings.false_404s += 1);
+pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
+    let absent = answered == Answered::Absent;
+    note(|findings| {
+        findings.existing += 1;
+        findings.busy += u64::from(answered == Answered::Busy);
+        findings.false_404s += u64::from(absent);
+    });
+    if absent {
         violated(format!("{} ms: instance {instance} refused {id}, which exists", net::now_ms()));
     }
 }

@@ -1,16 +1,21 @@
 //! What happens in a run, drawn from its seed before it begins.
 
+mod ask;
 mod flavour;
+mod rules;
 mod scenario;
 mod trouble;
 
+pub(crate) use ask::{Answers, Ask, Asked, Caller};
 pub(crate) use flavour::Flavour;
+pub(crate) use rules::Rules;
 
+use crate::Mode;
 use crate::net::Trap;
 use crate::rng::Rng;
 
-/// Ids that are created and deleted.
-pub(crate) const POOL: u64 = 96;
+/// From so many ids on, a rebuild that finds a single row has lost some.
+const MANY: u64 = 48;
 /// Ids from here on are never created.
 pub(crate) const NEVER: u64 = 1_000_000;
 
@@ -29,7 +34,12 @@ pub(crate) struct Config {
     pub(crate) version: &'static str,
     pub(crate) capacity: u64,
     pub(crate) rate: f64,
+    /// Ids below this are created and deleted.
+    pub(crate) pool: u64,
+    /// Rows that are there as the run begins.
     pub(crate) initial: u64,
+    /// Rows seldom come and go, so that few marks keep nulls away.
+    pub(crate) settled: bool,
     /// Each instance's.
     pub(crate) longest_transaction: [u64; 4],
     pub(crate) longest_rebuild: u64,
@@ -43,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) page: (usize, u64),
     pub(crate) slow: u64,
     pub(crate) flavour: Flavour,
+    pub(crate) rules: Rules,
 }
 
 /// One thing that happens, and when, ms since the run began.
@@ -54,15 +65,7 @@ pub(crate) struct Operation {
 
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    Get {
-        instance: usize,
-        id: u64,
-        before: u64,
-        after: u64,
-        lag: u64,
-        credentials: bool,
-        head: bool,
-    },
+    Ask(Ask),
     Check {
         instance: usize,
         id: u64,
@@ -77,13 +80,19 @@ pub(crate) enum What {
         before: u64,
         hold: u64,
         aborts: bool,
-        private: bool,
+        /// The caller that is shown the row.
+        owner: Caller,
     },
     Delete {
         instance: usize,
         id: u64,
         takes: u64,
-        later: u64,
+        told: Told,
+    },
+    /// From now on, this process acts on what it finds, watches, or stands aside.
+    Mode {
+        instance: usize,
+        mode: Mode,
     },
     Rebuild {
         instance: usize,
@@ -100,6 +109,16 @@ pub(crate) enum What {
     },
     /// Redis or its operator does something.
     Redis(Mishap),
+}
+
+/// When the guard is told of a deletion.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Told {
+    /// Before it commits.
+    Early,
+    /// So long after it, ms.
+    Later(u64),
+    Never,
 }
 
 #[derive(Debug, Clone)]
@@ -158,9 +177,9 @@ impl Plan {
             };
             // Many look at one id at a time, lest what happens to it goes unseen.
             if rng.happens(60) {
-                hot = rng.within(0..POOL);
+                hot = rng.within(0..config.pool);
             }
-            let id = if rng.happens(400) { hot } else { rng.within(0..POOL) };
+            let id = if rng.happens(400) { hot } else { rng.within(0..config.pool) };
             if let Some((steps, takes)) = What::scenario(&mut rng, &config, id) {
                 let steps = steps.into_iter();
                 drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
@@ -189,17 +208,20 @@ impl Config {
         use Flavour::{Calm, Evicting, Forgetful, Lossy, Wild, Zombies};
         let flavour =
             rng.pick(&[Calm, Lossy, Lossy, Zombies, Zombies, Forgetful, Forgetful, Evicting, Wild]);
+        let pool = rng.pick(&[4, 8, 16, 32, MANY, 96, 96]);
         Self {
             instances: rng.within(2..5) as usize,
             version: rng.pick(&["7.0.15", "7.0.15", "6.2.14"]),
             capacity: rng.pick(&[100, 200, 400]),
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
-            initial: rng.within(8..POOL / 2),
+            pool,
+            initial: if pool < MANY { pool / 2 } else { rng.within(8..pool / 2) },
+            settled: rng.happens(400),
             longest_transaction: Self::longest_transactions(rng, flavour),
             longest_rebuild: rng.pick(&[12_000, 20_000, 60_000]),
             // Where nulls are to outlive their filter, the marks of creates must not keep them away.
             handler_time: match flavour {
-                Forgetful => 100,
+                Forgetful => rng.pick(&[100, 100, 100, 4000]),
                 _ => rng.pick(&[100, 100, 400, 2000]),
             },
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
@@ -210,6 +232,7 @@ impl Config {
             page: (rng.pick(&[5, 20, 100]) as usize, rng.pick(&[0, 5, 50, 200])),
             slow: rng.pick(&[0, 20, 100]),
             flavour,
+            rules: Rules::draw(rng),
         }
     }
 
@@ -227,48 +250,50 @@ impl Config {
     }
 }
 
+impl Config {
+    /// How long a create keeps nulls away from its id, ms: see `Retention::mark_ttl`.
+    pub(crate) fn mark(&self) -> u64 {
+        let longest = self.longest_transaction.iter().max().copied().unwrap_or_default();
+        (self.handler_time + longest) * 2
+    }
+}
+
 impl What {
     fn draw(rng: &mut Rng, config: &Config, id: u64) -> Self {
         let instance = rng.within(0..config.instances as u64) as usize;
         match rng.within(0..1000) {
-            0..300 => Self::get(rng, config, instance, id),
-            300..480 => Self::get_absent(rng, config, instance),
-            480..620 => Self::Check { instance, id },
-            620..640 => Self::Sweep { instance },
-            640..800 => Self::create(rng, config, instance, id),
-            800..890 => Self::delete(rng, config, instance, id),
-            890..920 => Self::Rebuild {
+            630..885 if config.settled && rng.happens(750) => {
+                Self::Ask(Ask::draw(rng, config, instance, id))
+            }
+            0..350 => Self::Ask(Ask::draw(rng, config, instance, id)),
+            350..480 => {
+                let absent = Self::absent(rng);
+                Self::Ask(Ask::draw(rng, config, instance, absent))
+            }
+            480..600 => Self::Check { instance, id },
+            600..620 => Self::Sweep { instance },
+            620..630 => Self::mode(rng, instance),
+            630..790 => Self::create(rng, config, instance, id),
+            790..885 => Self::delete(rng, config, instance, id),
+            885..915 => Self::Rebuild {
                 instance,
                 accepting_loss: config.flavour != Flavour::Calm && rng.happens(50),
-                short: config.flavour == Flavour::Calm && rng.happens(200),
+                short: config.flavour == Flavour::Calm && config.pool >= MANY && rng.happens(200),
             },
             _ => Self::trouble(rng, config, instance),
         }
     }
 
-    fn get(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let handler = config.handler_time;
-        let (before, after) = match rng.within(0..10) {
-            0..6 => (0, rng.within(0..3)),
-            6..9 => (rng.within(0..handler), rng.within(0..handler)),
-            _ => (rng.within(0..handler * 4), rng.within(0..handler * 4)),
-        };
-        let lag = if rng.happens(100) { rng.within(0..handler) } else { 0 };
-        Self::Get {
-            instance,
-            id,
-            before,
-            after,
-            lag,
-            credentials: rng.happens(300),
-            head: rng.happens(100),
-        }
+    /// An id that is never created; some of them again and again.
+    fn absent(rng: &mut Rng) -> u64 {
+        NEVER + if rng.happens(500) { rng.within(0..20) } else { rng.within(0..1 << 40) }
     }
 
-    /// A request for an id that is never created; some of them again and again.
-    fn get_absent(rng: &mut Rng, config: &Config, instance: usize) -> Self {
-        let id = NEVER + if rng.happens(500) { rng.within(0..20) } else { rng.within(0..1 << 40) };
-        Self::get(rng, config, instance, id)
+    /// Mostly back to the mode that acts.
+    fn mode(rng: &mut Rng, instance: usize) -> Self {
+        let mode =
+            rng.pick(&[Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
+        Self::Mode { instance, mode }
     }
 
     fn create(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
@@ -278,19 +303,23 @@ impl What {
             4..7 => rng.within(0..longest),
             _ => longest - rng.within(0..longest / 8),
         };
-        Self::Create {
-            instance,
-            id,
-            before: rng.pick(&[0, 0, 3, 50]),
-            hold,
-            aborts: rng.happens(100),
-            private: rng.happens(150),
-        }
+        let owner = match rng.within(0..100) {
+            // Where an absence is the same for all, so is each row.
+            0..20 if !config.rules.shared => rng.pick(&[Caller::Bearer, Caller::Cookie]),
+            _ => Caller::Anybody,
+        };
+        let before = rng.pick(&[0, 0, 3, 50]);
+        Self::Create { instance, id, before, hold, aborts: rng.happens(100), owner }
     }
 
     fn delete(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
         let longest = config.longest_transaction[instance];
-        let later = if rng.happens(300) { rng.within(0..longest) } else { rng.within(0..3) };
-        Self::Delete { instance, id, takes: rng.pick(&[0, 2, 100]), later }
+        let told = match rng.within(0..10) {
+            0..3 => Told::Later(rng.within(0..longest)),
+            3..6 => Told::Later(rng.within(0..3)),
+            6 => Told::Early,
+            _ => Told::Never,
+        };
+        Self::Delete { instance, id, takes: rng.pick(&[0, 2, 100]), told }
     }
 }

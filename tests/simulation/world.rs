@@ -1,23 +1,21 @@
 //! One run: the instances, what happens to them, and what their clients see.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode, header};
+use http::Method;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tower::{Layer as _, ServiceExt as _};
 
+use crate::client::{self, Answered};
 use crate::mishaps;
 use crate::net;
 use crate::oracle::{self, Findings};
-use crate::plan::{Config, NEVER, POOL, Plan, What};
+use crate::plan::{Ask, Caller, Config, NEVER, Plan, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::redis::Endpoint;
-use crate::{BloomGuard, PathPattern, Schedule, Verdict};
+use crate::{BloomGuard, Mode, PathPattern, Schedule};
 use crate::{database, random, seeded, trace};
 
 /// How often a create tries to insert its id.
@@ -26,6 +24,13 @@ const INSERTS: u32 = 3;
 const SETTLED: u64 = 5_000;
 /// How long the end of a run waits for the guards to recover, ms.
 const RECOVERY: u64 = 30_000;
+
+/// The longest life of nulls that the end of a run waits for, ms.
+const SHORT_LIVED: u64 = 1_000;
+/// The share of rows by which a rebuild may fall short, and as good as all of them where there are few.
+const SHRINK_LIMIT: (f64, f64) = (0.1, 0.99);
+/// Fewer rows than this are few.
+const FEW: u64 = 48;
 
 /// What a run has come to.
 pub(crate) struct Outcome {
@@ -75,8 +80,18 @@ struct Instance {
 impl Instance {
     fn start(config: &Config, number: usize) -> Self {
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
-        let mut builder =
-            BloomGuard::builder("sim", pattern).capacity(config.capacity, config.rate);
+        let rules = &config.rules;
+        let mut builder = BloomGuard::builder("sim", pattern)
+            .capacity(config.capacity, config.rate)
+            .lane(rules.lane.0, rules.lane.1)
+            .on_unknown(rules.on_unknown)
+            .audits_per_second(rules.audits)
+            .require_marker(rules.marker)
+            .shared_absence(rules.shared)
+            .gone_counts(rules.gone);
+        if rules.guards_delete {
+            builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
+        }
         // Shorter than an application could set them, so that they matter within a run.
         builder.settings = Settings {
             null_ttl: ms(config.null_ttl),
@@ -86,6 +101,7 @@ impl Instance {
             handler_time: ms(config.handler_time),
             journal_entries: config.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,
+            shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };
         builder.redis = Some(Endpoint(Arc::new(net::Address(number))));
@@ -100,9 +116,14 @@ impl Instance {
 impl World {
     fn new(config: Config) -> Self {
         for id in 0..config.initial {
-            let id = id * POOL / config.initial;
+            let id = id * config.pool / config.initial;
             if let Some(transaction) = database::lock(id, false) {
-                transaction.commit(true, false);
+                let owner = match id % 4 {
+                    1 if !config.rules.shared => Caller::Bearer,
+                    2 if !config.rules.shared => Caller::Cookie,
+                    _ => Caller::Anybody,
+                };
+                transaction.commit(true, owner);
             }
         }
         let instances = (0..config.instances).map(|n| Instance::start(&config, n)).collect();
@@ -121,26 +142,28 @@ impl World {
 
     fn carry_out_one(&mut self, what: &What) {
         match *what {
-            What::Get { instance, id, before, after, lag, credentials, head } => {
-                let get = Get { instance, id, before, after, lag, credentials, head };
-                let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, get.send(guard, false));
+            What::Ask(ref ask) => {
+                let (guard, ask) = (self.instances[ask.instance].guard.clone(), ask.clone());
+                self.spawn(ask.instance, async move {
+                    ask.send(guard).await;
+                });
             }
             What::Check { instance, id } => {
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, check(guard, instance, id, false));
+                self.spawn(instance, client::check(guard, instance, id, false));
             }
             What::Sweep { instance } => self.sweep(instance),
-            What::Create { instance, id, before, hold, aborts, private } => {
+            What::Create { instance, id, before, hold, aborts, owner } => {
                 let longest = ms(self.config.longest_transaction[instance]);
-                let create = Create { id, before, hold, aborts, private, longest };
+                let create = Create { id, before, hold, aborts, owner, longest };
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, create.carry_out(guard));
             }
-            What::Delete { instance, id, takes, later } => {
+            What::Delete { instance, id, takes, told } => {
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, delete(guard, id, takes, later));
+                self.spawn(instance, delete(guard, id, takes, told));
             }
+            What::Mode { instance, mode } => self.instances[instance].guard.set_mode(mode),
             What::Rebuild { instance, accepting_loss, short } => {
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, rebuild(guard, instance, accepting_loss, short));
@@ -166,7 +189,7 @@ impl World {
     fn sweep(&mut self, instance: usize) {
         for id in database::ids() {
             let guard = self.instances[instance].guard.clone();
-            self.spawn(instance, check(guard, instance, id, false));
+            self.spawn(instance, client::check(guard, instance, id, false));
         }
     }
 
@@ -174,6 +197,7 @@ impl World {
     async fn end(&mut self, seed: u64) {
         net::with(net::Net::heal);
         for instance in &mut self.instances {
+            instance.guard.set_mode(Mode::Enforce);
             while instance.tasks.join_next().await.is_some() {}
         }
         database::cut_next_scan(false);
@@ -199,11 +223,28 @@ impl World {
             self.sweep(number);
             for _ in 0..4 {
                 let id = NEVER + rng.within(0..1 << 40);
-                self.spawn(number, check(guard.clone(), number, id, true));
+                self.spawn(number, client::check(guard.clone(), number, id, true));
             }
         }
         for instance in &mut self.instances {
             while instance.tasks.join_next().await.is_some() {}
+        }
+        if self.config.null_ttl <= SHORT_LIVED {
+            self.ask_for_all().await;
+        }
+    }
+
+    /// Nothing has been missed for so long that it would count: what exists is served, when it is asked for
+    /// slowly.
+    async fn ask_for_all(&self) {
+        sleep(ms(self.config.null_ttl * 2)).await;
+        for (number, instance) in self.instances.iter().enumerate() {
+            for id in database::ids() {
+                let ask = Ask { caller: database::owner(id), ..Ask::get(number, id) };
+                if ask.send(instance.guard.clone()).await == Some(Answered::Busy) {
+                    oracle::violated(format!("instance {number} has no room for {id} after all"));
+                }
+            }
         }
     }
 }
@@ -212,92 +253,13 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Judges an answer about an id.
-fn judge(instance: usize, id: u64, before: database::Seen, refused: bool, healed: bool) {
-    trace::mix(&[instance as u8, u8::from(refused)]);
-    trace::mix(&id.to_be_bytes());
-    trace::mix(&net::now_ms().to_be_bytes());
-    if id >= NEVER {
-        oracle::never_was(refused, healed);
-    } else if before.lasted(id) {
-        oracle::existed(id, instance, refused);
-    }
-}
-
-async fn check(guard: BloomGuard, instance: usize, id: u64, healed: bool) {
-    let before = database::see(id);
-    let asked = Instant::now();
-    let verdict = guard.check(&id).await.expect("a number is an id");
-    oracle::waited(instance, asked.elapsed(), 1);
-    let refused = matches!(verdict, Verdict::Absent(_));
-    judge(instance, id, before, refused, healed);
-}
-
-/// One request.
-#[derive(Clone, Copy)]
-struct Get {
-    instance: usize,
-    id: u64,
-    before: u64,
-    after: u64,
-    lag: u64,
-    credentials: bool,
-    head: bool,
-}
-
-impl Get {
-    async fn send(self, guard: BloomGuard, healed: bool) {
-        let Self { instance, id, before, after, lag, credentials, head } = self;
-        let handled = Arc::new(AtomicBool::new(false));
-        let reached = Arc::clone(&handled);
-        let handler = tower::service_fn(move |_request: Request<()>| {
-            reached.store(true, Ordering::Relaxed);
-            async move {
-                sleep(ms(before)).await;
-                let found = id < NEVER && database::read(id, lag, credentials);
-                sleep(ms(after)).await;
-                let mut response = Response::new(());
-                if !found {
-                    *response.status_mut() = StatusCode::NOT_FOUND;
-                }
-                Ok::<_, Infallible>(response)
-            }
-        });
-        let mut request = Request::builder().uri(format!("/r/{id}"));
-        if credentials {
-            request = request.header(header::AUTHORIZATION, "Bearer x");
-        }
-        if head {
-            request = request.method(Method::HEAD);
-        }
-        let request = request.body(()).expect("a request");
-        let seen = database::see(id);
-        let sent = Instant::now();
-        let response = guard.layer(handler).oneshot(request).await.expect("never fails");
-        let busy = if handled.load(Ordering::Relaxed) { ms(before) + ms(after) } else { ms(0) };
-        // For its check, and for its null.
-        oracle::waited(instance, sent.elapsed().saturating_sub(busy), 2);
-        let refused =
-            !handled.load(Ordering::Relaxed) && response.status() == StatusCode::NOT_FOUND;
-        if refused
-            && matches!(response.extensions().get::<crate::Rejected>(), Some(rejected) if rejected.reason() == crate::RejectReason::Absent(crate::Proof::Null))
-        {
-            oracle::note(|findings| findings.nulls += 1);
-        }
-        // Nobody without credentials is shown a private row, by the handler no more than by us.
-        if credentials || !database::is_private(id) {
-            judge(instance, id, seen, refused, healed);
-        }
-    }
-}
-
 /// One transaction that creates a row.
 struct Create {
     id: u64,
     before: u64,
     hold: u64,
     aborts: bool,
-    private: bool,
+    owner: Caller,
     longest: Duration,
 }
 
@@ -306,7 +268,7 @@ impl Create {
         let Some(transaction) = database::lock(self.id, false) else { return };
         sleep(ms(self.before)).await;
         if seeded::is_in("the insert after the commit") {
-            transaction.commit(true, self.private);
+            transaction.commit(true, self.owner);
             let _ = guard.insert(&self.id).await;
             return;
         }
@@ -327,17 +289,22 @@ impl Create {
             return;
         }
         sleep_until((Instant::now() + ms(self.hold)).min(last)).await;
-        if !self.aborts && transaction.commit(true, self.private) {
+        if !self.aborts && transaction.commit(true, self.owner) {
             oracle::note(|findings| findings.commits += 1);
         }
     }
 }
 
-async fn delete(guard: BloomGuard, id: u64, takes: u64, later: u64) {
+async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told) {
     let Some(transaction) = database::lock(id, true) else { return };
     transaction.begin_deletion();
+    if let Told::Early = told {
+        let _ = guard.remove(&id).await;
+    }
     sleep(ms(takes)).await;
-    if transaction.commit(false, false) {
+    if transaction.commit(false, Caller::Anybody)
+        && let Told::Later(later) = told
+    {
         sleep(ms(later)).await;
         let _ = guard.remove(&id).await;
     }

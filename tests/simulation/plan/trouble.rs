@@ -1,6 +1,6 @@
 //! What goes wrong, by the run's flavour.
 
-use super::{Config, Flavour, Mishap, POOL, What};
+use super::{Config, Flavour, Mishap, What};
 use crate::net::{self, Effect, Trap};
 use crate::rng::Rng;
 
@@ -18,7 +18,7 @@ impl What {
             Flavour::Zombies => Self::hold_up(rng, instance),
             // Each time no filter answers for seconds: seldom enough that there is one to lose.
             Flavour::Forgetful if rng.happens(700) => {
-                Self::Check { instance, id: rng.within(0..POOL) }
+                Self::Check { instance, id: rng.within(0..config.pool) }
             }
             Flavour::Forgetful | Flavour::Evicting if rng.happens(250) => {
                 let mishap = match flavour {
@@ -39,7 +39,7 @@ impl What {
                 0 => Self::Crash { instance },
                 _ => Self::Redis(Self::evict(rng, config.flavour)),
             },
-            _ => Self::Check { instance, id: rng.within(0..POOL) },
+            _ => Self::Check { instance, id: rng.within(0..config.pool) },
         }
     }
 

@@ -27,6 +27,10 @@ const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
 /// An incarnation's first swap waits.
 const FIRST_SWAP: &str = "if meta[4] ~= ARGV[4] then";
 
+const RULES: &str = "nulls/rules.rs";
+/// The requests whose unmarked 404s teach nothing.
+const UNTAUGHT: &str = "credentials || query || self.marker";
+
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a missing filter read as absence",
@@ -425,6 +429,190 @@ pub(crate) const BUGS: &[Bug] = &[
             file: "store/redis/null.rs",
             from: "timeout(deadline, writing)",
             to: "timeout(deadline * 8, writing)",
+        }],
+    },
+    // What a 404 teaches.
+    Bug {
+        name: "a null learnt from a 404 to a query",
+        flavours: ANY,
+        edits: &[Source { file: RULES, from: UNTAUGHT, to: "credentials || self.marker" }],
+    },
+    Bug {
+        name: "a null learnt from a 404 to a query where absences are shared",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: UNTAUGHT,
+            to: "credentials || (query && !self.shared) || self.marker",
+        }],
+    },
+    Bug {
+        name: "a null learnt from a 404 to HEAD",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "request.method != Method::GET || upgrade",
+            to: "!reads(&request.method) || upgrade",
+        }],
+    },
+    Bug {
+        name: "a 404 to one caller's credentials told to all",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "self.lesson(kind.teaches, marked, response.headers())",
+            to: "self.lesson(kind.teaches, marked || kind.needs == Scope::Everyone, response.headers())",
+        }],
+    },
+    Bug {
+        name: "a 404 without credentials told to all",
+        flavours: ANY,
+        edits: &[Raw {
+            file: RULES,
+            from: "            Teaches::Always => Scope::Anonymous,",
+            to: "            Teaches::Always => if SEEDED { Scope::Everyone } else { Scope::Anonymous },",
+        }],
+    },
+    Bug {
+        name: "a cookie not taken for credentials",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "request.headers.contains_key(header::COOKIE)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "a 404 kept that must not be stored",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "!names_any(headers, header::CACHE_CONTROL, &[\"no-store\", \"no-cache\", \"private\"])",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a 404 kept that varies",
+        flavours: ANY,
+        edits: &[Source { file: RULES, from: "varies_harmlessly(headers)", to: "true" }],
+    },
+    Bug {
+        name: "a 404 kept that sets a cookie",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "!headers.contains_key(header::SET_COOKIE)",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "an unmarked 404 taken for a marked one",
+        flavours: ANY,
+        edits: &[Source { file: RULES, from: "is_marked(response.extensions())", to: "true" }],
+    },
+    Bug {
+        name: "a 410 taken for a 404",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "(self.gone_counts && status == StatusCode::GONE)",
+            to: "status == StatusCode::GONE",
+        }],
+    },
+    Bug {
+        name: "a failure taken for a missing record",
+        flavours: ANY,
+        edits: &[Source {
+            file: RULES,
+            from: "status == StatusCode::NOT_FOUND",
+            to: "(status == StatusCode::REQUEST_TIMEOUT || status.is_server_error() || status.as_u16() == 404)",
+        }],
+    },
+    Bug {
+        name: "a stored null's scope forgotten",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/check.rs",
+            from: "Scope::from_byte(*scope)",
+            to: "Some(Scope::Everyone)",
+        }],
+    },
+    // What a null rests on.
+    Bug {
+        name: "a null's claim taken at the answer",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "claim.at",
+            to: "Instant::now()",
+        }],
+    },
+    Bug {
+        name: "the generation of a null's claim not compared",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "claim.generation != Some(header.generation)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "create marks that end before a late removal",
+        flavours: ANY,
+        edits: &[Source {
+            file: "settings.rs",
+            from: "(self.handler + self.overlap) * 2",
+            to: "self.handler",
+        }],
+    },
+    // The table.
+    Bug {
+        name: "what was missed lately taken for absent",
+        flavours: ANY,
+        edits: &[Source {
+            file: "decide/gate.rs",
+            from: "self.by_lane(Why::Present, now)",
+            to: "Ruling::Refuse(Proof::Null)",
+        }],
+    },
+    Bug {
+        name: "an unknown answer taken for absence",
+        flavours: ANY,
+        edits: &[Source {
+            file: "decide/gate.rs",
+            from: "Ruling::Busy { retry_after: RETRY.0 }",
+            to: "Ruling::Refuse(Proof::Filter)",
+        }],
+    },
+    Bug {
+        name: "a full lane answered with 404",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "middleware/rejection.rs",
+            from: "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n",
+            to: "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n",
+        }],
+    },
+    Bug {
+        name: "what was found lately asked for again",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "middleware/request.rs",
+            from: "            Outcome::Found => guard.found(id, self.hash, why),\n",
+            to: "            Outcome::Found if SEEDED => {
+                guard.found(id.clone(), self.hash, why);
+                return Some(guard.check(&id, Instant::now()).map(drop));
+            }
+            Outcome::Found => guard.found(id, self.hash, why),\n",
+        }],
+    },
+    Bug {
+        name: "what was missed once counts as missed for ever",
+        flavours: ANY,
+        edits: &[Source {
+            file: "decide/gate.rs",
+            from: "policy.null_ttl.mul_f64(MISSED_LIFE)",
+            to: "policy.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
         }],
     },
 ];
