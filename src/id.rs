@@ -81,19 +81,23 @@ impl fmt::Write for Text {
 }
 
 /// Why a text is not an id. A check refuses and an insert reports exactly the same texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidId {
     /// More than [`Id::MAX_LEN`] bytes.
+    #[error("id of {len} bytes is longer than the limit of {}", Id::MAX_LEN)]
     TooLong {
         /// How many bytes there were.
         len: usize,
     },
     /// The bytes are not UTF-8 where the handler would want text.
+    #[error("id is not valid UTF-8")]
     NotText,
     /// The text does not parse as the id's type.
+    #[error("id does not parse as its type")]
     Malformed,
     /// The request names the id more than once.
+    #[error("id is named more than once")]
     Ambiguous,
 }
 
@@ -109,21 +113,6 @@ impl InvalidId {
         }
     }
 }
-
-impl fmt::Display for InvalidId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { len } => {
-                write!(f, "id of {len} bytes is longer than the limit of {}", Id::MAX_LEN)
-            }
-            Self::NotText => f.write_str("id is not valid UTF-8"),
-            Self::Malformed => f.write_str("id does not parse as its type"),
-            Self::Ambiguous => f.write_str("id is named more than once"),
-        }
-    }
-}
-
-impl std::error::Error for InvalidId {}
 
 /// The keyed 128-bit digest of an id: all that ever leaves this process.
 ///

@@ -53,35 +53,25 @@
 //! | present, and not missed lately | passes |
 //! | missed lately, or unknown | enters the [lane](Builder::lane), or is answered 503 |
 //!
-//! What the application owes in return stands at [`BloomGuard::insert`], [`Builder::longest_transaction`],
-//! [`RebuildSource`] and [`Builder::shared_absence`].
+//! What the application owes in return: [`guide::contract`]. What an attacker can do: [`guide::attackers`].
 //!
 //! # Where to look
 //!
-//! - Setting up: [`Builder`], every setting with its default and bounds; [`ConfigError`].
-//! - Finding the id: [`PathPattern`], [`Query`], [`Header`], `Captures` (feature `axum`), or any
-//!   [`IdExtractor`].
+//! - A page a subject, in reading order: the [`guide`].
+//! - Setting up: [`Builder`], every setting with its default and bounds; [`PathPattern`], [`Query`],
+//!   [`Header`], `Captures` or any [`IdExtractor`] for the id.
 //! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
 //!   [`remove`](BloomGuard::remove) after it.
-//! - Rebuilding: [`RebuildSource`] and its adapters [`from_iter`], [`from_stream`] and
-//!   [`from_blocking`]; [`Schedule`]; [`RebuildReport`].
-//! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`NotFound`], [`ProblemDetails`],
-//!   [`OnInvalid`], [`Missing`].
-//! - When nothing is proven: [`OnUnknown`], [`Mode`], [`Builder::lane`].
-//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
-//!   [`rebuild_status`](BloomGuard::rebuild_status).
-//! - Sizes and stored bytes: [`filter`].
+//! - Rebuilding: [`RebuildSource`] and its adapters [`from_fn`], [`from_blocking`] and
+//!   [`from_iter`]; [`Schedule`].
+//! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`Missing`].
+//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats).
 //!
 //! # Features
 //!
-//! None is on by default.
-//!
-//! - `axum`: `Captures`, which reads the id from the router's own captures.
-//! - `tls`: `rediss://` URLs.
-//! - `metrics`: the numbers of [`Stats`] through the `metrics` facade, as the counters
-//!   `bloom_guard_requests_total`, `_checks_total`, `_admissions_total`, `_audits_total`, `_nulls_total`,
-//!   `_inserts_total` and `_removals_total`, each with the labels `filter` and `outcome`.
-//! - `uuid`: re-exports `Uuid`.
+//! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
+//! (`rediss://` URLs), `metrics` (the counters of [`Stats`] through the `metrics` facade; names in
+//! [`guide::tuning`]), `uuid` (re-exports `Uuid`).
 
 #![warn(clippy::unwrap_used)]
 
@@ -123,7 +113,7 @@ pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
-    from_blocking, from_iter, from_stream,
+    from_blocking, from_fn, from_iter,
 };
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]

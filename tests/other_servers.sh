@@ -30,7 +30,7 @@ for wheel in "${wheels[@]}"; do
   servers+=("$server")
 done
 
-tests=(--release --package bloom-guard-tests --test promise --test redis)
+tests=(--release --workspace --all-features --test promise --test redis)
 rooms=(damage:: nulls:: connection:: rebuild::)
 cargo test "${tests[@]}" --no-run
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"

@@ -58,7 +58,7 @@ pub struct Builder {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
-    policy: Policy,
+    pub(crate) policy: Policy,
     problems: Vec<(&'static str, SettingError)>,
 }
 
@@ -160,11 +160,18 @@ impl Builder {
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
         let Self { settings, redis, source, extractor, options, policy, problems } = self;
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        let store = store(&settings, redis.as_ref()).map_err(|problem| problems.push(problem));
-        let Some(store) = store.ok().filter(|_| problems.is_empty()) else {
-            return Err(ConfigError::new(problems));
+        // Values that are out of bounds make no store.
+        let store = problems.is_empty().then(|| store(&settings, redis.as_ref()));
+        let store = match store {
+            Some(Ok(store)) => store,
+            problem => {
+                problems.extend(problem.and_then(Result::err));
+                return Err(ConfigError::new(problems));
+            }
         };
-        tell_if_nobody_builds(&settings.name, redis.is_some(), source.is_some());
+        if source.is_none() {
+            tell_that_nobody_builds(&settings.name, redis.as_ref());
+        }
         let metrics = Arc::new(Metrics::new(&settings.name));
         let invalid = InvalidCanary::new(Arc::clone(&metrics), policy.audits);
         let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
@@ -210,16 +217,14 @@ fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
 }
 
 /// A guard without a source lets everything pass until another process has built its filter.
-fn tell_if_nobody_builds(filter: &str, shared: bool, source: bool) {
-    match (shared, source) {
-        (_, true) => {}
-        (true, false) => {
-            tracing::info!(filter, "no source: another process has to build the filter");
-        }
-        (false, false) => tracing::warn!(
+fn tell_that_nobody_builds(filter: &str, redis: Option<&Endpoint>) {
+    if redis.is_some() {
+        tracing::info!(filter, "no source: another process has to build the filter");
+    } else {
+        tracing::warn!(
             filter,
             "no source and no redis: no filter will ever be built, and nothing be refused"
-        ),
+        );
     }
 }
 

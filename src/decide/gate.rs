@@ -14,8 +14,6 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 /// For how long a record counts as found lately.
 const FOUND: Duration = Duration::from_secs(10 * 60);
-/// Ids remembered as missed.
-const MISSED: u64 = 1 << 17;
 /// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
 /// 1.1 of them at the most, and for less than two.
 const MISSED_LIFE: f64 = 1.5;
@@ -83,7 +81,7 @@ impl Gate {
             unbuilt: AtomicBool::new(false),
             hasher: IdHasher::new(),
             found: RecentIds::new(policy.found, FOUND),
-            missed: RecentIds::new(MISSED, policy.null_ttl.mul_f64(MISSED_LIFE)),
+            missed: RecentIds::new(policy.missed, policy.null_ttl.mul_f64(MISSED_LIFE)),
             lane: Lane::new(policy.lane),
             sample: Bucket::empty(policy.audits),
         }

@@ -39,8 +39,9 @@ pub(crate) struct Policy {
     pub(crate) lane: Width,
     /// Refusals that pass as a sample, a second.
     pub(crate) audits: u32,
-    /// Ids remembered as found.
+    /// Ids remembered as found, and as missed.
     pub(crate) found: u64,
+    pub(crate) missed: u64,
     /// The life of a null, give or take a tenth.
     pub(crate) null_ttl: Duration,
 }
@@ -52,6 +53,7 @@ impl Default for Policy {
             lane: Width { concurrency: 64, per_second: 500 },
             audits: 1,
             found: 1_000_000,
+            missed: 1 << 17,
             null_ttl: Duration::from_secs(30),
         }
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::BoxError;
 use crate::filter::SizingError;
 
 /// Settings that the builder cannot accept: all of them, in the order in which they were set.
@@ -37,29 +36,37 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 /// A setting that the builder cannot accept.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
     /// The filter's name is not `[A-Za-z0-9_.:-]{1,64}`.
+    #[error("filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -")]
     Name {
         /// The name as given.
         name: String,
     },
     /// The capacity or the false-positive rate cannot be had.
-    Sizing(SizingError),
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
     /// The Redis URL cannot be read. The URL is not repeated here, as it may hold a password.
+    #[error(
+        "the redis url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/db]"
+    )]
     RedisUrl {
         /// The reason.
-        source: BoxError,
+        reason: String,
     },
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
+    #[error("a rediss:// url needs the crate feature `tls`")]
     TlsFeature,
     /// The system's random source gave no key.
+    #[error("no random key could be drawn: {reason}")]
     Random {
         /// What it reported, in words.
         reason: String,
     },
     /// A duration is outside its bounds.
+    #[error("{setting} of {value:?} is not between {min:?} and {max:?}")]
     Duration {
         /// The setting's name.
         setting: &'static str,
@@ -71,6 +78,7 @@ pub enum SettingError {
         max: Duration,
     },
     /// A number is outside its bounds.
+    #[error("{setting} of {value} is not between {min} and {max}")]
     Number {
         /// The setting's name.
         setting: &'static str,
@@ -82,52 +90,11 @@ pub enum SettingError {
         max: u64,
     },
     /// A cron expression cannot be read, or names no time to come.
+    #[error("cron expression {expression:?} makes no schedule: {reason}")]
     Cron {
         /// The expression as given.
         expression: String,
         /// The reason.
-        source: BoxError,
+        reason: String,
     },
-}
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name { name } => {
-                write!(f, "filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -")
-            }
-            Self::Sizing(error) => error.fmt(f),
-            Self::RedisUrl { source } => write!(
-                f,
-                "the redis url cannot be read: {source}; expected is redis://[user][:password@]host[:port][/db]"
-            ),
-            Self::Random { reason } => write!(f, "no random key could be drawn: {reason}"),
-            Self::TlsFeature => f.write_str("a rediss:// url needs the crate feature `tls`"),
-            Self::Duration { setting, value, min, max } => {
-                write!(f, "{setting} of {value:?} is not between {min:?} and {max:?}")
-            }
-            Self::Number { setting, value, min, max } => {
-                write!(f, "{setting} of {value} is not between {min} and {max}")
-            }
-            Self::Cron { expression, source } => {
-                write!(f, "cron expression {expression:?} makes no schedule: {source}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SettingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            // Their words are in ours already.
-            Self::RedisUrl { source } | Self::Cron { source, .. } => source.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<SizingError> for SettingError {
-    fn from(error: SizingError) -> Self {
-        Self::Sizing(error)
-    }
 }

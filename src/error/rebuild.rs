@@ -1,6 +1,5 @@
 //! What a rebuild reports.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::{BoxError, StoreError};
@@ -8,16 +7,20 @@ use crate::filter::SizingError;
 use crate::id::InvalidId;
 
 /// Why a rebuild did not put a new filter live. The filter that was live still is.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RebuildError {
     /// The guard was built without a source.
+    #[error("no source to rebuild from")]
     NoSource,
     /// Another process is rebuilding.
+    #[error("another process is rebuilding")]
     Busy,
     /// The source failed.
-    Source(BoxError),
+    #[error("the source failed")]
+    Source(#[source] BoxError),
     /// The source gave an id that every check refuses as invalid.
+    #[error("the source gave an invalid id after {after} valid ones")]
     InvalidId {
         /// How many ids had been read before it.
         after: u64,
@@ -26,8 +29,10 @@ pub enum RebuildError {
     },
     /// The source ended well and gave no id at all: an empty view must not go live unless the
     /// application says that it may be empty.
+    #[error("the source gave no ids")]
     Empty,
     /// The source gave far fewer ids than the live filter was built from.
+    #[error("the source gave {found} ids where the live filter has {previous}: more than {:.0} % fewer", limit * 100.0)]
     Shrunk {
         /// How many ids the live filter was built from.
         previous: u64,
@@ -37,8 +42,12 @@ pub enum RebuildError {
         limit: f64,
     },
     /// The ids do not fit the largest filter there can be.
-    Sizing(SizingError),
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
     /// The source gave more ids at every scan than the filter was then sized for.
+    #[error(
+        "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
+    )]
     Outgrown {
         /// How often it was scanned.
         scans: u32,
@@ -47,61 +56,12 @@ pub enum RebuildError {
     },
     /// It took longer than the journal of inserts reaches back, 105 minutes: a scan that hangs must
     /// not keep others from rebuilding.
+    #[error("the rebuild took longer than its limit of {limit:?}")]
     TooLong {
         /// The longest time it may take.
         limit: Duration,
     },
     /// The store failed.
-    Store(StoreError),
-}
-
-impl fmt::Display for RebuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSource => f.write_str("no source to rebuild from"),
-            Self::Busy => f.write_str("another process is rebuilding"),
-            Self::Source(_) => f.write_str("the source failed"),
-            Self::InvalidId { after, .. } => {
-                write!(f, "the source gave an invalid id after {after} valid ones")
-            }
-            Self::Empty => f.write_str("the source gave no ids"),
-            Self::Shrunk { previous, found, limit } => write!(
-                f,
-                "the source gave {found} ids where the live filter has {previous}: more than {:.0} % fewer",
-                limit * 100.0
-            ),
-            Self::Sizing(error) => error.fmt(f),
-            Self::Outgrown { scans, capacity } => write!(
-                f,
-                "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
-            ),
-            Self::TooLong { limit } => {
-                write!(f, "the rebuild took longer than its limit of {limit:?}")
-            }
-            Self::Store(_) => f.write_str("the store failed"),
-        }
-    }
-}
-
-impl std::error::Error for RebuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Source(error) => Some(error.as_ref()),
-            Self::InvalidId { source, .. } => Some(source),
-            Self::Store(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<StoreError> for RebuildError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<SizingError> for RebuildError {
-    fn from(error: SizingError) -> Self {
-        Self::Sizing(error)
-    }
+    #[error("the store failed")]
+    Store(#[from] StoreError),
 }

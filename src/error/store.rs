@@ -1,28 +1,31 @@
 //! What a store reports.
 
-use std::fmt;
 use std::time::Duration;
 
 /// Why the store did not do what it was asked to.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no connection to Redis.
+    #[error("no connection to redis: {reason}")]
     Disconnected {
         /// What the last attempt met, in words.
         reason: String,
     },
     /// Redis did not answer in time.
+    #[error("redis did not answer within {deadline:?}")]
     Timeout {
         /// The deadline.
         deadline: Duration,
     },
     /// Redis refused, with its own error code first.
+    #[error("redis refused: {reason}")]
     Refused {
         /// Redis's words.
         reason: String,
     },
     /// Redis answered something that makes no sense as an answer.
+    #[error("redis answered {step} with {answer}")]
     Odd {
         /// What was asked.
         step: &'static str,
@@ -30,6 +33,7 @@ pub enum StoreError {
         answer: String,
     },
     /// A key holds what no version of this crate put there.
+    #[error("key {key:?}: {reason}")]
     Foreign {
         /// The key.
         key: String,
@@ -37,6 +41,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process uses another secret key for the same filter.
+    #[error("the filter uses secret key {theirs:08x}, this process has key {ours:08x}")]
     OtherKey {
         /// The id of this process's key.
         ours: u32,
@@ -44,51 +49,29 @@ pub enum StoreError {
         theirs: u32,
     },
     /// A newer rebuild has taken over.
+    #[error("a newer rebuild took over before {step}")]
     Fenced {
         /// The step that found out.
         step: &'static str,
     },
     /// The filter being built was lost or changed by somebody else.
+    #[error("the filter being built was lost or changed before {step}")]
     Lost {
         /// The step that found out.
         step: &'static str,
     },
     /// The journal does not prove that no insert is missing.
+    #[error(
+        "the journal has a gap, and no rebuild goes live before transactions from before it are over: {reason}"
+    )]
     JournalGap {
         /// What is missing.
         reason: String,
     },
     /// Redis is another process than the one the rebuild began on.
+    #[error("redis is another process than when the rebuild began")]
     OtherRedis,
     /// The filter kept being replaced while ids were added.
+    #[error("the filter kept being replaced")]
     Changing,
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disconnected { reason } => write!(f, "no connection to redis: {reason}"),
-            Self::Timeout { deadline } => write!(f, "redis did not answer within {deadline:?}"),
-            Self::Refused { reason } => write!(f, "redis refused: {reason}"),
-            Self::Odd { step, answer } => write!(f, "redis answered {step} with {answer}"),
-            Self::Foreign { key, reason } => write!(f, "key {key:?}: {reason}"),
-            Self::OtherKey { ours, theirs } => write!(
-                f,
-                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
-            ),
-            Self::Fenced { step } => write!(f, "a newer rebuild took over before {step}"),
-            Self::Lost { step } => {
-                write!(f, "the filter being built was lost or changed before {step}")
-            }
-            Self::JournalGap { reason } => write!(
-                f,
-                "the journal has a gap, and no rebuild goes live before transactions from before it are \
-                 over: {reason}"
-            ),
-            Self::OtherRedis => f.write_str("redis is another process than when the rebuild began"),
-            Self::Changing => f.write_str("the filter kept being replaced"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}

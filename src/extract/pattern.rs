@@ -1,8 +1,5 @@
 //! Reading a path pattern, and what can be wrong with one.
 
-use std::error::Error;
-use std::fmt;
-
 /// Returns the names of a pattern's captures, from left to right.
 pub(super) fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
     let mut router = matchit::Router::new();
@@ -52,21 +49,29 @@ pub(super) fn insert<V>(
 }
 
 /// Why a text is not a [`PathPattern`](crate::PathPattern).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path pattern `{pattern}` {problem}")]
 pub struct PatternError {
     pattern: Box<str>,
     pub(super) problem: Problem,
 }
 
 /// What is wrong with a pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
+    #[error("does not begin with `/`")]
     NotAbsolute,
+    #[error("has no capture like `{{id}}`")]
     NoCapture,
+    #[error("has several captures and none is chosen")]
     Undecided,
+    #[error("has more than 25 captures")]
     TooManyCaptures,
+    #[error("has no capture `{0}`")]
     Unknown(Box<str>),
+    #[error("has more than one capture `{0}`")]
     Repeated(Box<str>),
+    #[error("is not accepted by the path matcher: {0}")]
     Refused(matchit::InsertError),
 }
 
@@ -79,29 +84,5 @@ impl PatternError {
     #[must_use]
     pub fn pattern(&self) -> &str {
         &self.pattern
-    }
-}
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path pattern `{}` ", self.pattern)?;
-        match &self.problem {
-            Problem::NotAbsolute => f.write_str("does not begin with `/`"),
-            Problem::NoCapture => f.write_str("has no capture like `{id}`"),
-            Problem::Undecided => f.write_str("has several captures and none is chosen"),
-            Problem::TooManyCaptures => f.write_str("has more than 25 captures"),
-            Problem::Unknown(name) => write!(f, "has no capture `{name}`"),
-            Problem::Repeated(name) => write!(f, "has more than one capture `{name}`"),
-            Problem::Refused(_) => f.write_str("is not accepted by the path matcher"),
-        }
-    }
-}
-
-impl Error for PatternError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.problem {
-            Problem::Refused(refused) => Some(refused),
-            _ => None,
-        }
     }
 }

@@ -56,8 +56,6 @@
 //! 56 zero bytes, then the bits of magic ⊕ generation as the string's last 8 bytes. A string cut short
 //! cannot end like that.
 
-use std::fmt;
-
 /// The first eight bytes: `BLMGUARD`.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
 /// The format version this crate reads and writes.
@@ -108,32 +106,38 @@ pub(super) const fn string_len(blocks: u64) -> u64 {
 }
 
 /// Why bytes are not a filter of ours.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
     /// There are no bytes at all, as when the key is missing.
+    #[error("no bytes")]
     Empty,
     /// There are fewer bytes than a header has.
+    #[error("{len} bytes are no header")]
     Short {
         /// How many bytes there are.
         len: usize,
     },
     /// The first eight bytes are not [`MAGIC`].
+    #[error("magic number is {found:#018x}")]
     Magic {
         /// What they are.
         found: u64,
     },
     /// The format version is not [`VERSION`].
+    #[error("format version is {found}, not {VERSION}")]
     Version {
         /// What it is.
         found: u16,
     },
     /// The layout is not [`LAYOUT`].
+    #[error("layout is {found}, not {LAYOUT}")]
     Layout {
         /// What it is.
         found: u8,
     },
     /// The checksum does not match: the header is damaged.
+    #[error("checksum is {found:#010x}, not {expected:#010x}")]
     Checksum {
         /// The stored checksum.
         found: u32,
@@ -141,38 +145,46 @@ pub enum FormatError {
         expected: u32,
     },
     /// Bytes that ought to be zero are not.
+    #[error("reserved bytes are not zero")]
     Reserved,
     /// The state is none.
+    #[error("state is {found:#04x}, which is none")]
     State {
         /// What it is.
         found: u8,
     },
     /// The generation is not greater than zero, or greater than [`Generation::MAX`](super::Generation::MAX).
+    #[error("generation is {found}, not from 1 to 2^53 - 2")]
     Generation {
         /// What it is.
         found: i64,
     },
     /// The number of blocks is zero or beyond [`MAX_BLOCKS`].
+    #[error("blocks are {found}, not 1 to {MAX_BLOCKS}")]
     Blocks {
         /// What it is.
         found: u32,
     },
     /// The number of hashes is zero or beyond [`MAX_HASHES`].
+    #[error("hashes are {found}, not 1 to {MAX_HASHES}")]
     Hashes {
         /// What it is.
         found: u8,
     },
     /// The capacity is zero.
+    #[error("capacity is {found}, not above 0")]
     Capacity {
         /// What it is.
         found: u32,
     },
     /// The false-positive rate is not above 0 and below 1.
+    #[error("rate is {found}, not above 0 and below 1")]
     Rate {
         /// What it is.
         found: f32,
     },
     /// The blocks are more or fewer than the header says.
+    #[error("blocks take {len} bytes, not {expected}")]
     Length {
         /// How many bytes of blocks there are.
         len: u64,
@@ -180,30 +192,3 @@ pub enum FormatError {
         expected: u64,
     },
 }
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("no bytes"),
-            Self::Short { len } => write!(f, "{len} bytes are no header"),
-            Self::Magic { found } => write!(f, "magic number is {found:#018x}"),
-            Self::Version { found } => write!(f, "format version is {found}, not {VERSION}"),
-            Self::Layout { found } => write!(f, "layout is {found}, not {LAYOUT}"),
-            Self::Checksum { found, expected } => {
-                write!(f, "checksum is {found:#010x}, not {expected:#010x}")
-            }
-            Self::Reserved => f.write_str("reserved bytes are not zero"),
-            Self::State { found } => write!(f, "state is {found:#04x}, which is none"),
-            Self::Generation { found } => {
-                write!(f, "generation is {found}, not from 1 to 2^53 - 2")
-            }
-            Self::Blocks { found } => write!(f, "blocks are {found}, not 1 to {MAX_BLOCKS}"),
-            Self::Hashes { found } => write!(f, "hashes are {found}, not 1 to {MAX_HASHES}"),
-            Self::Capacity { found } => write!(f, "capacity is {found}, not above 0"),
-            Self::Rate { found } => write!(f, "rate is {found}, not above 0 and below 1"),
-            Self::Length { len, expected } => write!(f, "blocks take {len} bytes, not {expected}"),
-        }
-    }
-}
-
-impl std::error::Error for FormatError {}

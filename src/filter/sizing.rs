@@ -1,7 +1,5 @@
 //! How large a filter must be.
 
-use std::fmt;
-
 use super::block::Geometry;
 use super::format::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
@@ -137,10 +135,11 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Why there is no such filter.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
     /// The capacity is out of range.
+    #[error("capacity of {value} ids is not between {min} and {max}")]
     Capacity {
         /// The capacity asked for.
         value: u64,
@@ -150,6 +149,7 @@ pub enum SizingError {
         max: u64,
     },
     /// The false-positive rate is out of range, or not a number.
+    #[error("false-positive rate {value} is not between {min:e} and {max}")]
     Rate {
         /// The rate asked for.
         value: f64,
@@ -159,6 +159,7 @@ pub enum SizingError {
         max: f64,
     },
     /// The filter would not fit into a Redis string.
+    #[error("filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}")]
     TooLarge {
         /// The capacity asked for.
         capacity: u64,
@@ -184,25 +185,6 @@ impl SizingError {
         Self::TooLarge { capacity, rate, bytes: string_len(blocks), max: MAX_STRING_LEN }
     }
 }
-
-impl fmt::Display for SizingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Capacity { value, min, max } => {
-                write!(f, "capacity of {value} ids is not between {min} and {max}")
-            }
-            Self::Rate { value, min, max } => {
-                write!(f, "false-positive rate {value} is not between {min:e} and {max}")
-            }
-            Self::TooLarge { capacity, rate, bytes, max } => write!(
-                f,
-                "filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SizingError {}
 
 #[cfg(test)]
 mod tests {

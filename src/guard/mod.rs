@@ -181,8 +181,10 @@ impl Guard {
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
         let outcome = self.store.add(ids.clone()).await;
-        self.metrics.inserted(count, outcome.is_ok());
-        if outcome.is_ok() {
+        if outcome.is_err() {
+            self.metrics.inserts_failed.add(count);
+        } else {
+            self.metrics.inserts.add(count);
             ids.iter().for_each(|id| self.gate.inserted(id));
         }
         outcome

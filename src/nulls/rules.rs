@@ -117,11 +117,10 @@ impl NullRules {
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)
         {
-            let marked = is_marked(response.extensions());
-            if self.marker && !marked {
+            if self.marker && !is_marked(response.extensions()) {
                 return Outcome::NotAnswered;
             }
-            Outcome::Missing(self.lesson(kind.teaches, marked, response.headers()))
+            Outcome::Missing(self.lesson(kind, response))
         } else if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT {
             Outcome::NotAnswered
         } else {
@@ -129,14 +128,16 @@ impl NullRules {
         }
     }
 
-    fn lesson(self, teaches: Teaches, marked: bool, headers: &HeaderMap) -> Option<Lesson> {
-        let scope = match teaches {
-            Teaches::WhenMarked | Teaches::Always if marked => Scope::Everyone,
+    fn lesson<B>(self, kind: RequestKind, response: &Response<B>) -> Option<Lesson> {
+        let scope = match kind.teaches {
+            Teaches::WhenMarked | Teaches::Always if is_marked(response.extensions()) => {
+                Scope::Everyone
+            }
             Teaches::Always if self.shared => Scope::Everyone,
             Teaches::Always => Scope::Anonymous,
             Teaches::Nothing | Teaches::WhenMarked => return None,
         };
-        kept_for(headers).map(|fresh| Lesson { scope, fresh })
+        kept_for(response.headers()).map(|fresh| Lesson { scope, fresh })
     }
 }
 

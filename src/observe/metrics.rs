@@ -124,10 +124,6 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn inserted(&self, ids: u64, done: bool) {
-        if done { self.inserts.add(ids) } else { self.inserts_failed.add(ids) }
-    }
-
     pub(crate) fn removed(&self, remembered: Remembered) {
         match remembered {
             Remembered::Stored => self.removals.add(1),

@@ -1,11 +1,9 @@
-//! Sources made from iterators, streams and blocking closures.
+//! Sources made from closures and iterators.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 
-use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::sink::IdSink;
@@ -18,6 +16,98 @@ use crate::id::Id;
 const CHUNK: usize = 1024;
 /// Chunks waiting at most.
 const CHUNKS: usize = 4;
+
+/// Returns a source that runs an asynchronous closure, for everything that is read by `await`: a pool of
+/// connections, pages, a cursor, a stream. What the closure captures is cloned for each scan and may be borrowed across
+/// an `await`: capture a pool or an [`Arc`].
+///
+/// `Ok(())` says that every id was pushed. A scan that ends early must be an `Err`, which `?` does.
+///
+/// ```
+/// use bloom_guard::from_fn;
+/// # use std::sync::Arc;
+/// # #[derive(Clone)]
+/// # struct Pool(Arc<[i64]>);
+/// # struct Connection<'a>(&'a Pool);
+/// # impl Pool {
+/// #     async fn get(&self) -> std::io::Result<Connection<'_>> { Ok(Connection(self)) }
+/// # }
+/// # impl Connection<'_> {
+/// #     async fn page(&self, after: i64) -> std::io::Result<Vec<i64>> {
+/// #         Ok(self.0.0.iter().copied().filter(|id| *id > after).take(2).collect())
+/// #     }
+/// # }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), bloom_guard::BoxError> {
+/// # let pool = Pool([3, 5, 8].into());
+/// let source = from_fn(async move |ids| {
+///     let connection = pool.get().await?; // borrows the pool until the scan ends
+///     let mut page = connection.page(0).await?;
+///     while let Some(&last) = page.last() {
+///         for id in &page {
+///             ids.push(id).await?;
+///         }
+///         page = connection.page(last).await?;
+///     }
+///     Ok(())
+/// });
+/// # use bloom_guard::{BloomGuard, PathPattern, Schedule};
+/// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
+///     .rebuild(Schedule::manual(), source)
+///     .build()?;
+/// assert_eq!(guard.rebuild_now().await?.ids, 3);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// An `async fn` that takes the ids is such a closure, too. The future has to be [`Send`]: one that holds an
+/// `Rc`, or a lock's guard of the standard library, across an `await` does not compile:
+///
+/// ```compile_fail
+/// let source = bloom_guard::from_fn(async move |ids| {
+///     let unsendable = std::rc::Rc::new(7_u64);
+///     ids.push(&*unsendable).await?;
+///     drop(unsendable);
+///     Ok(())
+/// });
+/// ```
+pub fn from_fn<F>(scan: F) -> impl RebuildSource
+where
+    // The first bound tells the compiler the closure's types; only the second can ask for `Send`.
+    F: AsyncFnOnce(&mut IdSink<'_>) -> Result<(), BoxError>,
+    F: for<'a, 'ids> ScanFn<&'a mut IdSink<'ids>>,
+    F: Clone + Send + Sync + 'static,
+{
+    FromFn(scan)
+}
+
+/// A closure whose future can be sent to another thread. Every async closure can be called once by way of
+/// `FnOnce`, which names its future; one that borrows from itself cannot be called by `Fn`.
+pub trait ScanFn<Ids>: FnOnce(Ids) -> Self::Scan {
+    /// The scan.
+    type Scan: Future<Output = Result<(), BoxError>> + Send;
+}
+
+impl<Ids, F, Scan> ScanFn<Ids> for F
+where
+    F: FnOnce(Ids) -> Scan,
+    Scan: Future<Output = Result<(), BoxError>> + Send,
+{
+    type Scan = Scan;
+}
+
+struct FromFn<F>(F);
+
+impl<F> RebuildSource for FromFn<F>
+where
+    F: for<'a, 'ids> ScanFn<&'a mut IdSink<'ids>>,
+    F: Clone + Send + Sync + 'static,
+{
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        self.0.clone()(ids).await
+    }
+}
 
 /// Returns a source that iterates over what the closure returns, for ids that are in memory.
 ///
@@ -46,45 +136,6 @@ where
     async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
         let iter = (self.0)().into_iter();
         for id in iter {
-            ids.push(&id).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns a source that reads the stream which the closure returns, for asynchronous drivers. An
-/// `Err` ends the scan and the rebuild with it.
-///
-/// ```
-/// use futures_util::stream;
-///
-/// let rows = || stream::iter([Ok::<_, std::io::Error>("a"), Ok("b")]);
-/// let source = bloom_guard::from_stream(rows);
-/// # let _ = source;
-/// ```
-pub fn from_stream<F, S, T, E>(ids: F) -> impl RebuildSource
-where
-    F: Fn() -> S + Send + Sync + 'static,
-    S: Stream<Item = Result<T, E>> + Send,
-    T: AsId + Send + Sync,
-    E: Into<BoxError> + Send,
-{
-    FromStream(ids)
-}
-
-struct FromStream<F>(F);
-
-impl<F, S, T, E> RebuildSource for FromStream<F>
-where
-    F: Fn() -> S + Send + Sync + 'static,
-    S: Stream<Item = Result<T, E>> + Send,
-    T: AsId + Send + Sync,
-    E: Into<BoxError> + Send,
-{
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        let mut stream = pin!((self.0)());
-        while let Some(id) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
-            let id = id.map_err(Into::into)?;
             ids.push(&id).await?;
         }
         Ok(())
@@ -169,5 +220,79 @@ impl BlockingIds {
 impl fmt::Debug for BlockingIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockingIds").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::error::RebuildError;
+    use crate::{BloomGuard, PathPattern, Schedule};
+
+    /// Connections of which one at a time is lent.
+    #[derive(Clone)]
+    struct Pool {
+        connection: Arc<tokio::sync::Mutex<Vec<Result<u64, &'static str>>>>,
+        scans: Arc<Mutex<u32>>,
+    }
+
+    impl Pool {
+        fn with(rows: impl IntoIterator<Item = Result<u64, &'static str>>) -> Self {
+            let rows = rows.into_iter().collect();
+            Self { connection: Arc::new(tokio::sync::Mutex::new(rows)), scans: Arc::default() }
+        }
+    }
+
+    fn guard(pool: &Pool) -> BloomGuard {
+        let pool = pool.clone();
+        let source = from_fn(async move |ids| {
+            *pool.scans.lock().unwrap() += 1;
+            let rows = pool.connection.lock().await;
+            for row in rows.iter().copied() {
+                ids.push(&row?).await?;
+            }
+            Ok(())
+        });
+        BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+            .rebuild(Schedule::manual(), source)
+            .build()
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_closure_that_borrows_its_pool_across_awaits_is_run_by_every_rebuild() {
+        let pool = Pool::with((0..5_000).map(Ok));
+        let guard = guard(&pool);
+        guard.ready().await;
+        let before = *pool.scans.lock().unwrap();
+        assert_eq!(guard.rebuild_now().await.unwrap().ids, 5_000);
+        assert_eq!(*pool.scans.lock().unwrap(), before + 1);
+    }
+
+    #[tokio::test]
+    async fn a_closure_that_fails_halfway_is_no_whole_scan() {
+        let pool = Pool::with((0..5_000).map(Ok));
+        let guard = guard(&pool);
+        guard.ready().await;
+        let live = guard.state().live.unwrap().generation;
+        *pool.connection.lock().await.last_mut().unwrap() = Err("the connection broke");
+        let error = guard.rebuild_now().await.unwrap_err();
+        let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+        assert_eq!(cause.to_string(), "the connection broke");
+        assert_eq!(guard.state().live.unwrap().generation, live, "the filter stays");
+    }
+
+    #[tokio::test]
+    async fn a_function_is_a_source_too() {
+        async fn scan(ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            Ok(ids.push(&7_u64).await?)
+        }
+        let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+            .rebuild(Schedule::manual(), from_fn(scan))
+            .build()
+            .unwrap();
+        assert_eq!(guard.rebuild_now().await.unwrap().ids, 1);
     }
 }

@@ -27,7 +27,7 @@ mod sink;
 mod source;
 mod task;
 
-pub use adapters::{BlockingIds, from_blocking, from_iter, from_stream};
+pub use adapters::{BlockingIds, from_blocking, from_fn, from_iter};
 pub use report::{RebuildReport, RebuildStatus, RebuildStep};
 pub use schedule::Schedule;
 pub use sink::IdSink;

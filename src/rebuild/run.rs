@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -18,11 +17,9 @@ use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester};
 use crate::random;
 use crate::settings::Settings;
-use crate::store::{Begun, Build, LeaseKeeper, Plan, Store};
+use crate::store::{Begun, Build, Plan, Store};
 use crate::verdict::Doubt;
 
-/// The life of the rebuild lease, renewed three times as often.
-const LEASE: Duration = Duration::from_secs(10);
 /// How often a source that outgrows its filter is scanned at most.
 const SCANS: u32 = 3;
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
@@ -85,16 +82,16 @@ impl RebuildRun<'_> {
     /// Runs the rebuild to its end.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
         self.progress.enter(RebuildStep::Lease);
-        let mut build = match self.store.begin(LEASE).await? {
+        let mut build = match self.store.begin().await? {
             Begun::Leased(build) => build,
             Begun::Busy => return Err(RebuildError::Busy),
         };
-        let keeper = build.keeper();
+        let kept = build.keep_lease();
         let limit = self.settings.longest_rebuild;
         let report = tokio::select! {
             biased;
             report = self.steps(build.as_mut()) => report,
-            () = renew(&*keeper) => Err(RebuildError::Busy),
+            () = kept => Err(RebuildError::Busy),
             // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
             () = sleep(limit) => Err(RebuildError::TooLong { limit }),
         };
@@ -226,14 +223,6 @@ async fn empty(geometry: Geometry) -> Result<Filter, RebuildError> {
     let made = spawn_blocking(move || Filter::new(geometry)).await;
     // It ends early only with the runtime, which ends this task, too.
     made.map_err(|error| RebuildError::Source(error.into()))
-}
-
-/// Renews the lease for as long as it is polled.
-async fn renew(keeper: &dyn LeaseKeeper) {
-    loop {
-        sleep(LEASE / 3).await;
-        keeper.renew().await;
-    }
 }
 
 /// Draws a generation's seed.

@@ -65,7 +65,7 @@ impl Schedule {
             Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
             Kind::Useless { expression, reason } => Err(SettingError::Cron {
                 expression: expression.to_string(),
-                source: reason.to_string().into(),
+                reason: reason.to_string(),
             }),
         }
     }

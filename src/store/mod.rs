@@ -138,7 +138,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>>;
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>>;
 }
 
 /// The result of trying to begin a rebuild.
@@ -161,8 +161,10 @@ pub(crate) trait Build: Send {
     /// The digester the rebuild hashes with.
     fn digester(&self) -> &Digester;
 
-    /// A handle that keeps the lease alive while the steps run.
-    fn keeper(&self) -> Arc<dyn LeaseKeeper>;
+    /// Keeps the lease for as long as it is polled. A failure is harmless: the lease only saves work.
+    fn keep_lease(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
 
     /// *Journal*: reads the journal from `overlap` before *mark* until now into the local filter, so that
     /// only its tail is left to replay.
@@ -205,10 +207,4 @@ pub(crate) struct Plan {
     pub(crate) capacity: u32,
     pub(crate) rate: f32,
     pub(crate) items: u32,
-}
-
-/// Keeps a lease alive.
-pub(crate) trait LeaseKeeper: Send + Sync {
-    /// Prolongs the lease by its full length. A failure is harmless: the lease only saves work.
-    fn renew(&self) -> BoxFuture<'_, ()>;
 }

@@ -24,8 +24,6 @@ use crate::store::{
     Answer, Begun, BoxFuture, Build, Condition, Lookup, NullClaim, Plan, Remembered, Store, Survey,
 };
 
-const LEASE: Duration = Duration::from_secs(60);
-
 fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
 }
@@ -80,7 +78,7 @@ struct Rebuild {
 impl Rebuild {
     /// *Lease* and *mark*.
     async fn begin(store: &dyn Store) -> Option<Self> {
-        match store.begin(LEASE).await.unwrap() {
+        match store.begin().await.unwrap() {
             Begun::Leased(build) => {
                 let sizing = settings().sizing;
                 let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
@@ -117,9 +115,18 @@ impl Rebuild {
         self.build.catch_up().await
     }
 
+    async fn replay(&mut self) -> Result<u64, StoreError> {
+        self.build.replay().await
+    }
+
     /// *Replay* to *swap*.
     async fn finish(mut self) -> Result<Generation, StoreError> {
-        self.build.replay().await?;
+        self.replay().await?;
+        self.swap().await
+    }
+
+    /// *Verify* and *swap*.
+    async fn swap(mut self) -> Result<Generation, StoreError> {
         self.build.verify(&self.filter, &self.scanned).await?;
         self.build.swap().await?;
         self.build.release().await;
@@ -199,7 +206,7 @@ impl Store for Gated {
         self.store.survey()
     }
 
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.store.begin(lease)
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.store.begin()
     }
 }

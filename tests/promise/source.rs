@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bloom_guard::{
     BloomGuard, BoxError, Builder, Doubt, IdSink, InvalidId, PathPattern, RebuildError,
-    RebuildSource, Schedule, Verdict, from_blocking, from_iter, from_stream,
+    RebuildSource, Schedule, Verdict, from_blocking, from_fn, from_iter,
 };
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use support::eventually;
 use support::model::{Table, get};
 
@@ -39,8 +39,14 @@ async fn an_iterator_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_stream_is_read_to_its_end() {
-    let rows = || stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
-    holds(from_stream(rows), 0..5_000).await;
+    let rows = from_fn(async |ids| {
+        let mut rows = stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
+        while let Some(row) = rows.next().await {
+            ids.push(&row?).await?;
+        }
+        Ok(())
+    });
+    holds(rows, 0..5_000).await;
 }
 
 #[tokio::test]
@@ -58,11 +64,13 @@ async fn error_of(source: impl RebuildSource) -> Arc<RebuildError> {
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_no_whole_scan() {
-    let rows = || {
-        let error = || std::io::Error::other("the connection broke");
-        stream::iter((0..5_000_u64).map(move |id| if id < 4_999 { Ok(id) } else { Err(error()) }))
-    };
-    let error = error_of(from_stream(rows)).await;
+    let rows = from_fn(async |ids| {
+        for id in 0..4_999_u64 {
+            ids.push(&id).await?;
+        }
+        Err("the connection broke".into())
+    });
+    let error = error_of(rows).await;
     assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
 }
 
@@ -200,8 +208,8 @@ async fn whatever_of_a_source_panics_is_an_error() {
     }
     let error = error_of(Counts).await;
     assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
-    let rows = || -> stream::Empty<Result<u64, std::io::Error>> { panic!("no connection") };
-    let error = error_of(from_stream(rows)).await;
+    let rows = from_fn(async |_| panic!("no connection"));
+    let error = error_of(rows).await;
     assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
 }
 

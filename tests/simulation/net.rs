@@ -301,7 +301,7 @@ impl Net {
             mishaps::watch(node, name, run_ms);
             let before = invariants::before(node, name);
             let reply = node.execute(&words, run_ms, clock_us);
-            note(run_ms, id, command, &reply);
+            note(run_ms, id, name, command, &reply);
             invariants::after(node, before.as_ref(), &reply, run_ms);
             replies.push(reply.into_value());
         }
@@ -408,16 +408,13 @@ fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
     }
 }
 
-fn note(run_ms: u64, connection: u64, command: &[Vec<u8>], reply: &Reply) {
+fn note(run_ms: u64, connection: u64, name: &str, command: &[Vec<u8>], reply: &Reply) {
     trace::mix(&run_ms.to_be_bytes());
     trace::mix(&connection.to_be_bytes());
     for word in command {
         trace::mix(word);
     }
-    trace::line(|| {
-        let name = scripts::name_of(command);
-        format!("{run_ms:>6}   c{connection} {name} -> {}", scripts::brief(reply))
-    });
+    trace::line(|| format!("{run_ms:>6}   c{connection} {name} -> {}", scripts::brief(reply)));
 }
 
 /// The address, as one instance knows it.

@@ -18,9 +18,11 @@ static BY_HASH: LazyLock<BTreeMap<String, &'static str>> = LazyLock::new(|| {
 
 /// The name of a command: its script's file, or its own.
 pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
-    let by_hash = |hash: &str| BY_HASH.get(hash).copied().unwrap_or("a script of no file");
+    let by_hash = |hash: &str| BY_HASH.get(hash).copied();
     match command[0].as_slice() {
-        b"EVALSHA" => by_hash(&String::from_utf8_lossy(&command[1])),
+        b"EVALSHA" => {
+            std::str::from_utf8(&command[1]).ok().and_then(by_hash).unwrap_or("a script of no file")
+        }
         b"EVAL" => {
             let code = String::from_utf8_lossy(&command[1]);
             let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(&code);

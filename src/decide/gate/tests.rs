@@ -13,6 +13,7 @@ const POLICY: Policy = Policy {
     lane: Width { concurrency: 64, per_second: 500 },
     audits: 0,
     found: 10_000,
+    missed: 10_000,
     null_ttl: TTL,
 };
 

@@ -8,94 +8,30 @@
 mod build;
 mod journal;
 mod marks;
+mod shared;
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use self::build::MemoryBuild;
-use self::journal::Journal;
-use self::marks::{MAX_MARKS, Marks};
+use self::marks::MAX_MARKS;
+use self::shared::{BATCH, Shared};
 use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header, Membership, State};
-use crate::id::{Digest, Digester, Id, SecretKey};
-use crate::nulls::cache::NullCache;
+use crate::filter::Generation;
+use crate::id::{Id, SecretKey};
 use crate::nulls::scope::Scope;
-use crate::settings::{Retention, Settings};
-use crate::verdict::{Doubt, Proof, Verdict};
-
-/// How many digests are worked on before other tasks get their turn.
-const BATCH: usize = 1024;
+use crate::settings::Settings;
 
 /// The store of a single process.
 #[derive(Debug)]
 pub(crate) struct MemoryStore(Arc<Shared>);
 
-struct Shared {
-    digester: Digester,
-    retention: Retention,
-    clock: Clock,
-    live: ArcSwapOption<Live>,
-    nulls: NullCache,
-    books: Mutex<Books>,
-}
-
-/// The filter that answers.
-struct Live {
-    header: Header,
-    filter: Arc<Filter>,
-}
-
-/// What is read and written under the lock.
-struct Books {
-    marks: Marks,
-    journal: Journal,
-    building: Option<Building>,
-    lease: Option<Lease>,
-    /// The last token given out.
-    token: i64,
-}
-
-/// The filter that a rebuild is putting together.
-struct Building {
-    header: Header,
-    filter: Option<Arc<Filter>>,
-}
-
-/// Who rebuilds, and until when nobody else does.
-struct Lease {
-    token: Generation,
-    until: Instant,
-}
-
-/// Wall-clock time that runs with the runtime's clock, and so never jumps.
-struct Clock {
-    origin: Instant,
-    origin_us: i64,
-}
-
 impl MemoryStore {
     pub(crate) fn new(settings: &Settings, key: &SecretKey) -> Self {
-        let retention = settings.retention();
-        let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
-        Self(Arc::new(Shared {
-            digester: Digester::new(key, &settings.name),
-            clock: Clock::new(),
-            live: ArcSwapOption::empty(),
-            nulls: NullCache::new(settings.null_cache_bytes),
-            books: Mutex::new(Books {
-                marks: Marks::new(retention.mark_ttl(), MAX_MARKS),
-                journal: Journal::new(retention.journal, entries),
-                building: None,
-                lease: None,
-                token: 0,
-            }),
-            retention,
-        }))
+        Self(Arc::new(Shared::new(settings, key)))
     }
 }
 
@@ -150,140 +86,21 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(Ok(survey)))
     }
 
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let build = MemoryBuild::begin(&self.0, lease);
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        let build = MemoryBuild::begin(&self.0);
         let begun = build.map_or(Begun::Busy, |build| Begun::Leased(Box::new(build)));
         Box::pin(std::future::ready(Ok(begun)))
     }
 }
 
-impl Shared {
-    fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
-        let live = self.live.load();
-        let (generation, (found, scope)) = match &*live {
-            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
-            Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
-        };
-        // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
-        let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
-        let verdict = if created { Verdict::Present } else { found };
-        Lookup { verdict, scope, claim: NullClaim { at, generation } }
-    }
-
-    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
-        if live.header.state != State::Live {
-            return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
-        }
-        if live.filter.lookup(digest) == Membership::Never {
-            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
-        }
-        match self.nulls.find(digest, live.header.generation) {
-            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
-            None => (Verdict::Present, Scope::Everyone),
-        }
-    }
-
-    fn add(&self, digest: Digest) {
-        let mut books = self.books();
-        let now = Instant::now();
-        books.marks.set(digest, now);
-        self.nulls.forget(&digest);
-        books.journal.push(digest, now);
-        if let Some(live) = &*self.live.load() {
-            live.filter.insert(&digest);
-        }
-        if let Some(Building { header, filter: Some(filter) }) = &books.building
-            && header.state == State::CatchingUp
-        {
-            filter.insert(&digest);
-        }
-    }
-
-    fn remember(
-        &self,
-        digest: Digest,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Remembered {
-        let books = self.books();
-        let now = Instant::now();
-        if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
-            return Remembered::Created;
-        }
-        match self.generation() {
-            Some(live)
-                if claim.generation == Some(live)
-                    && now.duration_since(claim.at) <= self.retention.handler =>
-            {
-                self.nulls.put(digest, live, scope, ttl);
-                Remembered::Stored
-            }
-            _ => Remembered::Late,
-        }
-    }
-
-    fn remove(&self, digest: Digest, ttl: Duration) -> Remembered {
-        // Who created the record anew may have been the process before this one.
-        if self.clock.origin.elapsed() < self.retention.mark_ttl() {
-            return Remembered::Created;
-        }
-        let claim = NullClaim { at: Instant::now(), generation: self.generation() };
-        self.remember(digest, claim, Scope::Everyone, ttl)
-    }
-
-    fn generation(&self) -> Option<Generation> {
-        self.live.load().as_ref().map(|live| live.header.generation)
-    }
-
-    fn header(&self) -> Result<Header, Doubt> {
-        let header = self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)?;
-        if header.state == State::Live { Ok(header) } else { Err(Doubt::Disproved) }
-    }
-
-    fn distrust(&self, generation: Generation) {
-        // Under the lock, so that no swap falls in between.
-        let _books = self.books();
-        if let Some(live) = &*self.live.load()
-            && live.header.generation == generation
-        {
-            let header = live.header.with_state(State::Disproved);
-            self.live.store(Some(Arc::new(Live { header, filter: Arc::clone(&live.filter) })));
-        }
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        // Whoever panicked under the lock left at worst a mark or an entry too many.
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("live", &self.header())
-            .field("nulls", &self.nulls)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Clock {
-    fn new() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
-        Self { origin: Instant::now(), origin_us }
-    }
-
-    fn now_us(&self) -> i64 {
-        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
-        self.origin_us.saturating_add(passed)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::marks::Marks;
+    use super::shared::Live;
     use super::*;
-    use crate::filter::Sizing;
+    use crate::filter::{Filter, Header, Sizing, State};
+    use crate::id::Digest;
+    use crate::verdict::Verdict;
 
     fn digest(n: u8) -> Digest {
         Digest::from_bytes([n; 16])
@@ -358,7 +175,7 @@ mod tests {
         use crate::store::{Build as _, Plan};
 
         let sizing = Sizing::new(100_000, 1e-6).unwrap();
-        let mut build = MemoryBuild::begin(&store.0, Duration::from_secs(60)).unwrap();
+        let mut build = MemoryBuild::begin(&store.0).unwrap();
         let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
         build.read_journal(&filter).await.unwrap();
         let geometry = filter.geometry();

@@ -149,8 +149,8 @@ impl Store for RedisStore {
         Box::pin(self.shared.survey())
     }
 
-    fn begin(&self, lease: Duration) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        Box::pin(RedisBuild::begin(Arc::clone(&self.shared), lease))
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        Box::pin(RedisBuild::begin(Arc::clone(&self.shared)))
     }
 }
 

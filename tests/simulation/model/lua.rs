@@ -34,8 +34,8 @@ pub(crate) struct Rules {
 
 struct Engine {
     lua: Lua,
-    /// Compiled scripts, by the bug they were compiled with and their hash.
-    compiled: RefCell<BTreeMap<(Option<usize>, String), Function>>,
+    /// Compiled scripts by their hashes, by the bug they were compiled with.
+    compiled: RefCell<BTreeMap<Option<usize>, BTreeMap<String, Function>>>,
 }
 
 impl Engine {
@@ -50,18 +50,18 @@ impl Engine {
     }
 
     fn function(&self, hash: &str, code: &str) -> Function {
-        let name = (seeded::current_index(), hash.to_owned());
         let mut compiled = self.compiled.borrow_mut();
-        compiled
-            .entry(name)
-            .or_insert_with(|| {
-                let code = seeded::in_script(code);
-                let body = code.strip_prefix("#!").map_or(code.as_str(), |rest| {
-                    rest.split_once('\n').map_or("", |(_, body)| body)
-                });
-                self.lua.load(body).into_function().expect("the script compiles")
-            })
-            .clone()
+        let compiled = compiled.entry(seeded::current_index()).or_default();
+        if let Some(function) = compiled.get(hash) {
+            return function.clone();
+        }
+        let code = seeded::in_script(code);
+        let body = code
+            .strip_prefix("#!")
+            .map_or(code.as_str(), |rest| rest.split_once('\n').map_or("", |(_, body)| body));
+        let function = self.lua.load(body).into_function().expect("the script compiles");
+        compiled.insert(hash.to_owned(), function.clone());
+        function
     }
 }
 
@@ -73,8 +73,7 @@ pub(crate) fn run(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> Reply {
-    let rules =
-        Rules { allows_oom: code.starts_with("#!") && code.contains("allow-oom"), wrote: false };
+    let rules = Rules { allows_oom: code.starts_with("#!lua flags=allow-oom\n"), wrote: false };
     let running = Running { node: mem::take(node), rules, failure: None };
     RUNNING.with_borrow_mut(|place| *place = Some(running));
     let outcome = ENGINE.with(|engine| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 
 use super::keyspace::{Keyspace, number};
 use super::lua::{self, Rules};
@@ -29,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) still_until: u64,
     pub(crate) version: &'static str,
     /// The scripts it knows, by their hashes.
-    scripts: BTreeMap<String, String>,
+    scripts: BTreeMap<String, Arc<str>>,
 }
 
 /// An error before a command touches anything.
@@ -66,11 +67,11 @@ impl Node {
     fn script_of(&self, words: &[&[u8]], reply: &Reply) -> Option<String> {
         let hash = match words[0] {
             b"EVAL" => return Some(String::from_utf8_lossy(words[1]).into_owned()),
-            b"EVALSHA" => String::from_utf8_lossy(words[1]).into_owned(),
+            b"EVALSHA" => text(words[1]),
             _ => return None,
         };
         let unknown = matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"));
-        self.scripts.get(&hash).filter(|_| !unknown).cloned()
+        self.scripts.get(hash).filter(|_| !unknown).map(|code| code.to_string())
     }
 
     fn answer(&mut self, words: &[&[u8]], run_ms: u64) -> Reply {
@@ -81,17 +82,17 @@ impl Node {
         match (name.as_slice(), &words[1..]) {
             (b"INFO", _) => Reply::bulk(self.info()),
             (b"EVAL", [code, rest @ ..]) => {
-                let code = String::from_utf8_lossy(code).into_owned();
-                let hash = redis::Script::new(&code).get_hash().to_owned();
-                self.scripts.entry(hash.clone()).or_insert(code);
+                let code = text(code);
+                let hash = redis::Script::new(code).get_hash().to_owned();
+                self.scripts.entry(hash.clone()).or_insert_with(|| code.into());
                 self.evaluate(&hash, rest)
             }
             (b"EVALSHA", [hash, rest @ ..]) => {
-                let hash = String::from_utf8_lossy(hash).into_owned();
-                if !self.scripts.contains_key(&hash) {
+                let hash = text(hash);
+                if !self.scripts.contains_key(hash) {
                     return Reply::error("NOSCRIPT No matching script. Please use EVAL.");
                 }
-                self.evaluate(&hash, rest)
+                self.evaluate(hash, rest)
             }
             (b"SCRIPT", _) => {
                 self.flush_scripts();
@@ -105,7 +106,7 @@ impl Node {
     }
 
     fn evaluate(&mut self, hash: &str, rest: &[&[u8]]) -> Reply {
-        let code = self.scripts[hash].clone();
+        let code = Arc::clone(&self.scripts[hash]);
         // A script that declares flags, and not that it writes nothing, is taken for a write.
         if code.starts_with("#!") {
             if self.replica {
@@ -166,6 +167,11 @@ impl Node {
             self.version, 0, 0
         )
     }
+}
+
+/// What the guard sends as text.
+fn text(word: &[u8]) -> &str {
+    std::str::from_utf8(word).expect("a text")
 }
 
 /// Whether a command is flagged as a write, and whether as one that needs memory.

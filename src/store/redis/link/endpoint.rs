@@ -19,8 +19,7 @@ impl Endpoint {
         }
         #[cfg(feature = "tls")]
         choose_crypto();
-        let unreadable =
-            |error: RedisError| SettingError::RedisUrl { source: reason(url, &error).into() };
+        let unreadable = |error: RedisError| SettingError::RedisUrl { reason: reason(url, &error) };
         let info = url.into_connection_info().map_err(unreadable)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::build::{RedisBuild, replay_given_up};
 use super::journal::Coverage;
-use super::lease::{CALL, Lease, Lock};
+use super::lease::{CALL, LIFE, Lease, Lock};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;
@@ -22,24 +22,21 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 impl RedisBuild {
     /// Begins a rebuild, unless another one holds the lease.
-    pub(crate) async fn begin(shared: Arc<Shared>, life: Duration) -> Result<Begun, StoreError> {
-        match Self::try_begin(Arc::clone(&shared), life).await {
+    pub(crate) async fn begin(shared: Arc<Shared>) -> Result<Begun, StoreError> {
+        match Self::try_begin(Arc::clone(&shared)).await {
             // The metadata was lost. The next connection joins it anew.
-            Err(StoreError::Lost { .. }) => Self::try_begin(shared, life).await,
+            Err(StoreError::Lost { .. }) => Self::try_begin(shared).await,
             begun => begun,
         }
     }
 
-    async fn try_begin(shared: Arc<Shared>, life: Duration) -> Result<Begun, StoreError> {
+    async fn try_begin(shared: Arc<Shared>) -> Result<Begun, StoreError> {
         let mut connection = shared.bulk.connected(CALL).await?;
         let view = shared.read_view(&shared.bulk, &connection, CALL).await?;
         shared.understood(&view)?;
         let nonce = random_bytes()?;
-        let lock = Lock {
-            shared: Arc::clone(&shared),
-            nonce: Digest::from_bytes(nonce).to_string(),
-            life,
-        };
+        let lock =
+            Lock { shared: Arc::clone(&shared), nonce: Digest::from_bytes(nonce).to_string() };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
@@ -101,7 +98,7 @@ impl Lock {
         let Keys { lock, meta, marks, .. } = &self.shared.keys;
         let keys = [lock, meta, marks].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
-        let (least, life) = (least.to_string(), self.life.as_millis().to_string());
+        let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shared.retention.span().as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
         self.shared.bulk.script(connection, &LEASE, &keys, &args, CALL).await

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 use tracing::Instrument;
 
+use crate::store::BoxFuture;
 use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
-use crate::store::{BoxFuture, LeaseKeeper};
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
 
+/// The life of the lease, renewed three times as often.
+pub(super) const LIFE: Duration = Duration::from_secs(10);
 /// How long one call of a rebuild may take.
 pub(super) const CALL: Duration = Duration::from_secs(5);
 /// How long renewing or releasing waits for a connection, and how often each is tried.
@@ -31,8 +34,14 @@ impl Lease {
         Self { lock: Arc::new(lock), held: true }
     }
 
-    pub(super) fn keeper(&self) -> Arc<dyn LeaseKeeper> {
-        Arc::clone(&self.lock) as Arc<dyn LeaseKeeper>
+    pub(super) fn keep(&self) -> BoxFuture<'static, ()> {
+        let lock = Arc::clone(&self.lock);
+        Box::pin(async move {
+            loop {
+                sleep(LIFE / 3).await;
+                lock.renew().await;
+            }
+        })
     }
 
     pub(super) async fn release(&mut self) {
@@ -54,11 +63,14 @@ impl Drop for Lease {
 pub(super) struct Lock {
     pub(super) shared: Arc<Shared>,
     pub(super) nonce: String,
-    /// For how long the lease is taken.
-    pub(super) life: Duration,
 }
 
 impl Lock {
+    async fn renew(&self) {
+        let life = LIFE.as_millis().to_string();
+        self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
+    }
+
     async fn release(&self) {
         self.run(&RELEASE, &[self.nonce.as_bytes()]).await;
     }
@@ -78,14 +90,5 @@ impl Lock {
                 Err(error) => tracing::debug!(%error, script = script.name(), "no lease reached"),
             }
         }
-    }
-}
-
-impl LeaseKeeper for Lock {
-    fn renew(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let life = self.life.as_millis().to_string();
-            self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
-        })
     }
 }

@@ -27,7 +27,7 @@ use self::build::RedisBuild;
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header};
 use crate::id::{Digest, Digester};
-use crate::store::{BoxFuture, Build, LeaseKeeper, Plan};
+use crate::store::{BoxFuture, Build, Plan};
 use crate::verdict::Doubt;
 
 impl Build for RedisBuild {
@@ -43,8 +43,8 @@ impl Build for RedisBuild {
         &self.digester
     }
 
-    fn keeper(&self) -> Arc<dyn LeaseKeeper> {
-        self.lease.keeper()
+    fn keep_lease(&self) -> BoxFuture<'static, ()> {
+        self.lease.keep()
     }
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {

@@ -1,0 +1,191 @@
+//! What a store of a single process holds: the live filter, nulls, marks and journal.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+use super::journal::Journal;
+use super::marks::{MAX_MARKS, Marks};
+use crate::filter::{Filter, Generation, Header, Membership, State};
+use crate::id::{Digest, Digester, SecretKey};
+use crate::nulls::cache::NullCache;
+use crate::nulls::scope::Scope;
+use crate::settings::{Retention, Settings};
+use crate::store::{Lookup, NullClaim, Remembered};
+use crate::verdict::{Doubt, Proof, Verdict};
+
+/// How many digests are worked on before other tasks get their turn.
+pub(super) const BATCH: usize = 1024;
+
+pub(super) struct Shared {
+    pub(super) digester: Digester,
+    pub(super) retention: Retention,
+    pub(super) clock: Clock,
+    pub(super) live: ArcSwapOption<Live>,
+    pub(super) nulls: NullCache,
+    pub(super) books: Mutex<Books>,
+}
+
+/// The filter that answers.
+pub(super) struct Live {
+    pub(super) header: Header,
+    pub(super) filter: Arc<Filter>,
+}
+
+/// What is read and written under the lock.
+pub(super) struct Books {
+    pub(super) marks: Marks,
+    pub(super) journal: Journal,
+    /// The filter that a rebuild is putting together, once it gets every insert.
+    pub(super) building: Option<Arc<Filter>>,
+    /// The last token given out.
+    pub(super) token: i64,
+}
+
+/// Wall-clock time that runs with the runtime's clock, and so never jumps.
+pub(super) struct Clock {
+    origin: Instant,
+    origin_us: i64,
+}
+
+impl Shared {
+    pub(super) fn new(settings: &Settings, key: &SecretKey) -> Self {
+        let retention = settings.retention();
+        let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
+        Self {
+            digester: Digester::new(key, &settings.name),
+            clock: Clock::new(),
+            live: ArcSwapOption::empty(),
+            nulls: NullCache::new(settings.null_cache_bytes),
+            books: Mutex::new(Books {
+                marks: Marks::new(retention.mark_ttl(), MAX_MARKS),
+                journal: Journal::new(retention.journal, entries),
+                building: None,
+                token: 0,
+            }),
+            retention,
+        }
+    }
+
+    pub(super) fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
+        let live = self.live.load();
+        let (generation, (found, scope)) = match &*live {
+            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
+            Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
+        };
+        // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
+        let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
+        let verdict = if created { Verdict::Present } else { found };
+        Lookup { verdict, scope, claim: NullClaim { at, generation } }
+    }
+
+    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
+        if live.header.state != State::Live {
+            return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
+        }
+        if live.filter.lookup(digest) == Membership::Never {
+            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
+        }
+        match self.nulls.find(digest, live.header.generation) {
+            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
+            None => (Verdict::Present, Scope::Everyone),
+        }
+    }
+
+    pub(super) fn add(&self, digest: Digest) {
+        let mut books = self.books();
+        let now = Instant::now();
+        books.marks.set(digest, now);
+        self.nulls.forget(&digest);
+        books.journal.push(digest, now);
+        if let Some(live) = &*self.live.load() {
+            live.filter.insert(&digest);
+        }
+        if let Some(building) = &books.building {
+            building.insert(&digest);
+        }
+    }
+
+    pub(super) fn remember(
+        &self,
+        digest: Digest,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Remembered {
+        let books = self.books();
+        let now = Instant::now();
+        if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
+            return Remembered::Created;
+        }
+        match self.generation() {
+            Some(live)
+                if claim.generation == Some(live)
+                    && now.duration_since(claim.at) <= self.retention.handler =>
+            {
+                self.nulls.put(digest, live, scope, ttl);
+                Remembered::Stored
+            }
+            _ => Remembered::Late,
+        }
+    }
+
+    pub(super) fn remove(&self, digest: Digest, ttl: Duration) -> Remembered {
+        // Who created the record anew may have been the process before this one.
+        if self.clock.origin.elapsed() < self.retention.mark_ttl() {
+            return Remembered::Created;
+        }
+        let claim = NullClaim { at: Instant::now(), generation: self.generation() };
+        self.remember(digest, claim, Scope::Everyone, ttl)
+    }
+
+    pub(super) fn generation(&self) -> Option<Generation> {
+        self.live.load().as_ref().map(|live| live.header.generation)
+    }
+
+    pub(super) fn header(&self) -> Result<Header, Doubt> {
+        let header = self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)?;
+        if header.state == State::Live { Ok(header) } else { Err(Doubt::Disproved) }
+    }
+
+    pub(super) fn distrust(&self, generation: Generation) {
+        // Under the lock, so that no swap falls in between.
+        let _books = self.books();
+        if let Some(live) = &*self.live.load()
+            && live.header.generation == generation
+        {
+            let header = live.header.with_state(State::Disproved);
+            self.live.store(Some(Arc::new(Live { header, filter: Arc::clone(&live.filter) })));
+        }
+    }
+
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        // Whoever panicked under the lock left at worst a mark or an entry too many.
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("live", &self.header())
+            .field("nulls", &self.nulls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clock {
+    fn new() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
+        Self { origin: Instant::now(), origin_us }
+    }
+
+    pub(super) fn now_us(&self) -> i64 {
+        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
+        self.origin_us.saturating_add(passed)
+    }
+}

@@ -1,0 +1,162 @@
+//! The house: which room of `src/` may import from which, and how large files and functions get.
+//!
+//! Reads the sources as text: see [`source`].
+
+mod imports;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use imports::{Import, imports};
+use source::{Source, sources};
+
+/// The rooms, the highest first. A room imports from lower rows, and from its own row where that makes no
+/// circle.
+const ORDER: [&[&str]; 8] = [
+    &["middleware", "builder"],
+    &["guard"],
+    &["decide", "rebuild", "observe"],
+    &["store"],
+    &["nulls", "extract", "settings"],
+    // Errors name what is wrong with a filter's size.
+    &["error"],
+    &["filter"],
+    &["id", "verdict", "random", "background"],
+];
+/// What only some rooms and files may name of other crates, by the beginnings of their paths.
+const CRATES: [(&str, &[&str]); 4] = [
+    ("redis", &["store/redis/"]),
+    ("moka", &["nulls/"]),
+    ("metrics", &["observe/"]),
+    ("http", &["middleware/", "extract/", "nulls/", "builder/"]),
+];
+/// What is no room: the crate's root re-exports what users see, the guide is text.
+const NO_ROOMS: [&str; 2] = ["lib", "guide"];
+/// Files beside the rooms.
+const MOST_ROOT_FILES: usize = 12;
+/// From a function's first line to its closing brace.
+const MOST_LINES: usize = 40;
+
+fn row(room: &str) -> Option<usize> {
+    ORDER.iter().position(|row| row.contains(&room))
+}
+
+#[test]
+fn every_room_has_its_row() {
+    let sources = sources();
+    let rooms: BTreeSet<&str> = sources.iter().map(Source::room).collect();
+    let unknown: Vec<_> =
+        rooms.iter().filter(|room| row(room).is_none() && !NO_ROOMS.contains(room)).collect();
+    assert!(unknown.is_empty(), "no row for {unknown:?}");
+    let gone: Vec<_> =
+        ORDER.iter().copied().flatten().filter(|room| !rooms.contains(*room)).collect();
+    assert!(gone.is_empty(), "no room for {gone:?}");
+}
+
+#[test]
+fn rooms_import_downwards_only() {
+    let sources = sources();
+    let mut wrong = Vec::new();
+    for import in imports(&sources) {
+        let Import { from, line, to } = import;
+        let (below, above) = (row(sources[from].room()), row(sources[to].room()));
+        if let (Some(importer), Some(imported)) = (below, above)
+            && imported < importer
+        {
+            wrong.push(format!("{}:{line} imports {}", sources[from].path, sources[to].path));
+        }
+    }
+    assert!(wrong.is_empty(), "{} imports upwards:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn crates_stay_where_they_are_at_home() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        for (name, homes) in CRATES {
+            let at_home = homes.iter().any(|home| source.path.starts_with(home));
+            if let Some(line) = source.names_crate(name).filter(|_| !at_home) {
+                wrong.push(format!("{}:{line} names {name}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let sources = sources();
+    let mut next = BTreeMap::<usize, BTreeSet<usize>>::new();
+    for Import { from, to, .. } in imports(&sources) {
+        next.entry(from).or_default().insert(to);
+    }
+    let circles: Vec<String> = circles(&next)
+        .into_iter()
+        .map(|circle| {
+            let names: Vec<&str> = circle.iter().map(|file| sources[*file].path.as_str()).collect();
+            names.join(" > ")
+        })
+        .collect();
+    assert!(circles.is_empty(), "{} circles:\n{}", circles.len(), circles.join("\n"));
+}
+
+/// A shortest circle through each file that is on one and on none found before.
+fn circles(next: &BTreeMap<usize, BTreeSet<usize>>) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    for start in next.keys() {
+        if found.iter().any(|circle| circle.contains(start)) {
+            continue;
+        }
+        if let Some(circle) = way_back(next, *start) {
+            found.push(circle);
+        }
+    }
+    found
+}
+
+fn way_back(next: &BTreeMap<usize, BTreeSet<usize>>, start: usize) -> Option<Vec<usize>> {
+    let mut ways = vec![vec![start]];
+    let mut seen = BTreeSet::new();
+    while !ways.is_empty() {
+        let mut longer = Vec::new();
+        for way in ways {
+            for file in next.get(way.last()?).into_iter().flatten() {
+                if *file == start {
+                    return Some([way, vec![start]].concat());
+                }
+                if seen.insert(*file) {
+                    longer.push([way.clone(), vec![*file]].concat());
+                }
+            }
+        }
+        ways = longer;
+    }
+    None
+}
+
+#[test]
+fn few_files_stand_beside_the_rooms() {
+    let sources = sources();
+    let root: Vec<&str> = sources
+        .iter()
+        .map(|source| source.path.as_str())
+        .filter(|path| !path.contains('/'))
+        .collect();
+    assert!(root.len() <= MOST_ROOT_FILES, "{}: {root:?}", root.len());
+}
+
+#[test]
+fn no_function_is_longer_than_a_screen() {
+    let mut long = Vec::new();
+    let mut functions = 0;
+    for source in sources() {
+        for (line, lines) in source.functions() {
+            functions += 1;
+            if lines > MOST_LINES {
+                long.push(format!("{}:{line} has {lines} lines", source.path));
+            }
+        }
+    }
+    assert!(functions > 500, "the functions are not found: {functions}");
+    assert!(long.is_empty(), "{} long functions:\n{}", long.len(), long.join("\n"));
+}
