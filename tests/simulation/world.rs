@@ -142,12 +142,7 @@ impl World {
 
     fn carry_out_one(&mut self, what: &What) {
         match *what {
-            What::Ask(ref ask) => {
-                let (guard, ask) = (self.instances[ask.instance].guard.clone(), ask.clone());
-                self.spawn(ask.instance, async move {
-                    ask.send(guard).await;
-                });
-            }
+            What::Ask(ref ask) => self.ask(ask.clone()),
             What::Check { instance, id } => {
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, client::check(guard, instance, id, false));
@@ -184,6 +179,13 @@ impl World {
 
     fn spawn(&mut self, instance: usize, task: impl Future<Output = ()> + Send + 'static) {
         self.instances[instance].tasks.spawn(task);
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let guard = self.instances[ask.instance].guard.clone();
+        self.spawn(ask.instance, async move {
+            ask.send(guard).await;
+        });
     }
 
     fn sweep(&mut self, instance: usize) {

@@ -458,10 +458,11 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a 404 to one caller's credentials told to all",
         flavours: ANY,
-        edits: &[Source {
+        edits: &[Raw {
             file: RULES,
-            from: "self.lesson(kind.teaches, marked, response.headers())",
-            to: "self.lesson(kind.teaches, marked || kind.needs == Scope::Everyone, response.headers())",
+            from: "        let scope = match kind.teaches {\n",
+            to: "        let scope = match kind.teaches {
+            Teaches::WhenMarked if SEEDED && kind.needs == Scope::Everyone => Scope::Everyone,\n",
         }],
     },
     Bug {
@@ -508,7 +509,7 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "an unmarked 404 taken for a marked one",
         flavours: ANY,
-        edits: &[Source { file: RULES, from: "is_marked(response.extensions())", to: "true" }],
+        edits: &[Source { file: RULES, from: "extensions.get::<Missing>().is_some()", to: "true" }],
     },
     Bug {
         name: "a 410 taken for a 404",
