@@ -19,9 +19,9 @@
 //! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
 //! | generation | one build of the filter; each rebuild makes the next |
 //! | null | a 404, or a deletion, that is remembered for a while |
-//! | found | the ids for which this process saw a GET or HEAD answered 2xx or 304 within the last ten minutes |
-//! | missed | the ids that were not found when a request for them was answered 404, 408 or 5xx, or given up |
-//! | lane | the way for requests that nothing speaks for: so many at once, so many a second, the others 503 |
+//! | *found* | an id is *found* for ten minutes after this process saw the handler answer a GET or HEAD for it with 2xx or 304 |
+//! | *missed* | an id that is not *found* is *missed* when the handler answers 404, 408 or 5xx in this process, or the request is given up: for 45 s after the last time (1.4 to 1.5 lives of a null), or until it is *found* |
+//! | lane | the way for requests whose id is *missed* or unknown: so many at once, so many a second, the others 503 |
 //! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
 //! | create mark | a note that an id was inserted lately, so that no null is stored for it |
 //! | canary | a small sample of refusals that is let through, to see whether refusals are right |
