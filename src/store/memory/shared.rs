@@ -72,13 +72,10 @@ impl Shared {
 
     pub(super) fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
         let live = self.live.load();
-        let (generation, (found, scope)) = match &*live {
+        let (generation, (verdict, scope)) = match &*live {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
-        let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
-        let verdict = if created { Verdict::Present } else { found };
         Lookup { verdict, scope, claim: NullClaim { at, generation } }
     }
 
@@ -121,12 +118,9 @@ impl Shared {
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
             return Remembered::Created;
         }
-        match self.generation() {
-            Some(live)
-                if claim.generation == Some(live)
-                    && now.duration_since(claim.at) <= self.retention.handler =>
-            {
-                self.nulls.put(digest, live, scope, ttl);
+        match claim.generation {
+            Some(of) if now.duration_since(claim.at) <= self.retention.handler => {
+                self.nulls.put(digest, of, scope, ttl);
                 Remembered::Stored
             }
             _ => Remembered::Late,
