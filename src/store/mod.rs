@@ -81,7 +81,7 @@ pub(crate) enum Remembered {
     Stored,
     /// A create of the id may have begun since the database was read: nothing was stored.
     Created,
-    /// The request took too long, or the filter was replaced meanwhile: nothing was stored.
+    /// The request took too long, or no filter is live: nothing was stored.
     Late,
     /// The store did not do it.
     Failed,
