@@ -28,15 +28,14 @@ local function raise(field, moment)
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
--- The longest mark that any process asks for. Marks last as long, and rebuilds read the journal from half as
--- long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late removal that tells
--- of an earlier deletion.
-raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
 local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
 if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
-local reach = redis.call('HGET', KEYS[1], 'reach')
+-- The longest mark that any process has asked for (incarnation/join.lua). Marks last as long, and rebuilds read
+-- the journal from half as long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late
+-- removal that tells of an earlier deletion.
+local reach = math.max(ARGV[2], tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))
 local ends = now + reach
 for i = 1, #ARGV[5], 16 do
   redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
