@@ -70,7 +70,9 @@ impl Lookup {
 /// generation of the filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NullClaim {
-    pub(crate) at: Instant,
+    /// By the store's clock, µs since the Unix epoch, as read before then. This process's clock may stand still
+    /// meanwhile, as while its machine is suspended.
+    pub(crate) asked_us: i64,
     pub(crate) generation: Option<Generation>,
 }
 

@@ -76,7 +76,7 @@ impl Shared {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        Lookup { verdict, scope, claim: NullClaim { at, generation } }
+        Lookup { verdict, scope, claim: NullClaim { asked_us: self.clock.us(at), generation } }
     }
 
     fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
@@ -118,8 +118,9 @@ impl Shared {
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
             return Remembered::Created;
         }
+        let handler = self.retention.handler.as_micros() as i64;
         match claim.generation {
-            Some(of) if now.duration_since(claim.at) <= self.retention.handler => {
+            Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);
                 Remembered::Stored
             }
@@ -132,7 +133,7 @@ impl Shared {
         if self.clock.origin.elapsed() < self.retention.mark_ttl() {
             return Remembered::Created;
         }
-        let claim = NullClaim { at: Instant::now(), generation: self.generation() };
+        let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
         self.remember(digest, claim, Scope::Everyone, ttl)
     }
 
@@ -179,7 +180,11 @@ impl Clock {
     }
 
     pub(super) fn now_us(&self) -> i64 {
-        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
-        self.origin_us.saturating_add(passed)
+        self.us(Instant::now())
+    }
+
+    fn us(&self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.origin).as_micros();
+        self.origin_us.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 }

@@ -24,7 +24,8 @@ struct Null {
     source: Source,
     /// The filter that was live when the id was found missing.
     generation: Generation,
-    asked: Instant,
+    /// When that was asked, by Redis's clock.
+    asked_us: i64,
     scope: Scope,
     ttl: Duration,
 }
@@ -51,7 +52,8 @@ impl Shared {
             return Remembered::Failed;
         };
         let deadline = self.check_deadline;
-        let null = Null { source: Source::Response, generation, asked: claim.at, scope, ttl };
+        let (source, asked_us) = (Source::Response, claim.asked_us);
+        let null = Null { source, generation, asked_us, scope, ttl };
         let writing = self.write_null(&self.checks, &live, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
@@ -62,15 +64,15 @@ impl Shared {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let asked = Instant::now();
         let live = self.adds.connected(REMOVE).await?;
+        let asked_us = live.redis_us(Instant::now());
         let view = self.read_view(&self.adds, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        let (generation, scope) = (header.generation, Scope::Everyone);
-        let null = Null { source: Source::Removal, generation, asked, scope, ttl };
+        let (source, generation, scope) = (Source::Removal, header.generation, Scope::Everyone);
+        let null = Null { source, generation, asked_us, scope, ttl };
         self.write_null(&self.adds, &live, id, null, REMOVE).await
     }
 
@@ -82,25 +84,16 @@ impl Shared {
         null: Null,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
-        let Null { source, generation, asked, scope, ttl } = null;
-        let share = self.retention.handler;
-        if asked.elapsed() > share {
-            return Ok(Remembered::Late);
-        }
+        let Null { source, generation, asked_us, scope, ttl } = null;
         let digest = live.identity.digester.digest(id);
         let null = self.keys.null(&digest);
         let keys = [&null, &self.keys.marks, &self.keys.meta].map(String::as_str);
         let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
         let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
-        let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
-        let args: [&[u8]; 5] = [
-            value.as_bytes(),
-            ttl.as_bytes(),
-            latest.as_bytes(),
-            digest.as_bytes(),
-            removal,
-        ];
+        let latest = asked_us.saturating_add(self.retention.handler.as_micros() as i64).to_string();
+        let args: [&[u8]; 5] =
+            [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
         let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),

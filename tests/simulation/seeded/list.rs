@@ -41,7 +41,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Ok(Err(doubt)) => {\n",
         }],
@@ -55,7 +55,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Err(_) => unknown(Doubt::Timeout),\n",
         }],
@@ -347,14 +347,20 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a late null stored",
         flavours: ANY,
-        edits: &[
-            Script {
-                file: "null.lua",
-                from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[3]) then return 'LATE' end",
-                to: "",
-            },
-            Source { file: "store/redis/null.rs", from: "asked.elapsed() > share", to: "false" },
-        ],
+        edits: &[Script {
+            file: "null.lua",
+            from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[3]) then return 'LATE' end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "a null dated when it is stored",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "claim.asked_us",
+            to: "live.redis_us(Instant::now())",
+        }],
     },
     Bug {
         name: "a first swap that does not wait",
