@@ -172,6 +172,11 @@ pub(crate) trait Build: Send {
     /// only its tail is left to replay.
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
 
+    /// Fails if the store would have no room for another filter of so many bytes.
+    fn room(&self, _bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// *Allocate*: resets and allocates the building filter in the loading state.
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -198,7 +203,7 @@ pub(crate) trait Build: Send {
     /// *Swap* and *settle*: puts the building filter in the live one's place.
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Gives the lease back, whatever became of the rebuild.
+    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
 }
 
