@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -65,6 +66,8 @@ pub(super) struct RebuildRun<'a> {
     pub(super) progress: &'a Progress,
     /// The ids of the last generation that this process put live.
     pub(super) last_items: u64,
+    /// The ids that a scan gave which outgrew its filter, if no rebuild has succeeded since.
+    pub(super) outgrown: &'a AtomicU64,
     pub(super) shortfall: &'a Shortfall,
     pub(super) shrinking: Shrinking,
 }
@@ -143,7 +146,8 @@ impl RebuildRun<'_> {
     /// *Scan*, again with a larger filter where the source outgrows it.
     async fn scan(&self, build: &mut dyn Build, previous: u64) -> Result<Scanned, RebuildError> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
-        let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
+        let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
+        let mut sizing = self.sized_for(expected)?;
         let digester = build.digester().clone();
         for scans in 1..=SCANS {
             build.room(sizing.bytes()).await?;
@@ -155,6 +159,7 @@ impl RebuildRun<'_> {
             if ids <= u64::from(sizing.capacity()) {
                 return Ok(Scanned { filter, sizing, ids, sample, scans });
             }
+            self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
         Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity().into() })
@@ -247,8 +252,6 @@ fn seed() -> Result<u32, RebuildError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     #[tokio::test]
