@@ -3,6 +3,7 @@
 
 mod late;
 mod lost;
+mod slow;
 mod unvouched;
 
 use std::time::Duration;
