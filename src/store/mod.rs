@@ -130,7 +130,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
     /// Puts the live filter out of use for everybody, if it is still of this generation: an id that
-    /// exists was found missing from it.
+    /// exists was found missing from it. One that took the place of a disproved filter stays in use: it is
+    /// the source that misses ids.
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The store's condition as this process knows it.

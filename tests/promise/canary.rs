@@ -220,10 +220,12 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     let distrust = |generation: &[u8]| {
         redis::Script::new(DISTRUST)
             .key(BITS)
+            .key("bg:{users}:meta")
             .arg(generation)
             .arg(16)
             .arg(b"?")
             .arg(11)
+            .arg("not looked at")
             .invoke::<u8>(&mut redis.connection())
             .unwrap()
     };

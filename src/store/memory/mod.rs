@@ -117,7 +117,8 @@ mod tests {
         let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
         let full = vec![0xff; sizing.blocks() as usize * 64];
         let filter = Filter::load(sizing.geometry(0), &full).unwrap();
-        shared.live.store(Some(Arc::new(Live { header, filter: Arc::new(filter) })));
+        let live = Live { header, filter: Arc::new(filter), replaced_disproved: false };
+        shared.live.store(Some(Arc::new(live)));
         shared.books().marks = Marks::new(shared.retention.mark_ttl(), marks);
         store
     }

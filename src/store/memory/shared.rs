@@ -33,6 +33,8 @@ pub(super) struct Shared {
 pub(super) struct Live {
     pub(super) header: Header,
     pub(super) filter: Arc<Filter>,
+    /// Whether it took the place of a disproved filter.
+    pub(super) replaced_disproved: bool,
 }
 
 /// What is read and written under the lock.
@@ -151,9 +153,11 @@ impl Shared {
         let _books = self.books();
         if let Some(live) = &*self.live.load()
             && live.header.generation == generation
+            && !live.replaced_disproved
         {
             let header = live.header.with_state(State::Disproved);
-            self.live.store(Some(Arc::new(Live { header, filter: Arc::clone(&live.filter) })));
+            let filter = Arc::clone(&live.filter);
+            self.live.store(Some(Arc::new(Live { header, filter, replaced_disproved: false })));
         }
     }
 
