@@ -1,5 +1,6 @@
 //! The protocol with Redis: connections, TLS, rebuilds.
 
 mod connection;
+mod memory;
 mod rebuild;
 mod tls;
