@@ -13,7 +13,7 @@ use bloom_guard::filter::{Filter, Sizing};
 use bloom_guard::{BloomGuard, Digest, Digester, Id, PathPattern, Schedule, SecretKey, from_iter};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::future::join_all;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use support::redis_server::RedisServer;
 use tokio::runtime::Runtime;
 use tower::{Layer, Service, ServiceExt};
@@ -97,7 +97,18 @@ fn middleware(c: &mut Criterion) {
     let mut group = c.benchmark_group("middleware, in process");
     group.measurement_time(Duration::from_secs(5));
     bench_service(&mut group, "bare service", handler, 0);
-    bench_service(&mut group, "guarded, present", guard.layer(handler), 0);
+    // An answer that says nothing of the record: its id stays one that has to be looked up.
+    let silent = tower::service_fn(|_: Request<()>| async {
+        let mut response = Response::new(String::new());
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        Ok::<_, Infallible>(response)
+    });
+    bench_service(&mut group, "guarded, present", guard.layer(silent), 0);
+    for id in 0..IDS {
+        let request = Request::get(format!("/users/{id}")).body(()).expect("a request");
+        poll_once(guard.layer(handler).oneshot(request)).expect("never fails");
+    }
+    bench_service(&mut group, "guarded, found lately", guard.layer(handler), 0);
     bench_service(&mut group, "guarded, absent", guard.layer(handler), IDS);
     let unguarded = |_: &http::request::Parts| bloom_guard::Extraction::Unguarded;
     let passing = BloomGuard::builder("none", unguarded).build().expect("a name");

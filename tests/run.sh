@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, and
-# PostgreSQL), then runs every test. Arguments go to `cargo test`.
+# PostgreSQL), then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -75,4 +75,28 @@ redis-server --version
 
 # Most of them wait most of the time, for servers to start and to come back.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
-exec cargo test --release --workspace --all-features "$@"
+all=(--release --workspace --all-features)
+if [ "$#" -gt 0 ] || [ "${TEST_JOBS:-1}" -eq 1 ]; then
+  exec cargo test "${all[@]}" "$@"
+fi
+
+# So many programs at a time, each with its output in one piece.
+logs=$(mktemp -d)
+export logs
+trap 'rm -rf "$logs"' EXIT
+cargo test "${all[@]}" --no-run 2>&1 | tee "$logs/build"
+run_one() {
+  local log
+  log="$logs/$(basename "$1").log"
+  "$1" >"$log" 2>&1 || { echo "$1 FAILED" | tee -a "$logs/failed" >>"$log"; }
+  cat "$log"
+}
+export -f run_one
+sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$logs/build" >"$logs/programs"
+test -s "$logs/programs"
+xargs -P "$TEST_JOBS" -I {} bash -c 'run_one "$1"' run {} <"$logs/programs"
+cargo test "${all[@]}" --doc
+if [ -e "$logs/failed" ]; then
+  cat "$logs/failed" >&2
+  exit 1
+fi
