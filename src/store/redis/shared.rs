@@ -55,21 +55,23 @@ impl Shared {
         [&self.checks, &self.adds, &self.bulk]
     }
 
-    /// Gives up connections that lead to different Redis processes, as after a failover by name. Inserts
+    /// Gives up connections that lead to different Redis processes, as after a failover by name. Adds
     /// must reach the process that checks ask.
-    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) {
-        let mut strays = false;
-        for link in [&self.checks, &self.bulk] {
-            if let Some(other) = link.current()
-                && other.process != adds.process
-            {
-                link.withdraw(&other);
-                strays = true;
-            }
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] if there were such connections.
+    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
+        let strays = [&self.checks, &self.bulk].map(|link| {
+            let stray = link.current().filter(|other| other.process != adds.process);
+            stray.inspect(|stray| link.withdraw(stray))
+        });
+        if strays.iter().all(Option::is_none) {
+            return Ok(());
         }
-        if strays {
-            self.adds.withdraw(adds);
-        }
+        self.adds.withdraw(adds);
+        let reason = "the connections lead to different redis processes".to_owned();
+        Err(StoreError::Disconnected { reason })
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
