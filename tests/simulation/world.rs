@@ -156,7 +156,12 @@ impl World {
             }
             What::Delete { instance, id, takes, told } => {
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, delete(guard, id, takes, told));
+                let deletion = delete(guard, id, takes, told);
+                match told {
+                    // What was told cannot be taken back: it is not rolled back with the process.
+                    Told::Early => drop(tokio::spawn(deletion)),
+                    Told::Later(_) | Told::Never => self.spawn(instance, deletion),
+                }
             }
             What::Mode { instance, mode } => self.instances[instance].guard.set_mode(mode),
             What::Rebuild { instance, accepting_loss, short } => {
