@@ -1,5 +1,6 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
+mod living;
 mod tuning;
 
 use std::fmt;
@@ -67,7 +68,12 @@ impl BloomGuard {
     /// processes that share it: 1 to 64 of `A-Z a-z 0-9 _ . : -`. `extractor` finds the id in a request.
     ///
     /// Guards of one name share their filter in Redis. Without Redis each has its own, which knows nothing
-    /// of what the other was told: clone the guard, rather than building another.
+    /// of what the other was told: clone the guard, rather than building another. A second guard of one
+    /// name on one Redis works as in a process of its own, with three more connections, a lane and a
+    /// rebuild task; a line in the log says so.
+    ///
+    /// Guards of one name must get their ids from the same records: each rebuild replaces the filter
+    /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
         let named = settings::name(&settings.name);
@@ -119,8 +125,8 @@ impl Builder {
         self.judge("rebuild", judged)
     }
 
-    /// How long a null lasts: for that long after a 404 requests for the same id are refused at once.
-    /// Spread by up to a tenth either way.
+    /// How long a null lasts: for that long after a 404 to a plain GET, requests for the same id without credentials
+    /// are refused at once. Spread by up to a tenth either way.
     ///
     /// Defaults to 30 seconds; from 1 second to 1 hour.
     pub fn negative_ttl(mut self, ttl: Duration) -> Self {
@@ -133,7 +139,7 @@ impl Builder {
     /// ends it first.
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time any of them stated counts, for as long as the filter's metadata lives.
+    /// longest time that any of them states counts, and for about twice that long after it was last stated.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
@@ -179,6 +185,9 @@ impl Builder {
         let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
         let shared = Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid));
+        if let Some(redis) = &redis {
+            living::note(&shared, redis);
+        }
         shared.start();
         Ok(BloomGuard::new(shared))
     }

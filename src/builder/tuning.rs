@@ -25,8 +25,8 @@ impl Builder {
     /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
     /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
     ///
-    /// It does not speak of ids found lately, which pass, nor of the time before this process has seen a
-    /// filter at all: a first deploy verifies nothing, and all requests pass.
+    /// It does not speak of ids found lately, which pass, nor of a first deploy: while Redis says that there is no
+    /// filter, and this process has never seen one, all requests pass.
     ///
     /// Defaults to [`OnUnknown::PassLimited`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
@@ -78,7 +78,7 @@ impl Builder {
     /// from its owner. Where only some do, mark the others' responses with
     /// [`Missing`](crate::Missing).
     ///
-    /// Defaults to `false`: nothing is learnt from requests with `Authorization` or `Cookie`.
+    /// Defaults to `false`: no 404 to a request with `Authorization` or `Cookie` is remembered for others.
     pub fn shared_absence(mut self, shared: bool) -> Self {
         self.options.nulls.shared = shared;
         self
@@ -103,9 +103,16 @@ impl Builder {
         self.judge("handler_time", duration("handler_time", time, &bounds::HANDLER_TIME))
     }
 
-    /// How many inserts the journal keeps at most, about 32 bytes each in this process and 50 in Redis;
-    /// how many inserts this process can repeat to a Redis that lost them; and how many ids created lately
-    /// are marked, 120 bytes each. When more than that fall into the time it covers, rebuilds are given up.
+    /// How many entries the journal keeps at most, how many ids this process can repeat to a Redis that lost
+    /// them, and how many ids created lately are marked.
+    ///
+    /// With Redis, a call of [`insert`](crate::BloomGuard::insert) makes one entry, and
+    /// [`insert_many`](crate::BloomGuard::insert_many) one for each 128 ids, of about 50 bytes and 16 an id. Without Redis each id makes one, of about 32 bytes. A mark takes some 120 bytes.
+    ///
+    /// An entry is kept for twice `longest_transaction + handler_time`, and 105 minutes more for a rebuild: 136
+    /// minutes by default. So the default holds 122 entries a second, all day long. Up to 537 ids a second all
+    /// are marked; above that, no 404 is remembered. A rebuild warns in the log when it finds the journal full to
+    /// four fifths. When entries are dropped that a rebuild needs, it is given up.
     ///
     /// Defaults to 1,000,000; from 1,000 to 1,000,000,000.
     pub fn journal_entries(mut self, entries: u64) -> Self {
@@ -126,8 +133,8 @@ impl Builder {
 
     /// How many refusals a second this process lets through to see whether they are right: the canary. A
     /// response with 2xx or 304 to one of them, if the id is held absent still, is an alarm. It is counted
-    /// in [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added, and a
-    /// filter that lacked it is not trusted any more by any process until it has been rebuilt.
+    /// in [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added and given to
+    /// [`next_finding`](crate::BloomGuard::next_finding), and a filter that lacked it is not trusted any more by any process until it has been rebuilt.
     ///
     /// A handler that answers 2xx for records that do not exist, from a cache that outlives deletions and
     /// rebuilds, say, must not be audited. Defaults to 1; from 0, which audits nothing, to 10,000.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::verdict::Doubt;
+
 /// Why the store did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +23,8 @@ pub enum StoreError {
     /// Redis refused, with its own error code first.
     #[error("redis refused: {reason}")]
     Refused {
+        /// What the refusal means.
+        doubt: Doubt,
         /// Redis's words.
         reason: String,
     },
@@ -47,6 +51,16 @@ pub enum StoreError {
         ours: u32,
         /// The id of the key the filter's metadata names.
         theirs: u32,
+    },
+    /// Redis has no room for the filter that is to be built, beside the live one.
+    #[error(
+        "redis has no room for the filter: with it the data would take {needed} bytes of {limit}"
+    )]
+    NoRoom {
+        /// The bytes that Redis's data would take with it.
+        needed: u64,
+        /// The bytes that they may take, Redis's `maxmemory`.
+        limit: u64,
     },
     /// A newer rebuild has taken over.
     #[error("a newer rebuild took over before {step}")]

@@ -4,15 +4,17 @@
 //! an admitted request has been answered, it says how.
 
 pub(crate) mod canary;
+pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
+use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Admission, Gate, Ruling, Why};
@@ -22,25 +24,39 @@ use crate::error::StoreError;
 use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
+use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
+use crate::observe::probe::probe;
+use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{Answer, Condition, Lookup, NullClaim, Remembered, Store, Survey};
+use crate::store::{Answer, JournalReach, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
+/// How often the guard looks how it fares.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// How many removals are remembered: each takes some 150 bytes of Redis until a rebuild has read that the record is
+/// gone. With rebuilds each hour that is 55 MB at most.
+const REMOVALS_AT_ONCE: u32 = 10_000;
+const REMOVALS_PER_SECOND: u32 = 100;
 
 /// What decides and learns.
 #[derive(Debug)]
 pub(crate) struct Guard {
     store: Arc<dyn Store>,
+    gauges: Gauges,
     metrics: Arc<Metrics>,
     gate: Gate,
     findings: Findings,
     busy: Throttle,
     null_writes: Bucket,
+    removals: Bucket,
     nulls: NullLimits,
     jitter: Jitter,
+    /// How far back the journal reached when it was last asked.
+    journal: Mutex<Option<JournalReach>>,
 }
 
 /// How long nulls last, and how many are written.
@@ -60,14 +76,17 @@ impl Guard {
         nulls: NullLimits,
     ) -> Self {
         Self {
-            store,
-            metrics,
             gate: Gate::new(policy),
-            findings: Findings::new(),
-            busy: Throttle::new(BUSY_PAUSE),
+            findings: Findings::new(&metrics.filter),
+            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
+            store,
+            gauges: Gauges::new(&metrics.filter),
+            metrics,
             null_writes: Bucket::new(nulls.per_second, nulls.per_second),
+            removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
             jitter: Jitter::new(),
+            journal: Mutex::default(),
         }
     }
 
@@ -97,13 +116,13 @@ impl Guard {
     pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
         match self.store.check(id, now) {
             Answer::Ready(lookup) => {
-                self.metrics.check(lookup.verdict);
+                self.metrics.check(lookup.verdict, now);
                 Answer::Ready(lookup)
             }
             pending @ Answer::Pending(_) => {
                 let metrics = Arc::clone(&self.metrics);
                 pending.map(move |lookup: Lookup| {
-                    metrics.check(lookup.verdict);
+                    metrics.check(lookup.verdict, now);
                     lookup
                 })
             }
@@ -135,12 +154,13 @@ impl Guard {
     fn count_busy(&self, verdict: Verdict, now: Instant) {
         self.metrics.overloaded.add(1);
         if let Some(requests) = self.busy.note(now) {
-            let filter = &*self.metrics.filter;
             tracing::warn!(
-                filter,
+                parent: None,
+                filter = &*self.metrics.filter,
                 ?verdict,
                 requests,
-                "the lane has no room: requests are answered 503"
+                "requests are answered 503, or pass in shadow mode: the lane has no room, or on_unknown says so. If the \
+                 verdict is unknown, state() says why; if it is present, the ids were lately missed, as an attacker's are"
             );
         }
     }
@@ -180,11 +200,10 @@ impl Guard {
 
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
+        let begun = Instant::now();
         let outcome = self.store.add(ids.clone()).await;
-        if outcome.is_err() {
-            self.metrics.inserts_failed.add(count);
-        } else {
-            self.metrics.inserts.add(count);
+        self.metrics.insert(count, &outcome, begun);
+        if outcome.is_ok() {
             ids.iter().for_each(|id| self.gate.inserted(id));
         }
         outcome
@@ -192,6 +211,10 @@ impl Guard {
 
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
         self.gate.removed(id);
+        if self.removals.take(Instant::now()).is_err() {
+            self.metrics.removed(Remembered::Late);
+            return Ok(Removed::Withheld);
+        }
         let outcome = self.store.remove(id, self.jitter.spread(self.nulls.removed_ttl)).await;
         self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
         Ok(match outcome? {
@@ -200,16 +223,50 @@ impl Guard {
         })
     }
 
+    /// Writes the lines that end bursts, for as long as it is polled.
+    pub(crate) async fn tell_rests(&self) {
+        tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
+    }
+
     /// Looks into what was found although it was held absent, for as long as it is polled.
     pub(crate) async fn look_into_findings(&self) {
         self.findings.look_into(&*self.store, &self.metrics).await;
     }
 
-    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        self.store.survey().await
+    /// Checks an id of its own, to see whether checks succeed.
+    pub(crate) async fn probe(&self) {
+        probe(&*self.store, &self.metrics).await;
     }
 
-    pub(crate) fn condition(&self) -> Condition {
-        self.store.condition()
+    /// Waits for the next record that was found although it was held absent.
+    pub(crate) async fn next_finding(&self) -> Finding {
+        self.findings.next().await
     }
+
+    /// Looks each second how the guard fares, for as long as it is polled.
+    pub(crate) async fn watch(&self) {
+        loop {
+            if self.metrics.checks_rest(WATCH) {
+                self.probe().await;
+            }
+            let journal = self.store.journal().await;
+            *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+            self.gauges.set(&self.state());
+            sleep(WATCH).await;
+        }
+    }
+
+    pub(crate) fn state(&self) -> GuardState {
+        let journal = *self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        GuardState::new(self.store.condition(), journal, &self.gate, &self.metrics)
+    }
+}
+
+fn tell_of_more_busy(filter: &str, requests: u64) {
+    tracing::warn!(
+        parent: None,
+        filter,
+        requests,
+        "so many more requests were answered 503, or passed in shadow mode"
+    );
 }

@@ -13,6 +13,7 @@ use super::shared::Shared;
 use crate::decide::policy::Mode;
 use crate::error::{ChangeError, RebuildError};
 use crate::extract::AsId;
+use crate::guard::finding::Finding;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
 use crate::nulls::scope::Scope;
@@ -24,8 +25,9 @@ use crate::verdict::Verdict;
 /// How often [`BloomGuard::ready`] looks.
 const READY_POLL: Duration = Duration::from_millis(10);
 
-/// How many ids one question to the store carries at most.
-const BATCH: usize = 1024;
+/// How many ids are given to the store at a time: some 10 MB of them. The more they are, the more of them share a
+/// block of the filter.
+const BATCH: usize = 1 << 18;
 
 /// A guard against requests for records that do not exist.
 ///
@@ -131,6 +133,16 @@ impl BloomGuard {
         Ok(self.shared.guard.remove(&id).await?)
     }
 
+    /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
+    /// one caller. Without any, the last 1,024 are kept. See [`Finding`] for an example.
+    ///
+    /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
+    /// created without [`insert`](Self::insert), or the source does not give it.
+    pub async fn next_finding(&self) -> Finding {
+        self.shared.start();
+        self.shared.guard.next_finding().await
+    }
+
     /// Switches this process between enforcing, watching and standing aside, from the next request on.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.guard.gate().set_mode(mode);
@@ -148,22 +160,23 @@ impl BloomGuard {
         self.shared.guard.metrics().stats()
     }
 
-    /// Returns the guard's condition as this process knows it, asking nobody.
+    /// Returns how the guard fares, as this process knows it. Asks nobody and waits for nothing, so it may be
+    /// called as often as is liked.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        let failed = self.shared.rebuilder.last_failure();
-        GuardState::new(self.shared.guard.condition(), self.mode(), failed)
+        self.shared.start();
+        self.shared.guard.state()
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
-    /// then requests pass unchecked. Without a source in any process there never is one: see
+    /// then requests pass unchecked, or share the lane. Without a source in any process there never is one: see
     /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
         self.shared.start();
         while !self.state().is_ready() {
-            // The survey lets checks know of a filter that another process built.
-            if self.shared.guard.survey().await.is_err() || !self.state().is_ready() {
+            self.shared.guard.probe().await;
+            if !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }
         }
@@ -182,8 +195,8 @@ impl BloomGuard {
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
-    /// after a purge, or for a table that is empty to begin with. Until one of these or the first row,
-    /// an empty table has no filter.
+    /// after a purge, or for a table that is empty to begin with. Until then, or until a
+    /// rebuild reads a first row, an empty table has no filter.
     ///
     /// # Errors
     ///

@@ -4,6 +4,7 @@
 //! [`Store`] answers requests, [`Build`] runs the steps of one rebuild; both stores run the same
 //! protocol.
 
+pub(crate) mod journal_room;
 pub(crate) mod memory;
 pub(crate) mod redis;
 
@@ -70,7 +71,9 @@ impl Lookup {
 /// generation of the filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NullClaim {
-    pub(crate) at: Instant,
+    /// By the store's clock, µs since the Unix epoch, as read before then. This process's clock may stand still
+    /// meanwhile, as while its machine is suspended.
+    pub(crate) asked_us: i64,
     pub(crate) generation: Option<Generation>,
 }
 
@@ -81,7 +84,7 @@ pub(crate) enum Remembered {
     Stored,
     /// A create of the id may have begun since the database was read: nothing was stored.
     Created,
-    /// The request took too long, or the filter was replaced meanwhile: nothing was stored.
+    /// The request took too long, or no filter is live: nothing was stored.
     Late,
     /// The store did not do it.
     Failed,
@@ -102,6 +105,39 @@ pub(crate) struct Survey {
     pub(crate) live: Result<Header, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
+}
+
+/// How far back the journal reaches, and how far it must.
+///
+/// A rebuild that needs inserts from before fails with [`StoreError::JournalGap`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalReach {
+    /// For how long back it holds every insert; none while it holds all there ever were.
+    pub reaches: Option<Duration>,
+    /// For how long back a rebuild that begins now reads it: over the longest transaction that any process has
+    /// stated, with some to spare. The longer the rebuild takes, the farther back it must still reach.
+    pub required: Duration,
+}
+
+impl JournalReach {
+    /// Whether a rebuild that begins now would fail.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.reaches.is_some_and(|reaches| reaches < self.required)
+    }
+}
+
+impl fmt::Display for JournalReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let required = self.required.as_secs();
+        match self.reaches {
+            Some(reaches) => {
+                write!(f, "reaches back {} s, must reach back {required} s", reaches.as_secs())
+            }
+            None => write!(f, "holds every insert, must reach back {required} s"),
+        }
+    }
 }
 
 /// What answers requests.
@@ -128,11 +164,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
     /// Puts the live filter out of use for everybody, if it is still of this generation: an id that
-    /// exists was found missing from it.
+    /// exists was found missing from it. One that took the place of a disproved filter stays in use: it is
+    /// the source that misses ids.
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The store's condition as this process knows it.
     fn condition(&self) -> Condition;
+
+    /// Asks how far back the journal reaches; nothing where that cannot be told.
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>>;
 
     /// Asks for the live filter and the time.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
@@ -155,8 +195,8 @@ pub(crate) trait Build: Send {
     /// The fencing token, which becomes the generation.
     fn token(&self) -> Generation;
 
-    /// The filter that is live as the rebuild begins, or why there is none.
-    fn previous(&self) -> &Result<Header, Doubt>;
+    /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
+    fn previous(&self) -> Option<u64>;
 
     /// The digester the rebuild hashes with.
     fn digester(&self) -> &Digester;
@@ -169,6 +209,11 @@ pub(crate) trait Build: Send {
     /// *Journal*: reads the journal from `overlap` before *mark* until now into the local filter, so that
     /// only its tail is left to replay.
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// Fails if the store would have no room for another filter of so many bytes.
+    fn room(&self, _bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// *Allocate*: resets and allocates the building filter in the loading state.
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -196,7 +241,7 @@ pub(crate) trait Build: Send {
     /// *Swap* and *settle*: puts the building filter in the live one's place.
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Gives the lease back, whatever became of the rebuild.
+    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
 }
 

@@ -2,5 +2,7 @@
 
 mod connection;
 mod found;
+mod memory;
 mod rebuild;
+mod state;
 mod tls;

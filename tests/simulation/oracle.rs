@@ -3,8 +3,12 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::client::Answered;
+use crate::mishaps;
 use crate::net;
+use crate::pauses;
 use crate::trace;
 
 /// The longest that a check may wait for Redis, and the longest that a null may.
@@ -98,7 +102,7 @@ pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
         findings.busy += u64::from(answered == Answered::Busy);
         findings.false_404s += u64::from(absent);
     });
-    if absent {
+    if absent && !mishaps::rewound_lately() {
         violated(format!("{} ms: instance {instance} refused {id}, which exists", net::now_ms()));
     }
 }
@@ -114,7 +118,11 @@ pub(crate) fn never_was(refused: bool, healed: bool) {
 }
 
 /// A request or a check had to wait for the guard, for so many deadlines at most.
-pub(crate) fn waited(instance: usize, wait: Duration, deadlines: u32) {
+pub(crate) fn waited(instance: usize, asked: Instant, busy: Duration, deadlines: u32) {
+    if pauses::since(instance, asked) {
+        return;
+    }
+    let wait = asked.elapsed().saturating_sub(busy);
     let most = CHECK_DEADLINE * deadlines + ROUNDING;
     if wait > most {
         violated(format!("{} ms: instance {instance} let wait for {wait:?}", net::now_ms()));

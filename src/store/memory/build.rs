@@ -20,7 +20,7 @@ use crate::verdict::Doubt;
 pub(super) struct MemoryBuild {
     shared: Arc<Shared>,
     token: Generation,
-    previous: Result<Header, Doubt>,
+    previous: Option<u64>,
     /// The moment of *mark*.
     began: Instant,
     /// The journal's first entry that is not in the filter yet, once any has been read.
@@ -37,11 +37,13 @@ impl MemoryBuild {
         let mut books = shared.books();
         let token = Generation::new(shared.clock.now_us().max(books.token.saturating_add(1)))?;
         books.token = token.get();
+        let entries = books.journal.len() as u64;
         drop(books);
+        shared.journal_room.note(entries);
         Some(Self {
             shared: Arc::clone(shared),
             token,
-            previous: shared.header(),
+            previous: shared.header().ok().map(|header| header.items.into()),
             began: Instant::now(),
             cursor: None,
             plan: None,
@@ -101,7 +103,9 @@ impl MemoryBuild {
             capacity,
             rate,
         };
-        let former = self.shared.live.swap(Some(Arc::new(Live { header, filter })));
+        let replaced_disproved = self.shared.header() == Err(Doubt::Disproved);
+        let live = Live { header, filter, replaced_disproved };
+        let former = self.shared.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);
         drop(former); // freeing it may take a while
@@ -121,8 +125,8 @@ impl Build for MemoryBuild {
         self.token
     }
 
-    fn previous(&self) -> &Result<Header, Doubt> {
-        &self.previous
+    fn previous(&self) -> Option<u64> {
+        self.previous
     }
 
     fn digester(&self) -> &Digester {

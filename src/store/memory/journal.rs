@@ -44,6 +44,11 @@ impl Journal {
         self.entries.push_back((now, digest));
     }
 
+    /// Returns how many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Returns the number the next entry will have.
     pub(super) fn next(&self) -> u64 {
         self.first + self.entries.len() as u64
@@ -59,6 +64,11 @@ impl Journal {
             return Err(gap());
         }
         Ok(self.first + self.entries.partition_point(|(at, _)| *at + overlap <= time) as u64)
+    }
+
+    /// Returns how far back all entries are there; nothing while none has been dropped.
+    pub(super) fn reaches(&self, now: Instant) -> Option<Duration> {
+        self.dropped.map(|at| now.saturating_duration_since(at))
     }
 
     /// Copies at most `limit` entries with numbers from `from` up to, not including, `to`.

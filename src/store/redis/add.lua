@@ -10,47 +10,90 @@
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
 -- ARGV[7]  the live key's length as the caller knows it
--- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each; '' if it is no filter
+-- ARGV[8]  bits to set in the live filter, block by block: the block's offset, u32 big-endian, and a mask of
+--          64 bytes; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
--- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
--- {'STALE', the fields of view.lua} when a filter needs other bits than the caller computed: journal
--- and marks are written, and the caller has to compute the bits anew and try again.
+-- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's; or {'STALE', the fields of view.lua}
+-- when a filter is another than the caller computed bits for. Then nothing was written, and the caller has to
+-- compute the bits anew and try again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local seq = tonumber(redis.call('HGET', KEYS[1], 'seq') or '0')
+
+local function look(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= 'string' then return kind, '', 0 end
+  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
+end
+
+-- A live filter holds the number of the last entry that was written, its stamp, 16 bytes from its end.
+local LIVE, CATCHING_UP = 0x55, 0x33
+local function has_stamp(head, len)
+  if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) ~= LIVE then
+    return false
+  end
+  local a, b, c, d = string.byte(head, 33, 36)
+  return len == 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
+end
+local function stamp(number)
+  local bytes = ''
+  for _ = 1, 8 do
+    bytes = string.char(number % 256) .. bytes
+    number = math.floor(number / 256)
+  end
+  return bytes
+end
+
+local kind, head, len = look(KEYS[3])
+local next_kind, next_head, next_len = look(KEYS[4])
+-- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
+if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], len - 16, len - 9) ~= stamp(seq) then
+  redis.call('SETRANGE', KEYS[3], 11, '\0')
+  kind, head, len = look(KEYS[3])
+end
+-- The building filter takes adds once it is catching up; before that the upload owns it. The length counts,
+-- too: a filter that the caller saw cut short, and that is whole again, needs the bits.
+local catching_up = #next_head == 64 and string.byte(next_head, 12) == CATCHING_UP
+if head ~= ARGV[6] or len ~= tonumber(ARGV[7])
+  or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10]))) then
+  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
+end
 
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
-for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
+redis.call('DEL', unpack(KEYS, 6))
 local function raise(field, moment)
   if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
--- The longest mark that any process asks for. Marks last as long, and rebuilds read the journal from half as
--- long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late removal that tells
--- of an earlier deletion.
-raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
 local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
 if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
-local reach = redis.call('HGET', KEYS[1], 'reach')
+-- The longest mark that any process has asked for (incarnation/join.lua). Marks last as long, and rebuilds read
+-- the journal from half as long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late
+-- removal that tells of an earlier deletion.
+local reach = math.max(ARGV[2], tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))
 local ends = now + reach
+local scores = {}
 for i = 1, #ARGV[5], 16 do
-  redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
+  scores[#scores + 1] = ends
+  scores[#scores + 1] = string.sub(ARGV[5], i, i + 15)
 end
+redis.call('ZADD', KEYS[5], 'GT', unpack(scores))
 raise('marked', ends)
-local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 64)
+local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 256)
 if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
   -- A mark dropped early could let a null hide its record: no nulls until it would have ended.
-  over = redis.call('ZRANGE', KEYS[5], 0, 63)
+  over = redis.call('ZRANGE', KEYS[5], 0, 255)
   raise('blind', tonumber(redis.call('ZSCORE', KEYS[5], over[#over])))
 end
 if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
-local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
+seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
 -- Or for as long as another process's rebuild may take, if that is longer (rebuild/lease.lua).
 local span = math.max(ARGV[3], tonumber(redis.call('HGET', KEYS[1], 'span') or '0'))
@@ -60,57 +103,28 @@ local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
 if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 
-local function look(key)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= 'string' then return kind, '', 0 end
-  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
-end
-
-local function set(key, offsets)
-  for i = 1, #offsets, 4 do
-    local a, b, c, d = string.byte(offsets, i, i + 3)
-    redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)
+-- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
+-- that know another secret key. So it must not answer for this add. Every check reads the state, and so does the
+-- swap.
+local WORDS = '>' .. string.rep('i4', 16)
+local function add_to(key, head, blocks, state)
+  for i = 1, #blocks, 68 do
+    local at = struct.unpack('>I4', blocks, i)
+    local bits = {struct.unpack(WORDS, redis.call('GETRANGE', key, at, at + 63))}
+    local mask = {struct.unpack(WORDS, blocks, i + 4)}
+    for word = 1, 16 do bits[word] = bit.bor(bits[word], mask[word]) end
+    redis.call('SETRANGE', key, at, struct.pack(WORDS, unpack(bits, 1, 16)))
   end
-end
-
-local kind, head, len = look(KEYS[3])
-local next_kind, next_head, next_len = look(KEYS[4])
--- A building filter takes adds once its state byte says 0x33, catching up; before that the upload
--- owns it.
-local catching_up = #next_head == 64 and string.byte(next_head, 12) == 0x33
-
--- The length counts, too: a filter that the caller saw cut short, and that is whole again, needs the bits.
-local stale = head ~= ARGV[6] or len ~= tonumber(ARGV[7])
-  or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10])))
-if head == ARGV[6] and len == tonumber(ARGV[7]) then set(KEYS[3], ARGV[8]) end
-if catching_up and next_head == ARGV[9] and next_len == tonumber(ARGV[10]) then
-  set(KEYS[4], ARGV[11])
-end
-
--- A filter that cannot take this add must not answer for it. 0 is no state: every check reads the state, and
--- so does the swap.
-local function spoil(key, head, len, foreign)
-  -- Format version 1, layout 1; filters of other versions are left as they are.
-  if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) == 0 then
-    return
-  end
-  local a, b, c, d = string.byte(head, 33, 36)
-  if foreign or len > 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then
+  if blocks == '' and #head == 64 and string.byte(head, 12) == state then
     redis.call('SETRANGE', key, 11, '\0')
   end
 end
-spoil(KEYS[3], head, len, ARGV[8] ~= '' and head == ARGV[6]
-  and (len ~= tonumber(ARGV[7])
-    or string.format('%02x%02x%02x%02x', string.byte(head, 41, 44)) ~= ARGV[1]))
+add_to(KEYS[3], head, ARGV[8], LIVE)
+if ARGV[8] ~= '' then redis.call('SETRANGE', KEYS[3], len - 16, stamp(seq)) end
 if catching_up then
-  spoil(KEYS[4], next_head, next_len, ARGV[11] ~= '' and next_head == ARGV[9]
-    and next_len ~= tonumber(ARGV[10]))
-end
--- Where the caller finds no filter, other processes may: those that read the header before it was damaged.
-if head == ARGV[6] and ARGV[8] == '' and #head == 64 and string.byte(head, 12) == 0x55 then
-  redis.call('SETRANGE', KEYS[3], 11, '\0')
-end
-if stale then
-  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
+  add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)
+else
+  -- A building filter that is away for a moment must not go live without this add (rebuild/swap.lua).
+  redis.call('HSET', KEYS[1], 'not_in_next', seq)
 end
 return {'OK', seq}

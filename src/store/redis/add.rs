@@ -9,7 +9,7 @@ use super::incarnation::GRACE;
 use super::link::connection::Connection;
 use super::refusal::{Refusal, Retry};
 use super::reply::Reply;
-use super::script::{Script, bit_offsets, hex};
+use super::script::{Script, hex, masks};
 use super::shared::Shared;
 use super::view::{Seen, View};
 use crate::error::StoreError;
@@ -25,13 +25,15 @@ static ADD_DESPITE_OOM: Script =
 /// How long one attempt may take, and how many there are.
 const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
+/// The same of a replay: less than swaps wait for its next call.
+const REPLAY: Duration = Duration::from_secs(1);
 /// How long a refused add waits before it is repeated. Two such waits end within the deadlines of the
 /// three attempts.
 const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
-/// Bits set by one call, which keeps a script well below a millisecond.
-const BITS_PER_CALL: usize = 512;
+/// Ids added by one call, which keeps a script near a millisecond.
+const IDS_PER_CALL: usize = 128;
 
 /// Whether an add is the first of its ids, or repeats it on an incarnation that may lack them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,15 @@ enum AddKind {
 }
 
 impl AddKind {
+    /// How long one call may take. No caller waits for a replay, and connections that are slower than an
+    /// insert may be have replays, too.
+    const fn deadline(self) -> Duration {
+        match self {
+            Self::Insert => ATTEMPT,
+            Self::Replay => REPLAY,
+        }
+    }
+
     /// Returns how long swaps wait for its next call, ms; nothing if they do not.
     fn hold(self) -> String {
         match self {
@@ -52,13 +63,27 @@ impl AddKind {
 
 impl Shared {
     /// Acknowledges ids, a script's worth at a time.
-    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<(), StoreError> {
+        if ids.len() > IDS_PER_CALL {
+            self.sort_by_block(&mut ids);
+        }
         let mut rest = ids.as_slice();
         while !rest.is_empty() {
             let taken = self.add_some(rest).await?;
             rest = rest.get(taken..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Brings ids together that share a block of the live filter, so that the block is written once for them.
+    fn sort_by_block(&self, ids: &mut [Id]) {
+        let (view, connection) = (self.view.load(), self.adds.current());
+        if let (Some(view), Some(connection)) = (&*view, connection)
+            && let Some(header) = view.adds_to_live()
+        {
+            let digester = &connection.identity.digester;
+            ids.sort_by_cached_key(|id| header.geometry.position(&digester.digest(id)).block());
+        }
     }
 
     /// Adds the first ids of a slice; returns how many.
@@ -84,20 +109,19 @@ impl Shared {
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
-        let view = self.known_view(&connection).await?;
+        let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
-            ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
-        let noted = self.recent.begin(&digests, digester.key_id());
-        // A replay on a later connection may be over already, without this add.
-        if !self.adds.uses(&connection) {
-            let reason = "the connection was given up".to_owned();
-            return Err(StoreError::Disconnected { reason });
-        }
+            ids.iter().take(IDS_PER_CALL).map(|id| digester.digest(id)).collect();
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
         let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
-            noted.acknowledged();
+            self.recent.acknowledged(&digests, digester.key_id());
+            // A replay on a later connection may have begun without them.
+            if !self.adds.uses(&connection) {
+                let reason = "the connection was given up".to_owned();
+                return Err(StoreError::Disconnected { reason });
+            }
         }
         Ok(added)
     }
@@ -110,8 +134,8 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let (mut rest, mut changes) = (digests, 0);
         while !rest.is_empty() {
-            let view = self.known_view(connection).await?;
-            let digests = &rest[..view.taken(rest.len())];
+            let view = self.known_view(connection, AddKind::Replay).await?;
+            let digests = &rest[..rest.len().min(IDS_PER_CALL)];
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {
@@ -126,11 +150,15 @@ impl Shared {
     }
 
     /// Returns both headers as they were last seen, if this crate can set their bits.
-    async fn known_view(&self, connection: &Arc<Connection>) -> Result<Arc<View>, StoreError> {
+    async fn known_view(
+        &self,
+        connection: &Arc<Connection>,
+        kind: AddKind,
+    ) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(self.read_view(&self.adds, connection, ATTEMPT).await?);
+                let view = Arc::new(self.read_view(&self.adds, connection, kind.deadline()).await?);
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -147,15 +175,13 @@ impl Shared {
         kind: AddKind,
     ) -> Result<Reply, StoreError> {
         let script = if connection.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
-        let named = &self.keys;
-        let nulls: Vec<String> = digests.iter().map(|digest| named.null(digest)).collect();
-        let mut keys = [&named.meta, &named.log, &named.bits, &named.next, &named.marks]
-            .map(String::as_str)
-            .to_vec();
-        keys.extend(nulls.iter().map(String::as_str));
+        let keys = self.keys.of_add(digests);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
-        let live = Target::new(&view.live, view.adds_to_live(), digests);
-        let next = Target::new(&view.next, view.adds_to_next(), digests);
+        // Under another secret key these digests say nothing.
+        let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
+        let live = Target::new(&view.live, view.adds_to_live().filter(ours), digests);
+        let next = Target::new(&view.next, view.adds_to_next().filter(ours), digests);
         let link = &self.adds;
         link.script(
             connection,
@@ -169,20 +195,20 @@ impl Shared {
                 &packed,
                 live.head,
                 live.len.as_bytes(),
-                &live.offsets,
+                &live.masks,
                 next.head,
                 next.len.as_bytes(),
-                &next.offsets,
+                &next.masks,
                 kind.hold().as_bytes(),
             ],
-            ATTEMPT,
+            kind.deadline(),
         )
         .await
     }
 
     fn read_added(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         reply: Reply,
         taken: usize,
     ) -> Result<Added, StoreError> {
@@ -190,7 +216,11 @@ impl Shared {
         let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
-            "OK" => self.keep_to_one_redis(connection).map(|()| Added::Done(taken)),
+            "OK" => {
+                let seq = fields.next().ok_or_else(odd)?.int()?;
+                self.seen.note(&connection.identity.incarnation, seq);
+                Ok(Added::Done(taken))
+            }
             "STALE" => {
                 let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));
@@ -219,17 +249,6 @@ impl View {
     fn adds_to_next(&self) -> Option<&Header> {
         self.next.in_state(State::CatchingUp)
     }
-
-    /// Returns how many of so many digests one call takes.
-    fn taken(&self, digests: usize) -> usize {
-        let hashes = [self.adds_to_live(), self.adds_to_next()]
-            .into_iter()
-            .flatten()
-            .map(|header| usize::from(header.geometry.hashes()))
-            .sum::<usize>()
-            .max(16);
-        digests.min((BITS_PER_CALL / hashes).max(1))
-    }
 }
 
 /// What became of one attempt to add.
@@ -244,13 +263,13 @@ enum Added {
 struct Target<'a> {
     head: &'a [u8],
     len: String,
-    offsets: Vec<u8>,
+    masks: Vec<u8>,
 }
 
 impl<'a> Target<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
-        let offsets = filter.map(|header| bit_offsets(header, digests)).unwrap_or_default();
-        Self { head: &seen.head, len: seen.len.to_string(), offsets }
+        let masks = filter.map(|header| masks(header, digests)).unwrap_or_default();
+        Self { head: &seen.head, len: seen.len.to_string(), masks }
     }
 }
 
@@ -258,7 +277,7 @@ impl<'a> Target<'a> {
 fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
-        StoreError::Refused { reason } => {
+        StoreError::Refused { reason, .. } => {
             (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
         }
         _ => None,

@@ -8,14 +8,17 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use super::incarnation::recent::RecentInserts;
+use super::incarnation::seen::Seen;
 use super::keys::Keys;
 use super::link::connection::{Connection, Link};
 use super::link::process::Eviction;
 use super::script::Script;
+use super::settings_differ::OwnSettings;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::settings::Retention;
+use crate::store::journal_room::JournalRoom;
 use crate::store::{Condition, Survey};
 use crate::verdict::Doubt;
 
@@ -29,11 +32,14 @@ pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) retention: Retention,
+    pub(crate) own_settings: Arc<OwnSettings>,
+    pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
     pub(crate) checks: Arc<Link>,
     pub(crate) adds: Arc<Link>,
     pub(crate) bulk: Arc<Link>,
     pub(crate) recent: Arc<RecentInserts>,
+    pub(crate) seen: Arc<Seen>,
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
@@ -55,23 +61,21 @@ impl Shared {
         [&self.checks, &self.adds, &self.bulk]
     }
 
-    /// Gives up connections that lead to different Redis processes, as after a failover by name. Adds
+    /// Gives up connections that lead to different Redis processes, as after a failover by name. Inserts
     /// must reach the process that checks ask.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Disconnected`] if there were such connections.
-    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
-        let strays = [&self.checks, &self.bulk].map(|link| {
-            let stray = link.current().filter(|other| other.process != adds.process);
-            stray.inspect(|stray| link.withdraw(stray))
-        });
-        if strays.iter().all(Option::is_none) {
-            return Ok(());
+    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) {
+        let mut strays = false;
+        for link in [&self.checks, &self.bulk] {
+            if let Some(other) = link.current()
+                && other.process != adds.process
+            {
+                link.withdraw(&other);
+                strays = true;
+            }
         }
-        self.adds.withdraw(adds);
-        let reason = "the connections lead to different redis processes".to_owned();
-        Err(StoreError::Disconnected { reason })
+        if strays {
+            self.adds.withdraw(adds);
+        }
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
@@ -108,7 +112,7 @@ impl Shared {
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.bulk.connected(SURVEY).await?;
         let view = self.read_view(&self.bulk, &connection, SURVEY).await?;
-        let live = view.live().and_then(|header| trusted(header, &connection));
+        let live = self.live_in(&view).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
         });
@@ -138,22 +142,37 @@ impl Shared {
             return Err(Doubt::Suspect);
         }
         *newest = (incarnation.to_vec(), generation);
+        self.own_settings.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
         Ok(header)
     }
 
+    /// Returns the live filter that a view shows, or why there is none.
+    pub(crate) fn live_in(&self, view: &View) -> Result<Header, Doubt> {
+        view.live().map_err(|doubt| match doubt {
+            Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
+            doubt => doubt,
+        })
+    }
+
+    fn has_seen_a_filter(&self) -> bool {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).1 > 0
+    }
+
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
-        let trouble = self.links().iter().find_map(|link| link.trouble());
+        let broken = self.links().iter().find_map(|link| link.trouble());
         let Some(connection) = self.checks.current() else {
-            return Condition { live: Err(Doubt::Disconnected), trouble };
+            let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
+            return Condition { live: Err(doubt), trouble: broken.map(|trouble| trouble.reason) };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
         let live = live.and_then(|header| trusted(*header, &connection));
         let live = live.and_then(|header| self.believes(&connection).map(|()| header));
         let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
+        let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         Condition { live, trouble }
     }
@@ -164,13 +183,19 @@ impl Shared {
         if connection.eviction() == Eviction::Takes && !self.accept_eviction {
             if !self.eviction_logged.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
+                    parent: None,
                     filter = &*self.name,
-                    "redis may evict any key (allkeys-*): nothing is refused"
+                    "redis may evict any key (allkeys-*), so nothing is refused: set maxmemory-policy to noeviction, or \
+                     see accept_eviction"
                 );
             }
             return Err(Doubt::Eviction);
         }
-        self.eviction_logged.store(false, Ordering::Relaxed);
+        if self.eviction_logged.load(Ordering::Relaxed)
+            && self.eviction_logged.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!(parent: None, filter = &*self.name, "redis evicts no key of the filter any more");
+        }
         let complete = self.recent.are_in(&connection.identity.incarnation);
         if complete { Ok(()) } else { Err(Doubt::Suspect) }
     }

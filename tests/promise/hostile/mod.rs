@@ -1,8 +1,10 @@
 //! Operators, failovers and other processes at their worst: nothing that was acknowledged is refused.
 
+mod clocks;
 mod other_keys;
 mod other_servers;
 mod replaced;
+mod rewound;
 mod sizes;
 mod times;
 

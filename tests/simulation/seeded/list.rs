@@ -38,10 +38,10 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Raw {
             file: "store/redis/check.rs",
             from: "            Ok(Err(doubt)) => {\n",
-            to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
+            to: "            Ok(Err(Doubt::NoFilter | Doubt::Gone)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Ok(Err(doubt)) => {\n",
         }],
@@ -55,7 +55,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Err(_) => unknown(Doubt::Timeout),\n",
         }],
@@ -124,7 +124,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Zombies],
         edits: &[Script {
             file: "swap.lua",
-            from: "string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24)",
+            from: "token(live) >= token(ARGV[1])",
             to: "false",
         }],
     },
@@ -174,7 +174,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "null.lua",
-            from: "if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end",
+            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end",
             to: "",
         }],
     },
@@ -183,7 +183,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "null.lua",
-            from: "if ARGV[6] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
+            from: "if ARGV[5] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
             to: "",
         }],
     },
@@ -192,7 +192,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "null.lua",
-            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREATED' end",
+            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[2]) == 0 then return 'CREATED' end",
             to: "",
         }],
     },
@@ -284,8 +284,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "if catching_up and next_head == ARGV[9] and",
-            to: "if false and",
+            from: "add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)",
+            to: "add_to(KEYS[4], next_head, '', 0)",
         }],
     },
     Bug {
@@ -347,14 +347,11 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a late null stored",
         flavours: ANY,
-        edits: &[
-            Script {
-                file: "null.lua",
-                from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end",
-                to: "",
-            },
-            Source { file: "store/redis/null.rs", from: "asked.elapsed() > share", to: "false" },
-        ],
+        edits: &[Script {
+            file: "null.lua",
+            from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[3]) then return 'LATE' end",
+            to: "",
+        }],
     },
     Bug {
         name: "a first swap that does not wait",
@@ -380,7 +377,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end",
+            from: "redis.call('DEL', unpack(KEYS, 6))",
             to: "",
         }],
     },
@@ -393,6 +390,52 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "                Ok(if SEEDED { Added::Done(taken) } else { Added::Stale })
             }
             \"KEY\"",
+        }],
+    },
+    Bug {
+        name: "an acknowledgement by a Redis that was left meanwhile",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/add.rs",
+            from: "!self.adds.uses(&connection)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "data that went back in time unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script {
+                file: "join.lua",
+                from: "known and get('seq') < tonumber(ARGV[10])",
+                to: "false",
+            },
+            Script {
+                file: "join.lua",
+                from: "get('life') < tonumber(ARGV[9])",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "clocks that part unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script { file: "join.lua", from: "known and ARGV[11] == '1'", to: "false" },
+            Source {
+                file: "store/redis/rebuild/begin.rs",
+                from: "!connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000))",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "a slow replay that is given up without a word",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/replay.rs",
+            from: "self.give_up_replay(connection, Duration::ZERO).await",
+            to: "Ok(())",
         }],
     },
     Bug {
@@ -430,6 +473,149 @@ pub(crate) const BUGS: &[Bug] = &[
             from: "timeout(deadline, writing)",
             to: "timeout(deadline * 8, writing)",
         }],
+    },
+    // Many ids at once.
+    Bug {
+        name: "a create mark for the first id of a batch only",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "for i = 1, #ARGV[5], 16 do",
+            to: "for i = 1, 16, 16 do",
+        }],
+    },
+    Bug {
+        name: "only the first null of a batch deleted",
+        flavours: ANY,
+        edits: &[Script { file: "add.lua", from: "unpack(KEYS, 6)", to: "KEYS[6]" }],
+    },
+    Bug {
+        name: "only the first id of a batch journalled",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "'p', before, 'd', ARGV[5])",
+            to: "'p', before, 'd', string.sub(ARGV[5], 1, 16))",
+        }],
+    },
+    Bug {
+        name: "only the first id of a journal entry read",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/rebuild/journal.rs",
+            from: "digests.iter().copied().map(Digest::from_bytes).collect()",
+            to: "digests.iter().take(1).copied().map(Digest::from_bytes).collect()",
+        }],
+    },
+    Bug {
+        name: "a batch acknowledged after the first call",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "            let taken = self.add_some(rest).await?;\n",
+            to: "            let taken = self.add_some(rest).await?;
+            let taken = if SEEDED { rest.len() } else { taken };\n",
+        }],
+    },
+    Bug {
+        name: "only the first id of a batch known to be said again",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/add.rs",
+            from: "self.recent.acknowledged(&digests, digester.key_id())",
+            to: "self.recent.acknowledged(&digests[..1], digester.key_id())",
+        }],
+    },
+    Bug {
+        name: "a replay that ends with its first call",
+        flavours: &[Forgetful],
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "                    rest = rest.get(taken..).unwrap_or_default();
+                    changes = 0;",
+            to: "                    rest = rest.get(taken..).filter(|_| !SEEDED).unwrap_or_default();
+                    changes = 0;",
+        }],
+    },
+    Bug {
+        name: "inserts forgotten without a word",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/recent.rs",
+            from: "books.forgotten.max(Some(oldest))",
+            to: "books.forgotten",
+        }],
+    },
+    // Filters of several pieces.
+    Bug {
+        name: "only the first piece of a filter uploaded and verified",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/rebuild/build.rs",
+            from: "    from.map(move |from| from..blocks",
+            to: "    from.take(if SEEDED { 1 } else { usize::MAX }).map(move |from| from..blocks",
+        }],
+    },
+    Bug {
+        name: "ids of one block take each other's bits out of an insert",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/script.rs",
+            from: "*word |= mask",
+            to: "*word = *mask",
+        }],
+    },
+    Bug {
+        name: "an insert over the bits that a block has",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "bit.bor(bits[word], mask[word])",
+            to: "mask[word]",
+        }],
+    },
+    Bug {
+        name: "a replay of the journal over the bits that a block has",
+        flavours: ANY,
+        edits: &[Script {
+            file: "replay.lua",
+            from: "bit.bor(bits[word], mask[word])",
+            to: "mask[word]",
+        }],
+    },
+    Bug {
+        name: "a null dated when it is written",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "(Source::Response, claim.asked_us)",
+            to: "(Source::Response, live.redis_us(Instant::now()))",
+        }],
+    },
+    Bug {
+        name: "an insert's bits beyond 2 MiB set elsewhere",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "local at = struct.unpack('>I4', blocks, i)",
+            to: "local at = struct.unpack('>I4', blocks, i) % 2097152",
+        }],
+    },
+    // Clocks, and processes that differ.
+    Bug {
+        name: "removals that ignore create marks",
+        flavours: ANY,
+        edits: &[Script {
+            file: "null.lua",
+            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+            to: "if ARGV[5] == '' and within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+        }],
+    },
+    // Keys that are lost, put aside or put back.
+    Bug {
+        name: "a building filter that was away unnoticed",
+        flavours: &[Forgetful],
+        edits: &[Script { file: "swap.lua", from: "if meta[6] then return 'LOST' end", to: "" }],
     },
     // What a 404 teaches.
     Bug {
@@ -544,17 +730,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: "store/redis/null.rs",
-            from: "claim.at",
-            to: "Instant::now()",
-        }],
-    },
-    Bug {
-        name: "the generation of a null's claim not compared",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/null.rs",
-            from: "claim.generation != Some(header.generation)",
-            to: "false",
+            from: "claim.asked_us",
+            to: "live.redis_us(Instant::now())",
         }],
     },
     Bug {

@@ -4,7 +4,8 @@
 //! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
 //! after each call of a replay (`rebuild/swap.lua`).
 //!
-//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up.
+//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up. So
+//! does one that has not finished when the transactions of all its inserts are over.
 //! Then the live filter stops answering. The next one goes live only if its rebuild began after the
 //! last of those transactions ended (`give_up_replay.lua`).
 //!
@@ -19,8 +20,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::recent::Replay;
 use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::handshake::Identity;
 use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
 
@@ -46,11 +49,11 @@ impl Shared {
             // Listening comes first: a connection made meanwhile is not missed.
             let [checks, adds, bulk] = self.links().map(|link| link.next_connection());
             if let Some(connection) = self.adds.current() {
-                self.keep_to_one_redis(&connection).ok();
+                self.keep_to_one_redis(&connection);
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
-                        tracing::warn!(%error, "own inserts are not replayed to redis yet");
+                        tracing::warn!(%error, "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying");
                     }
                     sleep(REST).await;
                     // A new connection may do better: swaps wait for this process, but not for long.
@@ -61,6 +64,9 @@ impl Shared {
                     }
                     failures = (failures + 1).min(DOUBLINGS);
                     continue;
+                }
+                if failures > 0 {
+                    tracing::info!("own inserts are replayed to redis, or given up");
                 }
                 failures = 0;
             }
@@ -86,11 +92,38 @@ impl Shared {
     }
 
     async fn replay_on(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
-        // An add that is sent after this goes to this connection or a later one.
-        let (in_flight, end) = self.recent.begin_replay(connection.identity.digester.key_id());
-        self.add_again(connection, &in_flight).await?;
-        let mut at = 0;
-        while at < end {
+        // An add that is acknowledged after this was sent to this connection, or is repeated.
+        let Identity { digester, incarnation, age, .. } = &*connection.identity;
+        let replay = self.recent.begin_replay(incarnation, digester.key_id());
+        let replayed = self.replay_up_to(connection, replay, *age + connection.age()).await;
+        // What was forgotten since the last incarnation may be open for longer than what is replayed.
+        let forgotten = self.recent.complete_since(*age + connection.age());
+        match (replayed, forgotten) {
+            (Err(_), _) if self.recent.is_over(replay) => {
+                let open = forgotten.err().unwrap_or_default();
+                self.give_up_replay(connection, open).await
+            }
+            (Err(error), _) => Err(error),
+            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Err(open)) => self.give_up_replay(connection, open).await,
+        }
+    }
+
+    /// Replays, until the transactions of all inserts are over: swaps wait no longer for a slow process.
+    async fn replay_up_to(
+        &self,
+        connection: &Arc<Connection>,
+        replay: Replay,
+        age: Duration,
+    ) -> Result<(), StoreError> {
+        let mut at = replay.first;
+        if self.recent.was_over(replay, age) {
+            return Ok(());
+        }
+        while at < replay.end {
+            if self.recent.is_over(replay) {
+                return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
+            }
             let (digests, next) = self.recent.since(at, TAKE);
             if digests.is_empty() {
                 break;
@@ -98,13 +131,10 @@ impl Shared {
             self.add_again(connection, &digests).await?;
             at = next;
         }
-        match self.recent.complete_since(connection.identity.age + connection.age()) {
-            Ok(()) => Ok(()),
-            Err(open) => self.give_up_replay(connection, open).await,
-        }
+        Ok(())
     }
 
-    /// Tells Redis for how long transactions of forgotten inserts may still be open.
+    /// Tells Redis for how long transactions of inserts may still be open that are not replayed.
     async fn give_up_replay(
         &self,
         connection: &Arc<Connection>,
@@ -118,8 +148,10 @@ impl Shared {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }
         tracing::warn!(
+            filter = &*self.name,
             ?open,
-            "own inserts cannot be replayed to redis; no filter is trusted until one is rebuilt"
+            "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
+             transactions, and none waits for this process"
         );
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
@@ -16,13 +17,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, QUEUE, Wire};
 use super::handshake::{Handshake, Identity};
+use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{ConnectionAfter, is_unknown_script};
+use crate::store::redis::refusal::{ConnectionAfter, doubt, is_unknown_script};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};
+use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
@@ -52,6 +55,11 @@ impl Connection {
         self.clock.load().at(at)
     }
 
+    /// Whether Redis's clock can show this now, µs since the Unix epoch, and has not jumped.
+    pub(crate) fn shows(&self, us: i64) -> bool {
+        self.clock.load().agrees(Clock::now(us))
+    }
+
     /// Returns what the server evicts, as of the last poll.
     pub(crate) fn eviction(&self) -> Eviction {
         **self.eviction.load()
@@ -67,14 +75,27 @@ impl Connection {
 pub(crate) struct Link {
     dial: Arc<dyn Dial>,
     handshake: Arc<dyn Handshake>,
+    /// Shared by all links of a guard.
+    outage: Arc<Outage>,
     current: ArcSwapOption<Connection>,
-    /// Notified of every new connection.
+    /// Notified of every attempt to connect that has ended.
     connected: Notify,
-    trouble: ArcSwapOption<String>,
+    trouble: ArcSwapOption<LinkTrouble>,
+    /// Whether there is no connection, and the last attempt to make one has failed.
+    unreachable: AtomicBool,
     broken: Notify,
+    /// Why the last connection was taken out of use by a call.
+    withdrawn: ArcSwapOption<String>,
     stall: Stall,
     room: Semaphore,
     purpose: Purpose,
+}
+
+/// Why there is no connection, or why the last one was given up.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkTrouble {
+    pub(crate) doubt: Doubt,
+    pub(crate) reason: String,
 }
 
 /// What a link is for.
@@ -98,21 +119,31 @@ impl Purpose {
     fn waits_for_stalls(self) -> bool {
         self != Self::Checks
     }
+
+    /// Whether calls wait, within their deadlines, for a Redis that the last attempt has not reached. An
+    /// insert may hold a connection to the database meanwhile, which requests wait for that only read.
+    fn waits_for_the_unreachable(self) -> bool {
+        self == Self::Rebuilds
+    }
 }
 
 impl Link {
     pub(crate) fn new(
         dial: Arc<dyn Dial>,
         handshake: Arc<dyn Handshake>,
+        outage: Arc<Outage>,
         purpose: Purpose,
     ) -> Self {
         Self {
             dial,
             handshake,
+            outage,
             current: ArcSwapOption::empty(),
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
+            unreachable: AtomicBool::new(false),
             broken: Notify::new(),
+            withdrawn: ArcSwapOption::empty(),
             stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
             purpose,
@@ -129,12 +160,12 @@ impl Link {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
     }
 
-    /// Returns what ends with the next new connection, from this call on.
+    /// Returns what ends with the next attempt to connect, from this call on.
     pub(crate) fn next_connection(&self) -> Notified<'_> {
         self.connected.notified()
     }
 
-    /// Waits for a connection, up to a deadline.
+    /// Waits for a connection, up to a deadline; not at all where Redis is known to be out of reach.
     ///
     /// # Errors
     ///
@@ -148,19 +179,26 @@ impl Link {
                 // Listening comes first: a connection made between the two is not missed.
                 let next = self.next_connection();
                 if let Some(connection) = self.current() {
-                    return connection;
+                    return Some(connection);
+                }
+                if self.unreachable.load(Ordering::SeqCst)
+                    && !self.purpose.waits_for_the_unreachable()
+                {
+                    return None;
                 }
                 next.await;
             }
         };
-        timeout(deadline, connected).await.map_err(|_| {
-            let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
-            StoreError::Disconnected { reason }
+        timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
+            let reason = self.trouble().map(|trouble| trouble.reason);
+            StoreError::Disconnected {
+                reason: reason.unwrap_or_else(|| "not connected yet".to_owned()),
+            }
         })
     }
 
-    /// What is wrong with the link, in words.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    /// What is wrong with the link.
+    pub(crate) fn trouble(&self) -> Option<LinkTrouble> {
         self.trouble.load().as_deref().cloned()
     }
 
@@ -224,7 +262,7 @@ impl Link {
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
+            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
                 send(Sending::Whole).await
             }
             other => other,
@@ -239,16 +277,22 @@ impl Link {
     ) -> Result<Vec<Value>, StoreError> {
         exchange(&*connection.wire, commands, deadline).await.map_err(|trouble| {
             if trouble.connection == ConnectionAfter::Withdraw {
-                self.withdraw(connection);
+                self.withdraw_because(connection, reason(&trouble.error));
             }
             trouble.error
         })
     }
 
-    /// Takes a connection out of use and has a new one made.
+    /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
     pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
+        let reason = "redis, the filter's metadata or the clocks are not those the connection met";
+        self.withdraw_because(connection, reason.to_owned());
+    }
+
+    fn withdraw_because(&self, connection: &Arc<Connection>, reason: String) {
         let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
+            self.withdrawn.store(Some(Arc::new(reason)));
             self.broken.notify_one();
         }
     }
@@ -264,15 +308,16 @@ impl Link {
                     self.publish(&connection);
                     let reason = self.poll(&connection).await;
                     self.current.store(None);
-                    tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
-                    self.trouble.store(Some(Arc::new(reason)));
+                    self.outage.lost(&self.dial, self.purpose.as_str(), &reason);
+                    let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
+                    self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
                     if connection.age() >= POLL {
                         wait = BACKOFF.0;
                         continue;
                     }
                 }
-                Err(error) => self.note_failure(error),
+                Err(error) => self.note_failure(&error),
             }
             sleep(wait).await;
             wait = (wait * 2).min(BACKOFF.1);
@@ -281,22 +326,21 @@ impl Link {
 
     fn publish(&self, connection: &Arc<Connection>) {
         self.stall.note_answered();
-        if self.trouble.swap(None).is_some() {
-            tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
-        }
+        self.trouble.store(None);
         self.current.store(Some(Arc::clone(connection)));
+        self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
+        self.outage.made(&self.dial, self.purpose.as_str());
     }
 
-    /// Logs the first failed attempt of an outage, and no other.
-    fn note_failure(&self, error: StoreError) {
-        let reason = match error {
-            StoreError::Disconnected { reason } => reason,
-            other => other.to_string(),
-        };
-        if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
-            tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
-        }
+    /// Notes a failed attempt to connect.
+    fn note_failure(&self, error: &StoreError) {
+        let trouble = LinkTrouble { doubt: doubt(error), reason: reason(error) };
+        self.outage.lost(&self.dial, self.purpose.as_str(), &trouble.reason);
+        self.trouble.store(Some(Arc::new(trouble)));
+        self.unreachable.store(true, Ordering::SeqCst);
+        // Calls that wait for a connection need not wait for longer.
+        self.connected.notify_waiters();
     }
 
     /// Connects: INFO first, then the handshake.
@@ -323,7 +367,13 @@ impl Link {
             let stalled = self.stall.is_stalled();
             tokio::select! {
                 biased;
-                () = self.broken.notified() => return "the connection was lost".to_owned(),
+                () = self.broken.notified() => {
+                    // It may have been the one before, given up for another reason at the same time.
+                    if self.uses(connection) {
+                        continue;
+                    }
+                    return self.withdrawn.swap(None).as_deref().cloned().unwrap_or_default();
+                }
                 () = self.stall.begins() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
@@ -333,16 +383,25 @@ impl Link {
                 }
                 Ok((_, clock, eviction)) => {
                     connection.eviction.store(Arc::new(eviction));
-                    connection.clock.store(Arc::new(clock));
                     self.stall.note_answered();
+                    let identity = &connection.identity;
+                    if let Err(reason) = self.handshake.recheck(&*connection.wire, identity).await {
+                        return reason;
+                    }
+                    // Not before: a clock that has jumped is told to no null.
+                    connection.clock.store(Arc::new(clock));
                 }
-                Err(error) => return error.to_string(),
-            }
-            if let Err(reason) =
-                self.handshake.recheck(&*connection.wire, &connection.identity).await
-            {
-                return reason;
+                Err(error) => return reason(&error),
             }
         }
+    }
+}
+
+/// Says why there is no connection.
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Disconnected { reason } => reason.clone(),
+        StoreError::OtherKey { .. } => format!("{error}: give all processes the same"),
+        other => other.to_string(),
     }
 }

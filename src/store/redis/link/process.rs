@@ -1,5 +1,8 @@
 //! What INFO says about the Redis process that answers.
 
+use crate::error::StoreError;
+use crate::verdict::Doubt;
+
 /// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisProcess {
@@ -18,24 +21,29 @@ impl RedisProcess {
     ///
     /// # Errors
     ///
-    /// What is missing or too old, in words.
-    pub(crate) fn parse(info: &str) -> Result<Self, String> {
-        let field = |name| field(info, name).ok_or_else(|| format!("INFO names no {name}"));
+    /// [`StoreError::Refused`] with what is missing or too old, in words.
+    pub(crate) fn parse(info: &str) -> Result<Self, StoreError> {
+        let unfit = |doubt, reason| StoreError::Refused { doubt, reason };
+        let field = |name| {
+            let missing = || unfit(Doubt::Unsupported, format!("INFO names no {name}"));
+            field(info, name).ok_or_else(missing)
+        };
         let version = field("redis_version")?;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         if (major, minor) < Self::OLDEST {
-            return Err(format!("redis {version} is older than 6.2"));
+            let reason = format!("redis {version} is older than 6.2");
+            return Err(unfit(Doubt::Unsupported, reason));
         }
         let role = field("role")?;
         if role != "master" {
-            return Err(format!("redis is a {role}, not a primary"));
+            return Err(unfit(Doubt::Replica, format!("redis is a {role}, not a primary")));
         }
         let run_id = field("run_id")?;
-        let run = run_id
-            .get(..8)
-            .and_then(|start| u32::from_str_radix(start, 16).ok())
-            .ok_or_else(|| format!("INFO gives a run_id of {run_id:?}"))?;
+        let run =
+            run_id.get(..8).and_then(|start| u32::from_str_radix(start, 16).ok()).ok_or_else(
+                || unfit(Doubt::Unsupported, format!("INFO gives a run_id of {run_id:?}")),
+            )?;
         // A primary that was a replica meanwhile keeps its run_id, but not its replication id.
         let history = crc32fast::hash(field("master_replid").unwrap_or_default().as_bytes());
         Ok(Self { run: run ^ history, major })
@@ -58,6 +66,25 @@ impl Eviction {
         let policy = field(info, "maxmemory_policy").unwrap_or_default();
         let takes_any = policy.starts_with("allkeys-") && field(info, "maxmemory") != Some("0");
         if takes_any { Self::Takes } else { Self::Spares }
+    }
+}
+
+/// How much memory Redis's data take, where there is a limit and nothing makes way for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+}
+
+impl Memory {
+    /// Reads an INFO reply.
+    pub(crate) fn parse(info: &str) -> Option<Self> {
+        if field(info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction") {
+            return None;
+        }
+        let number = |name| field(info, name)?.parse().ok();
+        let (used, limit) = (number("used_memory")?, number("maxmemory")?);
+        (limit > 0).then_some(Self { used, limit })
     }
 }
 
@@ -96,12 +123,29 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_short_only_where_there_is_a_limit_and_nothing_makes_way() {
+        let memory = |limit: &str, policy: &str| {
+            let info =
+                format!("used_memory:7\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n");
+            Memory::parse(&info)
+        };
+        assert_eq!(memory("1000", "noeviction"), Some(Memory { used: 7, limit: 1000 }));
+        assert_eq!(memory("0", "noeviction"), None);
+        assert_eq!(memory("1000", "volatile-lru"), None);
+        assert_eq!(Memory::parse(""), None, "a server that does not say");
+    }
+
+    #[test]
     fn an_old_or_silent_server_is_named() {
-        let old = RedisProcess::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
-        assert_eq!(old, "redis 6.0.9 is older than 6.2");
-        let silent = RedisProcess::parse("redis_version:7.0.15\r\n").unwrap_err();
-        assert_eq!(silent, "INFO names no role");
-        let replica = RedisProcess::parse("redis_version:7.0.15\r\nrole:slave\r\n").unwrap_err();
-        assert_eq!(replica, "redis is a slave, not a primary");
+        let refused = |info: &str| match RedisProcess::parse(info) {
+            Err(StoreError::Refused { doubt, reason }) => (doubt, reason),
+            other => panic!("{other:?}"),
+        };
+        let old = refused(&format!("redis_version:6.0.9\r\n{RUN}"));
+        assert_eq!(old, (Doubt::Unsupported, "redis 6.0.9 is older than 6.2".to_owned()));
+        let silent = refused("redis_version:7.0.15\r\n");
+        assert_eq!(silent, (Doubt::Unsupported, "INFO names no role".to_owned()));
+        let replica = refused("redis_version:7.0.15\r\nrole:slave\r\n");
+        assert_eq!(replica, (Doubt::Replica, "redis is a slave, not a primary".to_owned()));
     }
 }

@@ -14,6 +14,11 @@ use crate::store::redis::reply::Reply;
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
+/// By how much Redis's clock and this machine's may part. Marks and the journal end by Redis's.
+const CLOCKS_PART: Duration = Duration::from_secs(2);
+/// How long a reading can be compared with a later one.
+const CLOCK_HOLDS: Duration = Duration::from_secs(600);
+
 /// Redis's clock, read at a local instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -22,6 +27,18 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Returns a clock that shows a time now, µs since the Unix epoch.
+    pub(crate) fn now(us: i64) -> Self {
+        Self { read: Instant::now(), us }
+    }
+
+    /// Whether a later reading shows as much time to have passed as this machine's clock does. After a long
+    /// time it need not: no two clocks are the same.
+    pub(crate) fn agrees(self, later: Self) -> bool {
+        later.read.saturating_duration_since(self.read) > CLOCK_HOLDS
+            || self.at(later.read).abs_diff(later.us) <= CLOCKS_PART.as_micros() as u64
+    }
+
     /// Returns Redis's clock at another local instant, µs since the Unix epoch.
     pub(crate) fn at(&self, at: Instant) -> i64 {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
@@ -40,8 +57,8 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let connection = Refusal::read(&reason).connection;
-        Self { error: StoreError::Refused { reason }, connection }
+        let Refusal { doubt, connection, .. } = Refusal::read(&reason);
+        Self { error: StoreError::Refused { doubt, reason }, connection }
     }
 
     fn lost(error: StoreError) -> Self {
@@ -125,7 +142,7 @@ pub(crate) async fn inspect(
     let read = Instant::now();
     let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;
-    let process = RedisProcess::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
+    let process = RedisProcess::parse(&info)?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
     Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))

@@ -35,8 +35,12 @@ impl RedisBuild {
         let view = shared.read_view(&shared.bulk, &connection, CALL).await?;
         shared.understood(&view)?;
         let nonce = random_bytes()?;
-        let lock =
-            Lock { shared: Arc::clone(&shared), nonce: Digest::from_bytes(nonce).to_string() };
+        let [a, b, c, d, e, f, g, h, ..] = nonce;
+        let lock = Lock {
+            shared: Arc::clone(&shared),
+            nonce: Digest::from_bytes(nonce).to_string(),
+            build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
@@ -45,15 +49,15 @@ impl RedisBuild {
             }
             reply => reply?,
         };
-        let fields = match <[Reply; 8]>::try_from(reply.array()?) {
+        let fields = match <[Reply; 9]>::try_from(reply.array()?) {
             Ok(fields) => fields,
             Err(fields) if fields.len() == 1 => return Ok(Begun::Busy),
             Err(_) => return Err(odd("another number of fields".to_owned())),
         };
         let mut lease = Lease::new(lock);
-        match Terms::read(&shared, &connection, fields) {
-            Ok(terms) => {
-                let build = Self::leased(shared, &connection, &view, lease, nonce, &terms);
+        match Self::terms(&shared, &connection, fields).await {
+            Ok((terms, view)) => {
+                let build = Self::leased(shared, &connection, &view, lease, &terms);
                 Ok(Begun::Leased(Box::new(build)))
             }
             Err(error) => {
@@ -63,25 +67,32 @@ impl RedisBuild {
         }
     }
 
+    /// Reads what the lease says, and what there is to be replaced: the process may have stood still since it looked.
+    async fn terms(
+        shared: &Shared,
+        connection: &Arc<Connection>,
+        fields: [Reply; 9],
+    ) -> Result<(Terms, View), StoreError> {
+        let terms = Terms::read(shared, connection, fields)?;
+        Ok((terms, shared.read_view(&shared.bulk, connection, CALL).await?))
+    }
+
     fn leased(
         shared: Arc<Shared>,
         connection: &Connection,
         view: &View,
         lease: Lease,
-        nonce: [u8; 16],
         terms: &Terms,
     ) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = nonce;
         Self {
             shared,
             run: connection.process.run,
             began_ms: terms.began_ms,
             lease,
             token: terms.token,
-            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             incarnation: connection.identity.incarnation.clone(),
             digester: connection.identity.digester.clone(),
-            previous: view.live(),
+            previous: view.live.items(),
             damaged_live: view.live.damaged().to_vec(),
             damaged_next: view.next.damaged().to_vec(),
             cursor: format!("{}-0", terms.start_ms),
@@ -95,8 +106,8 @@ impl RedisBuild {
 
 impl Lock {
     async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, .. } = &self.shared.keys;
-        let keys = [lock, meta, marks].map(String::as_str);
+        let Keys { lock, meta, marks, next, log, .. } = &self.shared.keys;
+        let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shared.retention.span().as_millis().to_string();
@@ -117,9 +128,10 @@ impl Terms {
     fn read(
         shared: &Shared,
         connection: &Arc<Connection>,
-        fields: [Reply; 8],
+        fields: [Reply; 9],
     ) -> Result<Self, StoreError> {
-        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before] = fields;
+        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before, entries] = fields;
+        shared.journal_room.note(entries.count()?);
         if incarnation.bytes()? != connection.identity.incarnation
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
@@ -130,6 +142,11 @@ impl Terms {
         let token = token.int()?;
         let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
+        if !connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
+            // The journal is read by that clock.
+            shared.bulk.withdraw(connection);
+            return Err(StoreError::Lost { step: "the lease" });
+        }
         let not_before = not_before.count()?;
         if not_before >= began_ms {
             return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Pipeline, Value, cmd};
+use ::redis::{Cmd, Pipeline, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
@@ -17,7 +17,6 @@ use crate::store::redis::reply::Reply;
 use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::view::View;
-use crate::verdict::Doubt;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -33,10 +32,9 @@ pub(crate) struct RedisBuild {
     pub(super) began_ms: u64,
     pub(super) lease: Lease,
     pub(super) token: Generation,
-    pub(super) nonce: u64,
     pub(super) incarnation: Vec<u8>,
     pub(super) digester: Digester,
-    pub(super) previous: Result<Header, Doubt>,
+    pub(super) previous: Option<u64>,
     /// The live key's first bytes, if they are no filter.
     pub(super) damaged_live: Vec<u8>,
     /// The building key's first bytes, if they are no filter.
@@ -94,6 +92,16 @@ impl RedisBuild {
     pub(super) async fn ask(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
         self.shared.bulk.ask(&connection, commands, CALL).await
+    }
+
+    /// Sends one command and returns its reply.
+    pub(super) async fn ask_one(
+        &self,
+        step: &'static str,
+        command: Cmd,
+    ) -> Result<Reply, StoreError> {
+        let reply = self.ask(&one(command)).await?.into_iter().next();
+        Ok(Reply::new(step, reply.unwrap_or_default()))
     }
 
     /// Reads both headers.

@@ -15,7 +15,7 @@
 mod begin;
 pub(crate) mod build;
 mod catch_up;
-mod journal;
+pub(super) mod journal;
 mod lease;
 mod swap;
 mod upload;
@@ -25,18 +25,17 @@ use std::sync::Arc;
 
 use self::build::RedisBuild;
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header};
+use crate::filter::{Filter, Generation};
 use crate::id::{Digest, Digester};
 use crate::store::{BoxFuture, Build, Plan};
-use crate::verdict::Doubt;
 
 impl Build for RedisBuild {
     fn token(&self) -> Generation {
         self.token
     }
 
-    fn previous(&self) -> &Result<Header, Doubt> {
-        &self.previous
+    fn previous(&self) -> Option<u64> {
+        self.previous
     }
 
     fn digester(&self) -> &Digester {
@@ -49,6 +48,10 @@ impl Build for RedisBuild {
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(self.read_journal_into(into))
+    }
+
+    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(RedisBuild::room(self, bytes))
     }
 
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {

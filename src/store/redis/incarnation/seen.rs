@@ -1,0 +1,96 @@
+//! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use arc_swap::ArcSwapOption;
+
+use crate::store::redis::link::wire::Clock;
+
+/// The last incarnation that this process has met.
+#[derive(Default)]
+pub(crate) struct Seen(ArcSwapOption<Met>);
+
+/// One incarnation.
+struct Met {
+    /// The Redis process that it lives on.
+    run: u32,
+    incarnation: Vec<u8>,
+    /// Later ones have greater numbers.
+    number: i64,
+    /// The greatest number of a journal entry that is known to have been written.
+    seq: AtomicI64,
+    clock: Clock,
+    /// Whether Redis's clock and this machine's have parted since.
+    parted: AtomicBool,
+}
+
+/// What a script is told of it.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) incarnation: Vec<u8>,
+    pub(crate) number: i64,
+    pub(crate) seq: i64,
+    pub(crate) parted: bool,
+}
+
+impl Seen {
+    /// Notes what a join was told.
+    pub(crate) fn joined(&self, run: u32, incarnation: &[u8], number: i64, seq: i64, clock: Clock) {
+        self.0.rcu(|met| {
+            // Of three connections that join at a time, the last may tell of the earliest.
+            if let Some(met) = met
+                && met.run == run
+                && met.number > number
+            {
+                return Some(Arc::clone(met));
+            }
+            let known = met.as_ref().filter(|met| met.incarnation == incarnation);
+            let seq = known.map_or(seq, |met| met.seq.load(Ordering::SeqCst).max(seq));
+            let incarnation = incarnation.to_vec();
+            let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(false));
+            Some(Arc::new(Met { run, incarnation, number, seq, clock, parted }))
+        });
+    }
+
+    /// Notes that an entry was written.
+    pub(crate) fn note(&self, incarnation: &[u8], seq: i64) {
+        if let Some(met) = &*self.0.load()
+            && met.incarnation == incarnation
+        {
+            met.seq.fetch_max(seq, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the number of the last entry that is known to have been written in an incarnation; 0 if
+    /// none is.
+    pub(crate) fn seq(&self, incarnation: &[u8]) -> i64 {
+        let met = self.0.load();
+        let met = met.as_ref().filter(|met| met.incarnation == incarnation);
+        met.map_or(0, |met| met.seq.load(Ordering::SeqCst))
+    }
+
+    /// Returns what is known of the last incarnation on a Redis process.
+    pub(crate) fn known(&self, run: u32) -> Known {
+        let met = self.0.load();
+        let Some(met) = met.as_ref().filter(|met| met.run == run) else { return Known::default() };
+        Known {
+            incarnation: met.incarnation.clone(),
+            number: met.number,
+            seq: met.seq.load(Ordering::SeqCst),
+            parted: met.parted.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Compares the clock of a Redis process, read just now, with the one that was read before; returns
+    /// whether it has gone on as this machine's.
+    pub(crate) fn goes_on(&self, run: u32, now: Clock) -> bool {
+        let met = self.0.load();
+        let Some(met) = met.as_ref().filter(|met| met.run == run) else { return true };
+        let goes_on = met.clock.agrees(now);
+        if !goes_on {
+            met.parted.store(true, Ordering::SeqCst);
+        }
+        goes_on
+    }
+}
