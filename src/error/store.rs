@@ -48,6 +48,16 @@ pub enum StoreError {
         /// The id of the key the filter's metadata names.
         theirs: u32,
     },
+    /// Redis has no room for the filter that is to be built, beside the live one.
+    #[error(
+        "redis has no room for the filter: with it the data would take {needed} bytes of {limit}"
+    )]
+    NoRoom {
+        /// The bytes that Redis's data would take with it.
+        needed: u64,
+        /// The bytes that they may take, Redis's `maxmemory`.
+        limit: u64,
+    },
     /// A newer rebuild has taken over.
     #[error("a newer rebuild took over before {step}")]
     Fenced {

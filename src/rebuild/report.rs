@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::RebuildError;
 use crate::filter::Generation;
 
@@ -106,8 +108,6 @@ pub struct RebuildStatus {
 #[derive(Debug)]
 pub(crate) struct Progress {
     course: Mutex<Course>,
-    /// Rebuilds so far that came to read the source.
-    readings: AtomicU64,
     scanned: AtomicU64,
     uploaded: AtomicU64,
     total: AtomicU64,
@@ -116,14 +116,22 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct Course {
     step: RebuildStep,
+    /// Since when the source is read, while it is.
+    reading_since: Option<Instant>,
+    /// For how long the present or the last rebuild has read the source.
+    read_for: Duration,
     last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            course: Mutex::new(Course { step: RebuildStep::Idle, last: None }),
-            readings: AtomicU64::new(0),
+            course: Mutex::new(Course {
+                step: RebuildStep::Idle,
+                reading_since: None,
+                read_for: Duration::ZERO,
+                last: None,
+            }),
             scanned: AtomicU64::new(0),
             uploaded: AtomicU64::new(0),
             total: AtomicU64::new(0),
@@ -131,14 +139,19 @@ impl Progress {
     }
 
     pub(super) fn enter(&self, step: RebuildStep) {
-        self.course().step = step;
-        if step == RebuildStep::Scan {
-            self.readings.fetch_add(1, Ordering::Relaxed);
+        let mut course = self.course();
+        course.step = step;
+        match (step, course.reading_since.take()) {
+            (RebuildStep::Lease, _) => course.read_for = Duration::ZERO,
+            (RebuildStep::Scan, _) => course.reading_since = Some(Instant::now()),
+            (_, Some(since)) => course.read_for = since.elapsed(),
+            (_, None) => {}
         }
     }
 
-    pub(super) fn readings(&self) -> u64 {
-        self.readings.load(Ordering::Relaxed)
+    /// Returns for how long the last rebuild has read the source.
+    pub(super) fn read_for(&self) -> Duration {
+        self.course().read_for
     }
 
     pub(super) fn scanned(&self, ids: u64) {
@@ -155,9 +168,8 @@ impl Progress {
     }
 
     pub(super) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
-        let mut course = self.course();
-        course.step = RebuildStep::Idle;
-        course.last = Some(how);
+        self.enter(RebuildStep::Idle);
+        self.course().last = Some(how);
     }
 
     pub(super) fn status(&self) -> RebuildStatus {

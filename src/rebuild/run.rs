@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -65,6 +66,8 @@ pub(super) struct RebuildRun<'a> {
     pub(super) progress: &'a Progress,
     /// The ids of the last generation that this process put live.
     pub(super) last_items: u64,
+    /// The ids that a scan gave which outgrew its filter, if no rebuild has succeeded since.
+    pub(super) outgrown: &'a AtomicU64,
     pub(super) shortfall: &'a Shortfall,
     pub(super) shrinking: Shrinking,
 }
@@ -103,10 +106,7 @@ impl RebuildRun<'_> {
         let began = Instant::now();
         let previous = self.previous(build);
         self.progress.enter(RebuildStep::Scan);
-        // Not before: a process that waits for another one's rebuild tries once a second.
-        tracing::info!(cause = %self.cause, "a rebuild begins");
-        let digester = build.digester().clone();
-        let scanned = self.scan(&digester, previous).await?;
+        let scanned = self.scan(build, previous).await?;
         let scan_took = began.elapsed();
         self.progress.enter(RebuildStep::Compare);
         self.compare(previous, scanned.ids).await?;
@@ -144,25 +144,43 @@ impl RebuildRun<'_> {
     }
 
     /// *Scan*, again with a larger filter where the source outgrows it.
-    async fn scan(&self, digester: &Digester, previous: u64) -> Result<Scanned, RebuildError> {
+    async fn scan(&self, build: &mut dyn Build, previous: u64) -> Result<Scanned, RebuildError> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
-        let mut sizing = self.sized_for(counted.unwrap_or(previous))?;
+        let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
+        let mut sizing = self.sized_for(expected)?;
+        let digester = build.digester().clone();
         for scans in 1..=SCANS {
-            let filter = Arc::new(empty(sizing.geometry(seed()?)).await?);
-            let mut sink = IdSink::new(self.extractor, digester, &filter, self.progress);
-            let end = self.source.scan(&mut sink).await;
-            let ids = sink.count();
-            if let Some(source) = sink.invalid() {
-                return Err(RebuildError::InvalidId { after: ids, source });
+            build.room(sizing.bytes()).await?;
+            if scans == 1 {
+                // Not before: a process for which there is no lease or no room tries once a second.
+                tracing::info!(cause = %self.cause, "a rebuild begins");
             }
-            end.map_err(RebuildError::Source)?;
-            let sample = sink.into_sample();
+            let (filter, ids, sample) = self.scan_once(&digester, &sizing).await?;
             if ids <= u64::from(sizing.capacity()) {
                 return Ok(Scanned { filter, sizing, ids, sample, scans });
             }
+            self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
         Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity().into() })
+    }
+
+    /// Scans into a new filter; returns it with the number of ids and a sample of them.
+    async fn scan_once(
+        &self,
+        digester: &Digester,
+        sizing: &Sizing,
+    ) -> Result<(Arc<Filter>, u64, Vec<Digest>), RebuildError> {
+        let filter = Arc::new(empty(sizing.geometry(seed()?)).await?);
+        let mut sink = IdSink::new(self.extractor, digester, &filter, self.progress);
+        let end = self.source.scan(&mut sink).await;
+        let ids = sink.count();
+        if let Some(source) = sink.invalid() {
+            return Err(RebuildError::InvalidId { after: ids, source });
+        }
+        end.map_err(RebuildError::Source)?;
+        let sample = sink.into_sample();
+        Ok((filter, ids, sample))
     }
 
     /// Returns the application's sizing, or a larger one where the ids would not fit it.
@@ -234,8 +252,6 @@ fn seed() -> Result<u32, RebuildError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     #[tokio::test]

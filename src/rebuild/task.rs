@@ -23,13 +23,12 @@ use crate::verdict::Doubt;
 
 /// How often the live generation's age is looked at.
 const POLL: Duration = Duration::from_secs(1);
-/// The longest wait after failures in a row. Each doubles it, from [`POLL`] on, so that the source is not
-/// read over and over. A rebuild that fails before it reads the source is tried again soon: it costs next
-/// to nothing, and a Redis that has no room for a filter may have some at any moment.
+/// After a failed rebuild the wait is this many times as long as the source was read for. So it is read for a
+/// third of the time at most. A database that is away, or a Redis that has no room, fails at once, and is
+/// asked again soon when it is back.
+const WAIT_PER_READING: u32 = 2;
+/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-
-/// How long a filter has to last before earlier ones that were disproved count no more.
-const FORGIVEN: Duration = Duration::from_secs(3600);
 
 /// Rebuilds one filter.
 pub(crate) struct Rebuilder {
@@ -41,6 +40,7 @@ pub(crate) struct Rebuilder {
     metrics: Arc<Metrics>,
     progress: Progress,
     last_items: AtomicU64,
+    outgrown: AtomicU64,
     shortfall: Shortfall,
     one_at_a_time: Mutex<()>,
 }
@@ -63,6 +63,7 @@ impl Rebuilder {
             metrics,
             progress: Progress::new(),
             last_items: AtomicU64::new(0),
+            outgrown: AtomicU64::new(0),
             shortfall: Shortfall::default(),
             one_at_a_time: Mutex::new(()),
         }
@@ -102,6 +103,7 @@ impl Rebuilder {
             Ok(report) => {
                 self.metrics.rebuilds.add(1);
                 self.last_items.store(report.ids, Ordering::Relaxed);
+                self.outgrown.store(0, Ordering::Relaxed);
                 tracing::info!(
                     generation = report.generation.get(),
                     ids = report.ids,
@@ -148,6 +150,7 @@ impl Rebuilder {
             cause,
             progress: &self.progress,
             last_items: self.last_items.load(Ordering::Relaxed),
+            outgrown: &self.outgrown,
             shortfall: &self.shortfall,
             shrinking,
         };
@@ -156,36 +159,32 @@ impl Rebuilder {
 
     /// Rebuilds whenever it is due, for as long as it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut failures = 0;
-        let mut relapses = Relapses::default();
         let mut known: Option<Known> = None;
         loop {
+            let mut wait = POLL;
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Ok(survey) = self.store.survey().await {
                 if survey.live.is_ok() {
                     self.shortfall.note_trust();
                 }
-                match self.due(&survey, &mut known) {
-                    // There is a filter, of this process or of another: earlier failures are over.
-                    Due::Later => failures = relapses.so_far(Instant::now()),
-                    Due::Now => {
-                        let readings = self.progress.readings();
-                        let cause = survey.live.as_ref().err().copied();
-                        let cause = cause.map_or(Cause::Schedule, Cause::NoTrust);
-                        match self.rebuild_for(cause, Shrinking::Refused).await {
-                            Ok(_) => failures = relapses.after(&survey, Instant::now()),
-                            Err(_) if self.progress.readings() == readings => {}
-                            // Another scan would find as few. The live filter stays until the next is due.
-                            Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
-                                known = known.map(|known| known.given_up(survey.now_us));
-                            }
-                            Err(_) => failures += 1,
+                if let Due::Now = self.due(&survey, &mut known) {
+                    let cause = survey.live.as_ref().err().copied();
+                    let cause = cause.map_or(Cause::Schedule, Cause::NoTrust);
+                    match self.rebuild_for(cause, Shrinking::Refused).await {
+                        Ok(_) => {}
+                        // Another scan would find as few. The live filter stays until the next is due.
+                        Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
+                            known = known.map(|known| known.given_up(survey.now_us));
+                        }
+                        Err(_) => {
+                            wait = self.progress.read_for() * WAIT_PER_READING;
+                            wait = wait.clamp(POLL, LONGEST_WAIT);
                         }
                     }
                 }
             }
-            sleep((POLL * 2_u32.saturating_pow(failures)).min(LONGEST_WAIT)).await;
+            sleep(wait).await;
         }
     }
 
@@ -243,31 +242,6 @@ fn is_shrinkage(error: &RebuildError) -> bool {
     matches!(error, RebuildError::Shrunk { .. } | RebuildError::Empty)
 }
 
-/// How often in a row a new filter was disproved again, as happens when the source misses rows. Such a
-/// source must not be scanned without a pause.
-#[derive(Default)]
-struct Relapses {
-    count: u32,
-    last: Option<Instant>,
-}
-
-impl Relapses {
-    /// Counts a rebuild that replaced what the survey found; returns how many there were in a row.
-    fn after(&mut self, found: &Survey, now: Instant) -> u32 {
-        if found.live.as_ref().err() == Some(&Doubt::Disproved) {
-            self.count = self.so_far(now) + 1;
-            self.last = Some(now);
-        }
-        self.so_far(now)
-    }
-
-    /// Returns how many there were, if the last was less than an hour ago.
-    fn so_far(&self, now: Instant) -> u32 {
-        let lately = self.last.is_some_and(|last| now.duration_since(last) < FORGIVEN);
-        if lately { self.count } else { 0 }
-    }
-}
-
 impl fmt::Debug for Rebuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rebuilder").field("status", &self.status()).finish_non_exhaustive()
@@ -298,23 +272,4 @@ fn chain(error: &RebuildError) -> String {
         source = cause.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_source_that_misses_rows_is_not_scanned_without_a_pause() {
-        let disproved = Survey { live: Err(Doubt::Disproved), now_us: 0 };
-        let lost = Survey { live: Err(Doubt::NoFilter), now_us: 0 };
-        let mut relapses = Relapses::default();
-        let now = Instant::now();
-        assert_eq!(relapses.after(&lost, now), 0, "a lost filter is no relapse");
-        for count in 1..=20 {
-            assert_eq!(relapses.after(&disproved, now), count);
-        }
-        assert_eq!(relapses.so_far(now + FORGIVEN - POLL), 20);
-        assert_eq!(relapses.after(&disproved, now + FORGIVEN), 1);
-    }
 }

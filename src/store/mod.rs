@@ -70,7 +70,9 @@ impl Lookup {
 /// generation of the filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NullClaim {
-    pub(crate) at: Instant,
+    /// By the store's clock, µs since the Unix epoch, as read before then. This process's clock may stand still
+    /// meanwhile, as while its machine is suspended.
+    pub(crate) asked_us: i64,
     pub(crate) generation: Option<Generation>,
 }
 
@@ -81,7 +83,7 @@ pub(crate) enum Remembered {
     Stored,
     /// A create of the id may have begun since the database was read: nothing was stored.
     Created,
-    /// The request took too long, or the filter was replaced meanwhile: nothing was stored.
+    /// The request took too long, or no filter is live: nothing was stored.
     Late,
     /// The store did not do it.
     Failed,
@@ -128,7 +130,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
     /// Puts the live filter out of use for everybody, if it is still of this generation: an id that
-    /// exists was found missing from it.
+    /// exists was found missing from it. One that took the place of a disproved filter stays in use: it is
+    /// the source that misses ids.
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The store's condition as this process knows it.
@@ -170,6 +173,11 @@ pub(crate) trait Build: Send {
     /// only its tail is left to replay.
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
 
+    /// Fails if the store would have no room for another filter of so many bytes.
+    fn room(&self, _bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// *Allocate*: resets and allocates the building filter in the loading state.
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -196,7 +204,7 @@ pub(crate) trait Build: Send {
     /// *Swap* and *settle*: puts the building filter in the live one's place.
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Gives the lease back, whatever became of the rebuild.
+    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
 }
 

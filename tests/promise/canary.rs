@@ -1,8 +1,13 @@
 //! A few refusals are let through, and a record found by one of them is an alarm.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, Builder, Doubt, Mode, PathPattern, Schedule, Verdict};
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, Doubt, IdSink, Mode, PathPattern, RebuildSource, Schedule,
+    Verdict,
+};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, get, guard_over, live};
@@ -95,6 +100,68 @@ async fn a_disproved_filter_answers_nobody_until_it_is_rebuilt() {
     assert_eq!(without_source.check(&1_000).await.unwrap(), Verdict::Present);
 }
 
+/// A source that gives fewer ids than there are rows: a view that is filtered, a wrong schema.
+#[derive(Clone)]
+struct Misses(Table, Arc<AtomicU64>);
+
+impl RebuildSource for Misses {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        for id in self.0.snapshot().into_iter().filter(|id| *id < 1_000) {
+            ids.push(&id).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A rebuild gives no better filter than the one that was disproved; records that were found are added.
+async fn one_rebuild_follows(builder: Builder, source: &Misses) {
+    let Misses(table, scans) = source;
+    let guard = builder.rebuild(Schedule::manual(), source.clone()).build().unwrap();
+    guard.set_mode(Mode::Shadow);
+    guard.ready().await;
+    let first = guard.state().live.unwrap().generation;
+    for id in 1_000..1_010_u64 {
+        let found = guard.stats().false_negatives;
+        table.commit(id);
+        assert_eq!(get(&guard, table, id).await, StatusCode::OK);
+        eventually("it is noticed", Duration::from_secs(10), || async {
+            let stats = guard.stats();
+            if stats.false_negatives > found { Ok(()) } else { Err(format!("{stats:?}")) }
+        })
+        .await;
+        eventually("the second filter is live", Duration::from_secs(20), || async {
+            match guard.state().live {
+                Ok(live) if live.generation > first => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        eventually("the record is in it", Duration::from_secs(10), || async {
+            match guard.check(&id).await.unwrap() {
+                Verdict::Present => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    assert_eq!(scans.load(Ordering::SeqCst), 2, "the first, and one that did not help");
+}
+
+#[tokio::test]
+async fn a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
+    let redis = RedisServer::start();
+    let source = Misses(Table::with(0..1_000), Arc::default());
+    one_rebuild_follows(support::model::guard(&redis.url()), &source).await;
+}
+
+#[tokio::test]
+async fn in_process_a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
+    let source = Misses(Table::with(0..1_000), Arc::default());
+    let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+    one_rebuild_follows(BloomGuard::builder("users", pattern).audits_per_second(0), &source).await;
+}
+
 #[tokio::test]
 async fn without_a_source_a_disproved_filter_stays_out_of_use() {
     let redis = RedisServer::start();
@@ -153,10 +220,12 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     let distrust = |generation: &[u8]| {
         redis::Script::new(DISTRUST)
             .key(BITS)
+            .key("bg:{users}:meta")
             .arg(generation)
             .arg(16)
             .arg(b"?")
             .arg(11)
+            .arg("not looked at")
             .invoke::<u8>(&mut redis.connection())
             .unwrap()
     };

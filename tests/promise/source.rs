@@ -164,6 +164,31 @@ impl RebuildSource for Stumbles {
     }
 }
 
+/// Fails after so much time.
+struct Fails(Duration, Arc<AtomicU32>);
+
+impl RebuildSource for Fails {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        ids.push(&1_u64).await?;
+        self.1.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.0).await;
+        Err("the connection is closed".into())
+    }
+}
+
+/// The wait after a failed scan is twice the time that it took, a second at least and 300 at most.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_fails_is_read_for_a_third_of_the_time_at_most_and_asked_again_soon() {
+    for (takes, scans_in_an_hour) in [(0, 3_500..=3_600), (60, 19..=21), (1_000, 2..=3)] {
+        let scans = Arc::new(AtomicU32::new(0));
+        let source = Fails(Duration::from_secs(takes), Arc::clone(&scans));
+        let _guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let scans = scans.load(Ordering::SeqCst);
+        assert!(scans_in_an_hour.contains(&scans), "{scans} scans that take {takes} s in an hour");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
     let scans_in_an_hour = async |panics| {
@@ -174,8 +199,29 @@ async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
         scans.load(Ordering::SeqCst)
     };
     let (panics, fails) = (scans_in_an_hour(true).await, scans_in_an_hour(false).await);
-    assert!((10..=30).contains(&fails), "{fails} scans in an hour where it returns an error");
     assert_eq!(panics, fails, "scans in an hour where it panics, and where it returns an error");
+}
+
+/// Outgrows its filter at first, and then fails once.
+struct Outgrows(AtomicU32);
+
+impl RebuildSource for Outgrows {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        let scan = self.0.fetch_add(1, Ordering::SeqCst);
+        for id in 0..500_u64 {
+            ids.push(&id).await?;
+        }
+        if scan == 1 { Err("the connection is closed".into()) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_size_that_a_failed_rebuild_has_learnt_saves_the_next_one_a_scan() {
+    let source = Outgrows(AtomicU32::new(0));
+    let guard = builder().capacity(100, 0.01).rebuild(Schedule::manual(), source).build().unwrap();
+    guard.rebuild_now().await.unwrap_err();
+    let report = guard.rebuild_now().await.unwrap();
+    assert_eq!((report.ids, report.scans), (500, 1));
 }
 
 #[tokio::test(start_paused = true)]

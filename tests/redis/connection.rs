@@ -1,6 +1,6 @@
 //! The guard comes and goes with its Redis, and never takes the application along.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bloom_guard::{BloomGuard, Doubt, PathPattern, SecretKey, SettingError, StoreError, Verdict};
 use http::StatusCode;
@@ -163,6 +163,28 @@ async fn out_of_memory_redis_acknowledges_adds_and_refuses_nobody() {
     redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     live(&guard).await;
     assert_eq!(guard.check(&5_000).await.unwrap(), Verdict::Present);
+}
+
+/// A create may hold a connection to the database meanwhile, which those who read wait for.
+#[tokio::test]
+async fn an_insert_fails_at_once_while_redis_is_known_to_be_gone() {
+    let mut redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    redis.kill();
+    // Until the first attempt to connect again has failed, an insert waits.
+    guard.insert(&1).await.unwrap_err();
+    let begun = Instant::now();
+    for id in 0..20_u64 {
+        guard.insert(&id).await.unwrap_err();
+    }
+    assert!(begun.elapsed() < Duration::from_millis(100), "{:?} for 20", begun.elapsed());
+    redis.restart();
+    eventually("an insert is acknowledged", Duration::from_secs(5), || async {
+        guard.insert(&1).await.map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -2,5 +2,6 @@
 
 mod connection;
 mod found;
+mod memory;
 mod rebuild;
 mod tls;

@@ -156,12 +156,7 @@ impl World {
             }
             What::Delete { instance, id, takes, told } => {
                 let guard = self.instances[instance].guard.clone();
-                let deletion = delete(guard, id, takes, told);
-                match told {
-                    // What was told cannot be taken back: it is not rolled back with the process.
-                    Told::Early => drop(tokio::spawn(deletion)),
-                    Told::Later(_) | Told::Never => self.spawn(instance, deletion),
-                }
+                self.spawn(instance, delete(guard, id, takes, told));
             }
             What::Mode { instance, mode } => self.instances[instance].guard.set_mode(mode),
             What::Rebuild { instance, accepting_loss, short } => {

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 /// and what was held up arrives in the end.
 pub struct Far {
     port: u16,
+    delay: Arc<watch::Sender<Duration>>,
     silent: Arc<watch::Sender<bool>>,
 }
 
@@ -21,10 +22,11 @@ impl Far {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let silent = Arc::new(watch::Sender::new(false));
-        let told = Arc::clone(&silent);
+        let delay = Arc::new(watch::Sender::new(delay));
+        let (told, takes) = (Arc::clone(&silent), Arc::clone(&delay));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let quiet = told.subscribe();
+                let (quiet, takes) = (told.subscribe(), takes.subscribe());
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(("127.0.0.1", target)).await else {
                         return;
@@ -32,17 +34,22 @@ impl Far {
                     let (client_reads, client_writes) = client.into_split();
                     let (server_reads, server_writes) = server.into_split();
                     tokio::select! {
-                        () = carry(client_reads, server_writes, delay, Some(quiet)) => {}
-                        () = carry(server_reads, client_writes, Duration::ZERO, None) => {}
+                        () = carry(client_reads, server_writes, Some((takes, quiet))) => {}
+                        () = carry(server_reads, client_writes, None) => {}
                     }
                 });
             }
         });
-        Self { port, silent }
+        Self { port, delay, silent }
     }
 
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Lets each request take so long from now on.
+    pub fn take(&self, delay: Duration) {
+        self.delay.send_replace(delay);
     }
 
     pub fn be_silent(&self, silent: bool) {
@@ -53,16 +60,16 @@ impl Far {
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    delay: Duration,
-    mut quiet: Option<watch::Receiver<bool>>,
+    mut toll: Option<(watch::Receiver<Duration>, watch::Receiver<bool>)>,
 ) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        sleep(delay).await;
-        if let Some(quiet) = &mut quiet
-            && quiet.wait_for(|quiet| !quiet).await.is_err()
-        {
-            return;
+        if let Some((takes, quiet)) = &mut toll {
+            let delay = *takes.borrow();
+            sleep(delay).await;
+            if quiet.wait_for(|quiet| !quiet).await.is_err() {
+                return;
+            }
         }
         if to.write_all(&bytes[..read]).await.is_err() {
             return;

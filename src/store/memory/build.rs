@@ -101,7 +101,9 @@ impl MemoryBuild {
             capacity,
             rate,
         };
-        let former = self.shared.live.swap(Some(Arc::new(Live { header, filter })));
+        let replaced_disproved = self.shared.header() == Err(Doubt::Disproved);
+        let live = Live { header, filter, replaced_disproved };
+        let former = self.shared.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);
         drop(former); // freeing it may take a while

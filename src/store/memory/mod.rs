@@ -2,8 +2,8 @@
 //!
 //! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
 //! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
-//! rebuild take it, each for a moment and never across an await. A check takes it only before it
-//! would answer from a null.
+//! rebuild take it, each for a moment and never across an await. A check does not: an insert has set
+//! its bits and taken the id's null away before it returns, and no null comes back while the id is marked.
 
 mod build;
 mod journal;
@@ -95,6 +95,8 @@ impl Store for MemoryStore {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
     use super::marks::Marks;
     use super::shared::Live;
     use super::*;
@@ -115,7 +117,8 @@ mod tests {
         let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
         let full = vec![0xff; sizing.blocks() as usize * 64];
         let filter = Filter::load(sizing.geometry(0), &full).unwrap();
-        shared.live.store(Some(Arc::new(Live { header, filter: Arc::new(filter) })));
+        let live = Live { header, filter: Arc::new(filter), replaced_disproved: false };
+        shared.live.store(Some(Arc::new(live)));
         shared.books().marks = Marks::new(shared.retention.mark_ttl(), marks);
         store
     }
@@ -167,6 +170,38 @@ mod tests {
             while inserting.iter().any(|thread| !thread.is_finished()) {
                 runtime.block_on(rebuild(&store));
             }
+        });
+    }
+
+    /// With checks that look at no marks: what keeps nulls from coming back are the marks.
+    #[test]
+    fn an_acknowledged_insert_is_hidden_by_no_null_that_is_remembered_meanwhile() {
+        let store = store(100_000);
+        let shared = &store.0;
+        let done = AtomicBool::new(false);
+        let victim = AtomicU8::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        let digest = digest(victim.load(Ordering::Relaxed));
+                        let claim = shared.look_up(&digest, Instant::now()).claim;
+                        shared.remember(digest, claim, Scope::Everyone, Duration::from_secs(30));
+                    }
+                });
+            }
+            for n in 0..=u8::MAX {
+                victim.store(n, Ordering::Relaxed);
+                while shared.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
+                    std::hint::spin_loop();
+                }
+                shared.add(digest(n));
+                for _ in 0..100 {
+                    let verdict = shared.look_up(&digest(n), Instant::now()).verdict;
+                    assert_eq!(verdict, Verdict::Present, "inserted, and hidden by a null");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
         });
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Shared {
 pub(super) struct Live {
     pub(super) header: Header,
     pub(super) filter: Arc<Filter>,
+    /// Whether it took the place of a disproved filter.
+    pub(super) replaced_disproved: bool,
 }
 
 /// What is read and written under the lock.
@@ -72,14 +74,11 @@ impl Shared {
 
     pub(super) fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
         let live = self.live.load();
-        let (generation, (found, scope)) = match &*live {
+        let (generation, (verdict, scope)) = match &*live {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        // An insert sets its bits before it returns, so the filter needs no second opinion; a null does.
-        let created = found == Verdict::Absent(Proof::Null) && self.books().marks.hold(digest, at);
-        let verdict = if created { Verdict::Present } else { found };
-        Lookup { verdict, scope, claim: NullClaim { at, generation } }
+        Lookup { verdict, scope, claim: NullClaim { asked_us: self.clock.us(at), generation } }
     }
 
     fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
@@ -121,12 +120,10 @@ impl Shared {
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
             return Remembered::Created;
         }
-        match self.generation() {
-            Some(live)
-                if claim.generation == Some(live)
-                    && now.duration_since(claim.at) <= self.retention.handler =>
-            {
-                self.nulls.put(digest, live, scope, ttl);
+        let handler = self.retention.handler.as_micros() as i64;
+        match claim.generation {
+            Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
+                self.nulls.put(digest, of, scope, ttl);
                 Remembered::Stored
             }
             _ => Remembered::Late,
@@ -138,7 +135,7 @@ impl Shared {
         if self.clock.origin.elapsed() < self.retention.mark_ttl() {
             return Remembered::Created;
         }
-        let claim = NullClaim { at: Instant::now(), generation: self.generation() };
+        let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
         self.remember(digest, claim, Scope::Everyone, ttl)
     }
 
@@ -156,9 +153,11 @@ impl Shared {
         let _books = self.books();
         if let Some(live) = &*self.live.load()
             && live.header.generation == generation
+            && !live.replaced_disproved
         {
             let header = live.header.with_state(State::Disproved);
-            self.live.store(Some(Arc::new(Live { header, filter: Arc::clone(&live.filter) })));
+            let filter = Arc::clone(&live.filter);
+            self.live.store(Some(Arc::new(Live { header, filter, replaced_disproved: false })));
         }
     }
 
@@ -185,7 +184,11 @@ impl Clock {
     }
 
     pub(super) fn now_us(&self) -> i64 {
-        let passed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
-        self.origin_us.saturating_add(passed)
+        self.us(Instant::now())
+    }
+
+    fn us(&self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.origin).as_micros();
+        self.origin_us.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 }

@@ -28,15 +28,14 @@ local function raise(field, moment)
     redis.call('HSET', KEYS[1], field, moment)
   end
 end
--- The longest mark that any process asks for. Marks last as long, and rebuilds read the journal from half as
--- long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late removal that tells
--- of an earlier deletion.
-raise('reach', tonumber(ARGV[2]))
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
 -- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
 local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
 if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
-local reach = redis.call('HGET', KEYS[1], 'reach')
+-- The longest mark that any process has asked for (incarnation/join.lua). Marks last as long, and rebuilds read
+-- the journal from half as long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late
+-- removal that tells of an earlier deletion.
+local reach = math.max(ARGV[2], tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))
 local ends = now + reach
 for i = 1, #ARGV[5], 16 do
   redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
@@ -66,51 +65,31 @@ local function look(key)
   return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
 end
 
-local function set(key, offsets)
+-- Adds to a filter that is as the caller knows it; returns whether it is. The length counts, too: a filter
+-- that the caller saw cut short, and that is whole again, needs the bits. Where the caller finds no filter to
+-- add to, others may: those that read the header before it was damaged, or that know another secret key. So it
+-- must not answer for this add. 0 is no state: every check reads the state, and so does the swap.
+local function add_to(key, head, len, known_head, known_len, offsets, answers)
+  if head ~= known_head or len ~= tonumber(known_len) then return false end
   for i = 1, #offsets, 4 do
     local a, b, c, d = string.byte(offsets, i, i + 3)
     redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)
   end
-end
-
-local kind, head, len = look(KEYS[3])
-local next_kind, next_head, next_len = look(KEYS[4])
--- A building filter takes adds once its state byte says 0x33, catching up; before that the upload
--- owns it.
-local catching_up = #next_head == 64 and string.byte(next_head, 12) == 0x33
-
--- The length counts, too: a filter that the caller saw cut short, and that is whole again, needs the bits.
-local stale = head ~= ARGV[6] or len ~= tonumber(ARGV[7])
-  or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10])))
-if head == ARGV[6] and len == tonumber(ARGV[7]) then set(KEYS[3], ARGV[8]) end
-if catching_up and next_head == ARGV[9] and next_len == tonumber(ARGV[10]) then
-  set(KEYS[4], ARGV[11])
-end
-
--- A filter that cannot take this add must not answer for it. 0 is no state: every check reads the state, and
--- so does the swap.
-local function spoil(key, head, len, foreign)
-  -- Format version 1, layout 1; filters of other versions are left as they are.
-  if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) == 0 then
-    return
-  end
-  local a, b, c, d = string.byte(head, 33, 36)
-  if foreign or len > 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then
+  if offsets == '' and #head == 64 and string.byte(head, 12) == answers then
     redis.call('SETRANGE', key, 11, '\0')
   end
+  return true
 end
-spoil(KEYS[3], head, len, ARGV[8] ~= '' and head == ARGV[6]
-  and (len ~= tonumber(ARGV[7])
-    or string.format('%02x%02x%02x%02x', string.byte(head, 41, 44)) ~= ARGV[1]))
-if catching_up then
-  spoil(KEYS[4], next_head, next_len, ARGV[11] ~= '' and next_head == ARGV[9]
-    and next_len ~= tonumber(ARGV[10]))
+
+-- A live filter's state is 0x55. A building one takes adds once its state is 0x33, catching up; before that
+-- the upload owns it.
+local kind, head, len = look(KEYS[3])
+local next_kind, next_head, next_len = look(KEYS[4])
+local fresh = add_to(KEYS[3], head, len, ARGV[6], ARGV[7], ARGV[8], 0x55)
+if #next_head == 64 and string.byte(next_head, 12) == 0x33 then
+  fresh = add_to(KEYS[4], next_head, next_len, ARGV[9], ARGV[10], ARGV[11], 0x33) and fresh
 end
--- Where the caller finds no filter, other processes may: those that read the header before it was damaged.
-if head == ARGV[6] and ARGV[8] == '' and #head == 64 and string.byte(head, 12) == 0x55 then
-  redis.call('SETRANGE', KEYS[3], 11, '\0')
-end
-if stale then
+if not fresh then
   return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
 end
 return {'OK', seq}

@@ -88,16 +88,15 @@ impl Shared {
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
             ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
-        let noted = self.recent.begin(&digests, digester.key_id());
-        // A replay on a later connection may be over already, without this add.
-        if !self.adds.uses(&connection) {
-            let reason = "the connection was given up".to_owned();
-            return Err(StoreError::Disconnected { reason });
-        }
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
-        let added = self.read_added(&connection, reply, digests.len())?;
+        let added = self.read_added(reply, digests.len())?;
         if let Added::Done(_) = added {
-            noted.acknowledged();
+            self.recent.acknowledged(&digests, digester.key_id());
+            // A replay on a later connection may have begun without them.
+            if !self.adds.uses(&connection) {
+                let reason = "the connection was given up".to_owned();
+                return Err(StoreError::Disconnected { reason });
+            }
         }
         Ok(added)
     }
@@ -113,7 +112,7 @@ impl Shared {
             let view = self.known_view(connection).await?;
             let digests = &rest[..view.taken(rest.len())];
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
-            match self.read_added(connection, reply, digests.len())? {
+            match self.read_added(reply, digests.len())? {
                 Added::Done(taken) => {
                     rest = rest.get(taken..).unwrap_or_default();
                     changes = 0;
@@ -154,8 +153,10 @@ impl Shared {
             .to_vec();
         keys.extend(nulls.iter().map(String::as_str));
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
-        let live = Target::new(&view.live, view.adds_to_live(), digests);
-        let next = Target::new(&view.next, view.adds_to_next(), digests);
+        // Under another secret key these digests say nothing.
+        let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
+        let live = Target::new(&view.live, view.adds_to_live().filter(ours), digests);
+        let next = Target::new(&view.next, view.adds_to_next().filter(ours), digests);
         let link = &self.adds;
         link.script(
             connection,
@@ -180,17 +181,12 @@ impl Shared {
         .await
     }
 
-    fn read_added(
-        &self,
-        connection: &Arc<Connection>,
-        reply: Reply,
-        taken: usize,
-    ) -> Result<Added, StoreError> {
+    fn read_added(&self, reply: Reply, taken: usize) -> Result<Added, StoreError> {
         let mut fields = reply.array()?.into_iter();
         let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
-            "OK" => self.keep_to_one_redis(connection).map(|()| Added::Done(taken)),
+            "OK" => Ok(Added::Done(taken)),
             "STALE" => {
                 let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));

@@ -30,7 +30,7 @@ impl Shared {
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
             scope: Scope::Everyone,
-            claim: NullClaim { at, generation: None },
+            claim: NullClaim { asked_us: 0, generation: None },
         };
         let Ok(_permit) = self.in_flight.try_acquire() else {
             return unknown(Doubt::Overloaded);
@@ -49,6 +49,7 @@ impl Shared {
     /// Asks, and asks once more if the filter was replaced since this process last looked.
     async fn ask_twice(&self, id: &Id, at: Instant, deadline: Duration) -> Result<Lookup, Doubt> {
         let live = self.checks.current().ok_or(Doubt::Disconnected)?;
+        let asked_us = live.redis_us(at);
         let digest = live.identity.digester.digest(id);
         for _ in 0..2 {
             let header = match self.filter.load_full() {
@@ -71,7 +72,7 @@ impl Shared {
                 if matches!(verdict, Verdict::Absent(_)) {
                     self.believes(&live)?;
                 }
-                let claim = NullClaim { at, generation: Some(header.generation) };
+                let claim = NullClaim { asked_us, generation: Some(header.generation) };
                 return Ok(Lookup { verdict, scope, claim });
             }
             self.forget(&header);

@@ -14,17 +14,20 @@ static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua
 const DEADLINE: Duration = Duration::from_millis(250);
 
 impl Shared {
-    /// Puts the live filter out of use for every process, if it is still of this generation.
+    /// Puts the live filter out of use for every process, if it is still of this generation, and did not take
+    /// the place of a disproved one.
     pub(crate) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
         let connection = self.adds.connected(DEADLINE).await?;
-        let keys = [self.keys.bits.as_str()];
+        let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
-        let args: [&[u8]; 4] = [
+        let decimal = generation.get().to_string();
+        let args: [&[u8]; 5] = [
             &generation.get().to_be_bytes(),
             generation_offset.as_bytes(),
             &[State::Disproved.as_byte()],
             state_offset.as_bytes(),
+            decimal.as_bytes(),
         ];
         let done = self.adds.script(&connection, &DISTRUST, &keys, &args, DEADLINE).await?.int()?;
         if done == 1 {

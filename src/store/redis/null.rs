@@ -9,7 +9,7 @@ use super::link::connection::{Connection, Link};
 use super::script::Script;
 use super::shared::Shared;
 use crate::error::StoreError;
-use crate::filter::Header;
+use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::store::{NullClaim, Remembered};
@@ -22,7 +22,10 @@ const REMOVE: Duration = Duration::from_millis(250);
 /// A null to be written.
 struct Null {
     source: Source,
-    asked: Instant,
+    /// The filter that was live when the id was found missing.
+    generation: Generation,
+    /// When that was asked, by Redis's clock.
+    asked_us: i64,
     scope: Scope,
     ttl: Duration,
 }
@@ -45,15 +48,13 @@ impl Shared {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let (Some(live), Some(header)) = (self.checks.current(), self.filter.load_full()) else {
+        let (Some(live), Some(generation)) = (self.checks.current(), claim.generation) else {
             return Remembered::Failed;
         };
-        if claim.generation != Some(header.generation) {
-            return Remembered::Late;
-        }
         let deadline = self.check_deadline;
-        let null = Null { source: Source::Response, asked: claim.at, scope, ttl };
-        let writing = self.write_null(&self.checks, &live, &header, &id, null, deadline);
+        let (source, asked_us) = (Source::Response, claim.asked_us);
+        let null = Null { source, generation, asked_us, scope, ttl };
+        let writing = self.write_null(&self.checks, &live, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -63,52 +64,41 @@ impl Shared {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let asked = Instant::now();
         let live = self.adds.connected(REMOVE).await?;
+        let asked_us = live.redis_us(Instant::now());
         let view = self.read_view(&self.adds, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        let null = Null { source: Source::Removal, asked, scope: Scope::Everyone, ttl };
-        self.write_null(&self.adds, &live, &header, id, null, REMOVE).await
+        let (source, generation, scope) = (Source::Removal, header.generation, Scope::Everyone);
+        let null = Null { source, generation, asked_us, scope, ttl };
+        self.write_null(&self.adds, &live, id, null, REMOVE).await
     }
 
     async fn write_null(
         &self,
         link: &Link,
         live: &Arc<Connection>,
-        header: &Header,
         id: &Id,
         null: Null,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
-        let Null { source, asked, scope, ttl } = null;
-        let share = self.retention.handler;
-        if asked.elapsed() > share {
-            return Ok(Remembered::Late);
-        }
+        let Null { source, generation, asked_us, scope, ttl } = null;
         let digest = live.identity.digester.digest(id);
         let null = self.keys.null(&digest);
-        let keys = [&null, &self.keys.bits, &self.keys.marks, &self.keys.meta].map(String::as_str);
-        let head = header.encode();
-        let value = format!("{}{}", char::from(scope.as_byte()), header.generation.get());
+        let keys = [&null, &self.keys.marks, &self.keys.meta].map(String::as_str);
+        let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
         let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
-        let latest = live.redis_us(asked).saturating_add(share.as_micros() as i64).to_string();
-        let args: [&[u8]; 6] = [
-            &head[16..32],
-            value.as_bytes(),
-            ttl.as_bytes(),
-            latest.as_bytes(),
-            digest.as_bytes(),
-            removal,
-        ];
+        let latest = asked_us.saturating_add(self.retention.handler.as_micros() as i64).to_string();
+        let args: [&[u8]; 5] =
+            [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
         let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),
             "CREATED" => Ok(Remembered::Created),
-            "LATE" | "STALE" => Ok(Remembered::Late),
+            "LATE" => Ok(Remembered::Late),
             _ => Err(StoreError::Odd { step: NULL.name(), answer: reply }),
         }
     }

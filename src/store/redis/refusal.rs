@@ -109,6 +109,7 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
         StoreError::Foreign { .. } => Doubt::Foreign,
         StoreError::OtherKey { .. } => Doubt::OtherKey,
         StoreError::Odd { .. }
+        | StoreError::NoRoom { .. }
         | StoreError::Fenced { .. }
         | StoreError::Lost { .. }
         | StoreError::JournalGap { .. }

@@ -55,23 +55,21 @@ impl Shared {
         [&self.checks, &self.adds, &self.bulk]
     }
 
-    /// Gives up connections that lead to different Redis processes, as after a failover by name. Adds
+    /// Gives up connections that lead to different Redis processes, as after a failover by name. Inserts
     /// must reach the process that checks ask.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Disconnected`] if there were such connections.
-    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
-        let strays = [&self.checks, &self.bulk].map(|link| {
-            let stray = link.current().filter(|other| other.process != adds.process);
-            stray.inspect(|stray| link.withdraw(stray))
-        });
-        if strays.iter().all(Option::is_none) {
-            return Ok(());
+    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) {
+        let mut strays = false;
+        for link in [&self.checks, &self.bulk] {
+            if let Some(other) = link.current()
+                && other.process != adds.process
+            {
+                link.withdraw(&other);
+                strays = true;
+            }
         }
-        self.adds.withdraw(adds);
-        let reason = "the connections lead to different redis processes".to_owned();
-        Err(StoreError::Disconnected { reason })
+        if strays {
+            self.adds.withdraw(adds);
+        }
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {

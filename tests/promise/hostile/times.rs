@@ -1,10 +1,14 @@
 //! Processes that disagree about how long a transaction takes, and clocks that are set back.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::{BoxError, IdSink, RebuildSource, Schedule};
+use http::{Request, Response, StatusCode};
+use tokio::sync::oneshot;
+use tower::{Layer, ServiceExt};
 
 use super::{META, passes};
 use support::model::{Table, brief, get, get_looked_up, guard, guard_over, live};
@@ -24,6 +28,43 @@ async fn a_mark_lasts_as_long_as_its_creator_says() {
     assert_eq!(get(&other, &table, 4_711).await, 404, "its transaction is open");
     table.commit(4_711);
     assert_eq!(get_looked_up(&creator, &table, 4_711).await, 200);
+}
+
+/// A rolling deploy raises `handler_time`: the mark was set by a process that needs it for less time.
+#[tokio::test]
+async fn a_mark_that_is_too_short_for_a_process_that_joins_later_hides_no_record() {
+    const OPEN: u64 = 4_711;
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let old = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&old).await;
+    old.insert(&OPEN).await.unwrap();
+    // 15 minutes and 30 seconds.
+    let new = guard(&redis.url()).build().unwrap();
+    live(&new).await;
+    let (has_read, read) = oneshot::channel();
+    let (answer, may_answer) = oneshot::channel();
+    let (steps, rows) = (Arc::new(Mutex::new(Some((has_read, may_answer)))), table.clone());
+    let service = new.layer(tower::service_fn(move |_: Request<String>| {
+        let (has_read, may_answer) = steps.lock().unwrap().take().unwrap();
+        let found = rows.look_up(OPEN);
+        async move {
+            has_read.send(()).unwrap();
+            may_answer.await.unwrap();
+            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
+        }
+    }));
+    let request = Request::get(format!("/users/{OPEN}")).body(String::new()).unwrap();
+    let answered = tokio::spawn(service.oneshot(request));
+    read.await.unwrap();
+    table.commit(OPEN);
+    passes(&redis, Duration::from_millis(2_500)).await;
+    answer.send(()).unwrap();
+    assert_eq!(answered.await.unwrap().unwrap().status(), 404, "it has read before the commit");
+    for guard in [&old, &new] {
+        assert_eq!(get_looked_up(guard, &table, OPEN).await, 200, "hidden by a null");
+    }
 }
 
 /// Two processes differ in `longest_transaction` (it is being raised); the shorter one rebuilds.

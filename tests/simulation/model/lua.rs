@@ -46,7 +46,6 @@ impl Engine {
         let redis = lua.create_table().expect("a table");
         redis.set("call", call).expect("a field");
         lua.globals().set("redis", redis).expect("a global");
-        add_struct(&lua).expect("a library");
         Self { lua, compiled: RefCell::default() }
     }
 
@@ -64,21 +63,6 @@ impl Engine {
         compiled.insert(hash.to_owned(), function.clone());
         function
     }
-}
-
-/// The library `struct` that Redis gives scripts, as far as they use it: `unpack` of big-endian numbers of four bytes.
-fn add_struct(lua: &Lua) -> mlua::Result<()> {
-    let unpack = |_: &Lua, (format, text, from): (String, mlua::LuaString, usize)| {
-        let count = format.strip_prefix('>').expect("big-endian").matches("I4").count();
-        let bytes = text.as_bytes();
-        let (words, _) = bytes[from - 1..from - 1 + 4 * count].as_chunks::<4>();
-        let values = words.iter().map(|word| f64::from(u32::from_be_bytes(*word)));
-        let next = (from + 4 * count) as f64;
-        Ok(values.chain([next]).map(Value::Number).collect::<MultiValue>())
-    };
-    let library = lua.create_table()?;
-    library.set("unpack", lua.create_function(unpack)?)?;
-    lua.globals().set("struct", library)
 }
 
 /// Runs a script on a node.

@@ -41,7 +41,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Ok(Err(doubt)) => {\n",
         }],
@@ -55,7 +55,7 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
-                claim: NullClaim { at, generation: None },
+                claim: NullClaim { asked_us: 0, generation: None },
             },
             Err(_) => unknown(Doubt::Timeout),\n",
         }],
@@ -124,7 +124,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Zombies],
         edits: &[Script {
             file: "swap.lua",
-            from: "token(live) >= token(ARGV[1])",
+            from: "string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24)",
             to: "false",
         }],
     },
@@ -174,7 +174,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "null.lua",
-            from: "if within_mark(redis.call('ZSCORE', KEYS[3], ARGV[5])) then return 'CREATED' end",
+            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end",
             to: "",
         }],
     },
@@ -183,7 +183,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "null.lua",
-            from: "if ARGV[6] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
+            from: "if ARGV[5] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
             to: "",
         }],
     },
@@ -192,7 +192,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "null.lua",
-            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[3]) == 0 then return 'CREATED' end",
+            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[2]) == 0 then return 'CREATED' end",
             to: "",
         }],
     },
@@ -284,8 +284,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "if catching_up and next_head == ARGV[9] and",
-            to: "if false and",
+            from: "ARGV[10], ARGV[11], 0x33) and fresh",
+            to: "ARGV[10], '', 0) and fresh",
         }],
     },
     Bug {
@@ -347,14 +347,20 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a late null stored",
         flavours: ANY,
-        edits: &[
-            Script {
-                file: "null.lua",
-                from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[4]) then return 'LATE' end",
-                to: "",
-            },
-            Source { file: "store/redis/null.rs", from: "asked.elapsed() > share", to: "false" },
-        ],
+        edits: &[Script {
+            file: "null.lua",
+            from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[3]) then return 'LATE' end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "a null dated when it is stored",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "claim.asked_us",
+            to: "live.redis_us(Instant::now())",
+        }],
     },
     Bug {
         name: "a first swap that does not wait",
@@ -393,6 +399,20 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "                Ok(if SEEDED { Added::Done(taken) } else { Added::Stale })
             }
             \"KEY\"",
+        }],
+    },
+    Bug {
+        name: "a filter of another key left to answer",
+        flavours: &[Evicting],
+        edits: &[Script { file: "add.lua", from: "string.byte(head, 12) == answers", to: "false" }],
+    },
+    Bug {
+        name: "an acknowledgement by a Redis that was left meanwhile",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/add.rs",
+            from: "!self.adds.uses(&connection)",
+            to: "false",
         }],
     },
     Bug {

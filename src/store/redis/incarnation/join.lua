@@ -18,10 +18,15 @@
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function raise(field, moment)
+  if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
+    redis.call('HSET', KEYS[1], field, string.format('%.0f', moment))
+  end
+end
 if redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1 then
   -- What is known of marks may be lost with the metadata: no nulls until all marks would have ended.
   if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
-    redis.call('HSET', KEYS[1], 'blind', string.format('%.0f', now + ARGV[4]))
+    raise('blind', now + ARGV[4])
   end
   local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
   if last then
@@ -49,11 +54,13 @@ local incarnation = redis.call('HGET', KEYS[1], 'inc')
 -- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua), so its lease ends.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
-  redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', math.max(
-    now + ARGV[7], tonumber(redis.call('HGET', KEYS[1], 'hold') or '0'))))
+  raise('hold', now + ARGV[7])
 end
--- All marks last as long as the process needs that allows its transactions the most time.
-if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[1], 'reach') or '0') then
+-- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
+-- one that asks for more: no nulls until they would have ended.
+local reach = tonumber(redis.call('HGET', KEYS[1], 'reach') or '0')
+if tonumber(ARGV[4]) > reach then
+  if reach > 0 then raise('blind', now + ARGV[4]) end
   redis.call('HSET', KEYS[1], 'reach', ARGV[4])
 end
 return {

@@ -20,6 +20,9 @@ use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending, hex};
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
+/// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
+static JOIN_DESPITE_OOM: Script =
+    Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
 
 /// The handshake by which connections of one filter join its metadata.
 pub(crate) struct JoinIncarnation {
@@ -87,7 +90,8 @@ impl Handshake for JoinIncarnation {
             let offered = self.offer()?;
             let Keys { meta, log, bits, lock, .. } = &self.keys;
             // Sent whole: joining is rare, and a new server would not know the hash.
-            let command = JOIN.command(
+            let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
+            let command = join.command(
                 Sending::Whole,
                 &[meta, log, bits, lock].map(String::as_str),
                 &[

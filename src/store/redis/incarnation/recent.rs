@@ -4,7 +4,7 @@
 //! transactions may still be open, so that the scan of a rebuild does not see them either. The process
 //! that made them replays them: see `replay`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,9 +40,6 @@ struct Books {
     acknowledged: VecDeque<Acknowledged>,
     /// How many have left the front.
     gone: u64,
-    /// Sent, and not answered yet.
-    in_flight: BTreeMap<u64, Vec<Digest>>,
-    tickets: u64,
     /// The secret key that the digests were made with.
     key_id: Option<u32>,
     /// When the last of those that are no longer remembered was acknowledged.
@@ -56,14 +53,6 @@ struct Acknowledged {
 
 /// Tenths of a second since the store was made: a `u32` of them is 13 years.
 type Tenths = u32;
-
-/// An insert under way. It is not remembered if it is dropped: its caller was not told that it succeeded.
-#[must_use]
-pub(crate) struct InFlight<'a> {
-    recent: &'a RecentInserts,
-    ticket: u64,
-    key_id: u32,
-}
 
 impl RecentInserts {
     /// `reach` is the longest time from an insert to the end of its transaction. `handler` is the longest
@@ -80,15 +69,18 @@ impl RecentInserts {
         }
     }
 
-    /// Notes an insert that is about to be sent.
-    pub(crate) fn begin(&self, digests: &[Digest], key_id: u32) -> InFlight<'_> {
+    /// Notes that Redis has acknowledged inserts.
+    pub(crate) fn acknowledged(&self, digests: &[Digest], key_id: u32) {
         self.used.store(true, Ordering::SeqCst);
         let mut books = self.books();
-        self.use_key(&mut books, key_id);
-        books.tickets += 1;
-        let ticket = books.tickets;
-        books.in_flight.insert(ticket, digests.to_vec());
-        InFlight { recent: self, ticket, key_id }
+        let at = self.now();
+        if *books.key_id.get_or_insert(key_id) == key_id {
+            let inserts = digests.iter().map(|digest| Acknowledged { digest: *digest, at });
+            books.acknowledged.extend(inserts);
+        } else {
+            books.forgotten = books.forgotten.max(Some(at));
+        }
+        self.forget_over(&mut books);
     }
 
     /// Whether an incarnation holds all inserts of this process, or there are none.
@@ -115,13 +107,11 @@ impl RecentInserts {
         self.held_by.store(Some(incarnation.to_vec().into()));
     }
 
-    /// Begins a replay under a secret key: returns what is in flight, and the number after the last
-    /// acknowledged insert.
-    pub(crate) fn begin_replay(&self, key_id: u32) -> (Vec<Digest>, u64) {
+    /// Begins a replay under a secret key: returns the number after the last insert.
+    pub(crate) fn begin_replay(&self, key_id: u32) -> u64 {
         let mut books = self.books();
-        self.use_key(&mut books, key_id);
-        let in_flight = books.in_flight.values().flatten().copied().collect();
-        (in_flight, books.gone + books.acknowledged.len() as u64)
+        Self::use_key(&mut books, key_id);
+        books.gone + books.acknowledged.len() as u64
     }
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.
@@ -172,12 +162,11 @@ impl RecentInserts {
     }
 
     /// Digests of another key cannot be replayed: they count as forgotten.
-    fn use_key(&self, books: &mut Books, key_id: u32) {
+    fn use_key(books: &mut Books, key_id: u32) {
         if books.key_id.replace(key_id).is_none_or(|known| known == key_id) {
             return;
         }
         let last = books.acknowledged.back().map(|insert| insert.at);
-        let last = if books.in_flight.is_empty() { last } else { Some(self.now()) };
         books.forgotten = books.forgotten.max(last);
         books.gone += books.acknowledged.len() as u64;
         books.acknowledged = VecDeque::new();
@@ -190,29 +179,6 @@ impl RecentInserts {
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl InFlight<'_> {
-    /// Notes that Redis has acknowledged the insert.
-    pub(crate) fn acknowledged(self) {
-        let mut books = self.recent.books();
-        let at = self.recent.now();
-        let digests = books.in_flight.remove(&self.ticket).unwrap_or_default();
-        if books.key_id == Some(self.key_id) {
-            books
-                .acknowledged
-                .extend(digests.into_iter().map(|digest| Acknowledged { digest, at }));
-        } else {
-            books.forgotten = books.forgotten.max(Some(at));
-        }
-        self.recent.forget_over(&mut books);
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.recent.books().in_flight.remove(&self.ticket);
     }
 }
 
@@ -235,8 +201,8 @@ mod tests {
     }
 
     fn all(recent: &RecentInserts) -> Vec<Digest> {
-        let (mut all, end) = recent.begin_replay(KEY);
-        let mut at = 0;
+        let end = recent.begin_replay(KEY);
+        let (mut all, mut at) = (Vec::new(), 0);
         while at < end {
             let (some, next) = recent.since(at, 2);
             all.extend(some);
@@ -246,17 +212,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn acknowledged_and_in_flight_inserts_are_replayed_and_failed_ones_are_not() {
+    async fn acknowledged_inserts_are_replayed_to_each_incarnation_that_lacks_them() {
         let recent = RecentInserts::new(REACH, HANDLER, 100);
         assert!(recent.are_in(b"any"), "there is nothing to replay");
-        recent.begin(&digests(0..3), KEY).acknowledged();
+        recent.acknowledged(&digests(0..3), KEY);
         assert!(!recent.are_in(b"any"));
-        drop(recent.begin(&digests(3..4), KEY));
-        let flying = recent.begin(&digests(4..6), KEY);
-        let mut replayed = all(&recent);
-        replayed.sort_by_key(|digest| *digest.as_bytes());
-        assert_eq!(replayed, [digests(0..3), digests(4..6)].concat());
-        drop(flying);
+        assert_eq!(all(&recent), digests(0..3));
         recent.note_held_by(b"one");
         assert!(recent.are_in(b"one") && !recent.are_in(b"two"));
     }
@@ -264,7 +225,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_insert_is_remembered_for_longer_than_its_transaction_and_then_forgotten() {
         let recent = RecentInserts::new(REACH, HANDLER, 100);
-        recent.begin(&digests(0..1), KEY).acknowledged();
+        recent.acknowledged(&digests(0..1), KEY);
         advance(REACH + Duration::from_secs(30)).await;
         recent.prune();
         assert_eq!(all(&recent).len(), 1);
@@ -279,7 +240,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn more_than_it_holds_makes_it_incomplete_until_their_transactions_end() {
         let recent = RecentInserts::new(REACH, HANDLER, 3);
-        recent.begin(&digests(0..4), KEY).acknowledged();
+        recent.acknowledged(&digests(0..4), KEY);
         assert_eq!(all(&recent), digests(1..4), "the oldest went");
         let open = recent.complete_since(Duration::ZERO).unwrap_err();
         assert!(open >= REACH && open < REACH + Duration::from_secs(1), "{open:?}");
@@ -290,13 +251,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn another_secret_key_makes_it_incomplete() {
         let recent = RecentInserts::new(REACH, HANDLER, 100);
-        recent.begin(&digests(0..1), KEY).acknowledged();
-        let flying = recent.begin(&digests(1..2), KEY);
+        recent.acknowledged(&digests(0..1), KEY);
         assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
         advance(Duration::from_secs(100)).await;
-        let (_, end) = recent.begin_replay(KEY + 1);
+        let end = recent.begin_replay(KEY + 1);
         assert_eq!(recent.since(0, 10), (vec![], end));
-        flying.acknowledged();
+        recent.acknowledged(&digests(1..2), KEY);
         assert_eq!(recent.since(0, 10), (vec![], end), "its digest is of the old key");
         assert!(recent.complete_since(Duration::ZERO).unwrap_err() >= REACH);
     }

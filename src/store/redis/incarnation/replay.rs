@@ -46,7 +46,7 @@ impl Shared {
             // Listening comes first: a connection made meanwhile is not missed.
             let [checks, adds, bulk] = self.links().map(|link| link.next_connection());
             if let Some(connection) = self.adds.current() {
-                self.keep_to_one_redis(&connection).ok();
+                self.keep_to_one_redis(&connection);
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
@@ -86,9 +86,8 @@ impl Shared {
     }
 
     async fn replay_on(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
-        // An add that is sent after this goes to this connection or a later one.
-        let (in_flight, end) = self.recent.begin_replay(connection.identity.digester.key_id());
-        self.add_again(connection, &in_flight).await?;
+        // An add that is acknowledged after this was sent to this connection, or is repeated.
+        let end = self.recent.begin_replay(connection.identity.digester.key_id());
         let mut at = 0;
         while at < end {
             let (digests, next) = self.recent.since(at, TAKE);

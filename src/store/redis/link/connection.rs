@@ -6,6 +6,7 @@
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
@@ -68,9 +69,11 @@ pub(crate) struct Link {
     dial: Arc<dyn Dial>,
     handshake: Arc<dyn Handshake>,
     current: ArcSwapOption<Connection>,
-    /// Notified of every new connection.
+    /// Notified of every attempt to connect that has ended.
     connected: Notify,
     trouble: ArcSwapOption<String>,
+    /// Whether there is no connection, and the last attempt to make one has failed.
+    unreachable: AtomicBool,
     broken: Notify,
     stall: Stall,
     room: Semaphore,
@@ -98,6 +101,12 @@ impl Purpose {
     fn waits_for_stalls(self) -> bool {
         self != Self::Checks
     }
+
+    /// Whether calls wait, within their deadlines, for a Redis that the last attempt has not reached. An
+    /// insert may hold a connection to the database meanwhile, which requests wait for that only read.
+    fn waits_for_the_unreachable(self) -> bool {
+        self == Self::Rebuilds
+    }
 }
 
 impl Link {
@@ -112,6 +121,7 @@ impl Link {
             current: ArcSwapOption::empty(),
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
+            unreachable: AtomicBool::new(false),
             broken: Notify::new(),
             stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
@@ -129,12 +139,12 @@ impl Link {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
     }
 
-    /// Returns what ends with the next new connection, from this call on.
+    /// Returns what ends with the next attempt to connect, from this call on.
     pub(crate) fn next_connection(&self) -> Notified<'_> {
         self.connected.notified()
     }
 
-    /// Waits for a connection, up to a deadline.
+    /// Waits for a connection, up to a deadline; not at all where Redis is known to be out of reach.
     ///
     /// # Errors
     ///
@@ -148,12 +158,17 @@ impl Link {
                 // Listening comes first: a connection made between the two is not missed.
                 let next = self.next_connection();
                 if let Some(connection) = self.current() {
-                    return connection;
+                    return Some(connection);
+                }
+                if self.unreachable.load(Ordering::SeqCst)
+                    && !self.purpose.waits_for_the_unreachable()
+                {
+                    return None;
                 }
                 next.await;
             }
         };
-        timeout(deadline, connected).await.map_err(|_| {
+        timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
             let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
             StoreError::Disconnected { reason }
         })
@@ -285,6 +300,7 @@ impl Link {
             tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
         }
         self.current.store(Some(Arc::clone(connection)));
+        self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
     }
 
@@ -297,6 +313,9 @@ impl Link {
         if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
             tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
         }
+        self.unreachable.store(true, Ordering::SeqCst);
+        // Calls that wait for a connection need not wait for longer.
+        self.connected.notify_waiters();
     }
 
     /// Connects: INFO first, then the handshake.

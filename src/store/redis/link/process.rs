@@ -61,6 +61,25 @@ impl Eviction {
     }
 }
 
+/// How much memory Redis's data take, where there is a limit and nothing makes way for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+}
+
+impl Memory {
+    /// Reads an INFO reply.
+    pub(crate) fn parse(info: &str) -> Option<Self> {
+        if field(info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction") {
+            return None;
+        }
+        let number = |name| field(info, name)?.parse().ok();
+        let (used, limit) = (number("used_memory")?, number("maxmemory")?);
+        (limit > 0).then_some(Self { used, limit })
+    }
+}
+
 /// Returns the value of one line of an INFO reply.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
@@ -93,6 +112,19 @@ mod tests {
         }
         assert_eq!(Eviction::parse("maxmemory_policy:allkeys-lru\r\n"), Eviction::Takes);
         assert_eq!(Eviction::parse(""), Eviction::Spares);
+    }
+
+    #[test]
+    fn memory_is_short_only_where_there_is_a_limit_and_nothing_makes_way() {
+        let memory = |limit: &str, policy: &str| {
+            let info =
+                format!("used_memory:7\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n");
+            Memory::parse(&info)
+        };
+        assert_eq!(memory("1000", "noeviction"), Some(Memory { used: 7, limit: 1000 }));
+        assert_eq!(memory("0", "noeviction"), None);
+        assert_eq!(memory("1000", "volatile-lru"), None);
+        assert_eq!(Memory::parse(""), None, "a server that does not say");
     }
 
     #[test]

@@ -35,8 +35,12 @@ impl RedisBuild {
         let view = shared.read_view(&shared.bulk, &connection, CALL).await?;
         shared.understood(&view)?;
         let nonce = random_bytes()?;
-        let lock =
-            Lock { shared: Arc::clone(&shared), nonce: Digest::from_bytes(nonce).to_string() };
+        let [a, b, c, d, e, f, g, h, ..] = nonce;
+        let lock = Lock {
+            shared: Arc::clone(&shared),
+            nonce: Digest::from_bytes(nonce).to_string(),
+            build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
@@ -53,7 +57,7 @@ impl RedisBuild {
         let mut lease = Lease::new(lock);
         match Terms::read(&shared, &connection, fields) {
             Ok(terms) => {
-                let build = Self::leased(shared, &connection, &view, lease, nonce, &terms);
+                let build = Self::leased(shared, &connection, &view, lease, &terms);
                 Ok(Begun::Leased(Box::new(build)))
             }
             Err(error) => {
@@ -68,17 +72,14 @@ impl RedisBuild {
         connection: &Connection,
         view: &View,
         lease: Lease,
-        nonce: [u8; 16],
         terms: &Terms,
     ) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = nonce;
         Self {
             shared,
             run: connection.process.run,
             began_ms: terms.began_ms,
             lease,
             token: terms.token,
-            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             incarnation: connection.identity.incarnation.clone(),
             digester: connection.identity.digester.clone(),
             previous: view.live(),
@@ -95,8 +96,8 @@ impl RedisBuild {
 
 impl Lock {
     async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, .. } = &self.shared.keys;
-        let keys = [lock, meta, marks].map(String::as_str);
+        let Keys { lock, meta, marks, next, .. } = &self.shared.keys;
+        let keys = [lock, meta, marks, next].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shared.retention.span().as_millis().to_string();

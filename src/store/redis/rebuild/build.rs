@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Pipeline, Value, cmd};
+use ::redis::{Cmd, Pipeline, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
@@ -33,7 +33,6 @@ pub(crate) struct RedisBuild {
     pub(super) began_ms: u64,
     pub(super) lease: Lease,
     pub(super) token: Generation,
-    pub(super) nonce: u64,
     pub(super) incarnation: Vec<u8>,
     pub(super) digester: Digester,
     pub(super) previous: Result<Header, Doubt>,
@@ -94,6 +93,16 @@ impl RedisBuild {
     pub(super) async fn ask(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
         self.shared.bulk.ask(&connection, commands, CALL).await
+    }
+
+    /// Sends one command and returns its reply.
+    pub(super) async fn ask_one(
+        &self,
+        step: &'static str,
+        command: Cmd,
+    ) -> Result<Reply, StoreError> {
+        let reply = self.ask(&one(command)).await?.into_iter().next();
+        Ok(Reply::new(step, reply.unwrap_or_default()))
     }
 
     /// Reads both headers.

@@ -1,12 +1,18 @@
 -- Lease and mark: takes the rebuild lease, draws the fencing token, notes where the journal stands.
 --
--- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks
+-- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks   KEYS[4] next
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
 -- ARGV[4] how long the rebuild may take, ms
 -- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
 -- TIME s, µs, the moment in ms after which a rebuild may begin}.
 -- After a lost reply the same nonce takes the lease up.
+--
+-- What a process left behind that ended in a rebuild may be all that has Redis full. A DEL passes then, and so does
+-- what follows it in a script.
+if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('DEL', KEYS[4])
+end
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
   and redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return {'BUSY'}

@@ -23,7 +23,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 
 /// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
-/// so that the next need not wait for it to lapse.
+/// so that the next need not wait for it to lapse. What was built and not put live is freed with it.
 pub(super) struct Lease {
     lock: Arc<Lock>,
     held: bool,
@@ -42,6 +42,11 @@ impl Lease {
                 lock.renew().await;
             }
         })
+    }
+
+    /// Returns the nonce of the filter that is built under it.
+    pub(super) fn build(&self) -> u64 {
+        self.lock.build
     }
 
     pub(super) async fn release(&mut self) {
@@ -63,6 +68,8 @@ impl Drop for Lease {
 pub(super) struct Lock {
     pub(super) shared: Arc<Shared>,
     pub(super) nonce: String,
+    /// The nonce of the filter that is built under it.
+    pub(super) build: u64,
 }
 
 impl Lock {
@@ -72,12 +79,12 @@ impl Lock {
     }
 
     async fn release(&self) {
-        self.run(&RELEASE, &[self.nonce.as_bytes()]).await;
+        self.run(&RELEASE, &[self.nonce.as_bytes(), &self.build.to_be_bytes()]).await;
     }
 
     /// Runs a script on the lock. If it fails, the next rebuild waits for the lease to lapse.
     async fn run(&self, script: &Script, args: &[&[u8]]) {
-        let keys = [self.shared.keys.lock.as_str()];
+        let keys = [self.shared.keys.lock.as_str(), self.shared.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
             let ran = match self.shared.bulk.connected(LOCK_WAIT).await {
                 Ok(connection) => {

@@ -51,6 +51,10 @@ impl Build for RedisBuild {
         Box::pin(self.read_journal_into(into))
     }
 
+    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(RedisBuild::room(self, bytes))
+    }
+
     fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.allocate_next(plan))
     }

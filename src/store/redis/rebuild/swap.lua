@@ -6,16 +6,9 @@
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
 -- ARGV[7] for how long an incarnation's first swap waits, ms   ARGV[8] when the rebuild began, ms
--- ARGV[9] the generation in decimal
+-- ARGV[9] the generation in decimal   ARGV[10] the state of a disproved filter, one byte
 -- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that no process can replay may have become
 -- visible since the rebuild began; or 'HELD' while processes may have adds to replay: to be tried again.
--- A header's token; 0 where it is cut short. It is no more than 2^53, so a number holds it. Lua would order strings
--- as the server's locale does.
-local function token(head)
-  if #head < 24 then return 0 end
-  local high, low = struct.unpack('>I4I4', head, 17)
-  return high * 4294967296 + low
-end
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
@@ -29,7 +22,7 @@ if redis.call('TYPE', KEYS[2]).ok == 'string' then
   local live = redis.call('GETRANGE', KEYS[2], 0, 63)
   if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8)
     and live ~= ARGV[5]
-    and token(live) >= token(ARGV[1]) then
+    and string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24) then
     return 'FENCED'
   end
 end
@@ -56,6 +49,10 @@ if meta[4] ~= ARGV[4] then
 end
 if ahead('hold', tonumber(meta[2] or '0'), grace) then
   return 'HELD'
+end
+-- The place of a disproved filter is taken once (distrust.lua).
+if redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 11, 11) == ARGV[10] then
+  redis.call('HSET', KEYS[3], 'rebuilt', ARGV[9])
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 -- RENAME carries the source's TTL over.

@@ -66,6 +66,7 @@ impl RedisBuild {
                 GRACE.as_millis().to_string().as_bytes(),
                 self.began_ms.to_string().as_bytes(),
                 header.generation.get().to_string().as_bytes(),
+                &[State::Disproved.as_byte()],
             ],
         )
         .await?

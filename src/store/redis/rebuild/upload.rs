@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ::redis::cmd;
 use tokio::time::sleep;
 
 use super::build::{RedisBuild, pieces};
@@ -9,6 +10,7 @@ use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, State};
 use crate::store::Plan;
+use crate::store::redis::link::process::Memory;
 use crate::store::redis::script::Script;
 
 static ALLOCATE: Script = Script::new("allocate.lua", include_str!("allocate.lua"));
@@ -23,7 +25,7 @@ impl RedisBuild {
         let header = Header {
             state: State::Loading,
             generation: self.token,
-            nonce: self.nonce,
+            nonce: self.lease.build(),
             geometry: plan.geometry,
             key_id: self.digester.key_id(),
             run: self.run,
@@ -31,11 +33,22 @@ impl RedisBuild {
             capacity: plan.capacity,
             rate: plan.rate,
         };
+        self.room(header.string_len()).await?;
         self.header = Some(header);
         let len = header.string_len().to_string();
         let args: [&[u8]; 4] =
             [&header.encode(), &header.trailer(), len.as_bytes(), &self.damaged_next];
         self.step("the allocation", &ALLOCATE, &args).await
+    }
+
+    /// Fails if Redis would have no room for a filter of so many bytes. One that it cannot hold would have it
+    /// refuse all checks.
+    pub(super) async fn room(&self, bytes: u64) -> Result<(), StoreError> {
+        let memory = self.ask_one("INFO", cmd("INFO").arg("memory").clone()).await?.text()?;
+        let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
+        // What is there already makes way.
+        let needed = used.saturating_sub(self.view().await?.next.len).saturating_add(bytes);
+        if needed <= limit { Ok(()) } else { Err(StoreError::NoRoom { needed, limit }) }
     }
 
     /// *Upload*: writes the blocks, piece by piece.

@@ -1,13 +1,12 @@
 //! *Verify*: proves that the building filter holds what it should.
 
-use ::redis::{Cmd, Pipeline, cmd};
+use ::redis::{Pipeline, cmd};
 
 use super::build::{RedisBuild, pieces};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
 use crate::id::Digest;
-use crate::store::redis::link::wire::one;
 use crate::store::redis::reply::Reply;
 
 /// Digests looked up at once.
@@ -78,10 +77,5 @@ impl RedisBuild {
             }
         }
         Ok(())
-    }
-
-    async fn ask_one(&self, step: &'static str, command: Cmd) -> Result<Reply, StoreError> {
-        let reply = self.ask(&one(command)).await?.into_iter().next();
-        Ok(Reply::new(step, reply.unwrap_or_default()))
     }
 }
