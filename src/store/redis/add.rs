@@ -25,6 +25,8 @@ static ADD_DESPITE_OOM: Script =
 /// How long one attempt may take, and how many there are.
 const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
+/// The same of a replay: less than swaps wait for its next call.
+const REPLAY: Duration = Duration::from_secs(1);
 /// How long a refused add waits before it is repeated. Two such waits end within the deadlines of the
 /// three attempts.
 const REFUSED_WAIT: Duration = Duration::from_millis(150);
@@ -41,6 +43,15 @@ enum AddKind {
 }
 
 impl AddKind {
+    /// How long one call may take. No caller waits for a replay, and connections that are slower than an
+    /// insert may be have replays, too.
+    const fn deadline(self) -> Duration {
+        match self {
+            Self::Insert => ATTEMPT,
+            Self::Replay => REPLAY,
+        }
+    }
+
     /// Returns how long swaps wait for its next call, ms; nothing if they do not.
     fn hold(self) -> String {
         match self {
@@ -84,7 +95,7 @@ impl Shared {
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
-        let view = self.known_view(&connection).await?;
+        let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
             ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
@@ -109,7 +120,7 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let (mut rest, mut changes) = (digests, 0);
         while !rest.is_empty() {
-            let view = self.known_view(connection).await?;
+            let view = self.known_view(connection, AddKind::Replay).await?;
             let digests = &rest[..view.taken(rest.len())];
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(reply, digests.len())? {
@@ -125,11 +136,15 @@ impl Shared {
     }
 
     /// Returns both headers as they were last seen, if this crate can set their bits.
-    async fn known_view(&self, connection: &Arc<Connection>) -> Result<Arc<View>, StoreError> {
+    async fn known_view(
+        &self,
+        connection: &Arc<Connection>,
+        kind: AddKind,
+    ) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(self.read_view(&self.adds, connection, ATTEMPT).await?);
+                let view = Arc::new(self.read_view(&self.adds, connection, kind.deadline()).await?);
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -176,7 +191,7 @@ impl Shared {
                 &next.offsets,
                 kind.hold().as_bytes(),
             ],
-            ATTEMPT,
+            kind.deadline(),
         )
         .await
     }

@@ -354,15 +354,6 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a null dated when it is stored",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/null.rs",
-            from: "claim.asked_us",
-            to: "live.redis_us(Instant::now())",
-        }],
-    },
-    Bug {
         name: "a first swap that does not wait",
         flavours: &[Evicting],
         edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
@@ -402,17 +393,21 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a filter of another key left to answer",
-        flavours: &[Evicting],
-        edits: &[Script { file: "add.lua", from: "string.byte(head, 12) == answers", to: "false" }],
-    },
-    Bug {
         name: "an acknowledgement by a Redis that was left meanwhile",
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
             from: "!self.adds.uses(&connection)",
             to: "false",
+        }],
+    },
+    Bug {
+        name: "a slow replay that is given up without a word",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/replay.rs",
+            from: "self.give_up_replay(connection, Duration::ZERO).await",
+            to: "Ok(())",
         }],
     },
     Bug {
@@ -564,17 +559,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: "store/redis/null.rs",
-            from: "claim.at",
-            to: "Instant::now()",
-        }],
-    },
-    Bug {
-        name: "the generation of a null's claim not compared",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/null.rs",
-            from: "claim.generation != Some(header.generation)",
-            to: "false",
+            from: "claim.asked_us",
+            to: "live.redis_us(Instant::now())",
         }],
     },
     Bug {

@@ -40,6 +40,8 @@ struct Books {
     acknowledged: VecDeque<Acknowledged>,
     /// How many have left the front.
     gone: u64,
+    /// The replay to the last incarnation that was met.
+    replay: Option<(Vec<u8>, Replay)>,
     /// The secret key that the digests were made with.
     key_id: Option<u32>,
     /// When the last of those that are no longer remembered was acknowledged.
@@ -49,6 +51,15 @@ struct Books {
 struct Acknowledged {
     digest: Digest,
     at: Tenths,
+}
+
+/// The inserts that an incarnation may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Replay {
+    /// The number after the last of them.
+    pub(crate) end: u64,
+    /// When the last of their transactions is over.
+    over: Tenths,
 }
 
 /// Tenths of a second since the store was made: a `u32` of them is 13 years.
@@ -107,11 +118,29 @@ impl RecentInserts {
         self.held_by.store(Some(incarnation.to_vec().into()));
     }
 
-    /// Begins a replay under a secret key: returns the number after the last insert.
-    pub(crate) fn begin_replay(&self, key_id: u32) -> u64 {
+    /// Begins the replay to an incarnation under a secret key, or takes it up again. What is acknowledged
+    /// after its beginning needs none.
+    pub(crate) fn begin_replay(&self, incarnation: &[u8], key_id: u32) -> Replay {
         let mut books = self.books();
         Self::use_key(&mut books, key_id);
-        books.gone + books.acknowledged.len() as u64
+        if let Some((of, replay)) = &books.replay
+            && of == incarnation
+        {
+            return *replay;
+        }
+        let last = books.acknowledged.back().map_or(0, |insert| insert.at);
+        let replay = Replay {
+            end: books.gone + books.acknowledged.len() as u64,
+            over: last.saturating_add(tenths(self.reach)),
+        };
+        books.replay = Some((incarnation.to_vec(), replay));
+        replay
+    }
+
+    /// Whether the transactions of all inserts of a replay are over. Then a rebuild that begins now reads
+    /// what has become of them, and nothing waits for the replay.
+    pub(crate) fn is_over(&self, replay: Replay) -> bool {
+        replay.over < self.now()
     }
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.
@@ -201,7 +230,7 @@ mod tests {
     }
 
     fn all(recent: &RecentInserts) -> Vec<Digest> {
-        let end = recent.begin_replay(KEY);
+        let end = recent.begin_replay(b"new", KEY).end;
         let (mut all, mut at) = (Vec::new(), 0);
         while at < end {
             let (some, next) = recent.since(at, 2);
@@ -249,12 +278,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_replay_ends_with_the_transactions_of_the_inserts_that_it_began_with() {
+        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        recent.acknowledged(&digests(0..2), KEY);
+        let replay = recent.begin_replay(b"one", KEY);
+        advance(REACH).await;
+        recent.acknowledged(&digests(2..3), KEY);
+        assert_eq!(recent.begin_replay(b"one", KEY), replay, "the new one was acknowledged by it");
+        assert!(!recent.is_over(replay));
+        advance(Duration::from_secs(1)).await;
+        assert!(recent.is_over(replay));
+        let other = recent.begin_replay(b"two", KEY);
+        assert_eq!(other.end, 3);
+        assert!(!recent.is_over(other));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn another_secret_key_makes_it_incomplete() {
         let recent = RecentInserts::new(REACH, HANDLER, 100);
         recent.acknowledged(&digests(0..1), KEY);
         assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
         advance(Duration::from_secs(100)).await;
-        let end = recent.begin_replay(KEY + 1);
+        let end = recent.begin_replay(b"new", KEY + 1).end;
         assert_eq!(recent.since(0, 10), (vec![], end));
         recent.acknowledged(&digests(1..2), KEY);
         assert_eq!(recent.since(0, 10), (vec![], end), "its digest is of the old key");

@@ -4,7 +4,8 @@
 //! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
 //! after each call of a replay (`rebuild/swap.lua`).
 //!
-//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up.
+//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up. So
+//! does one that has not finished when the transactions of all its inserts are over.
 //! Then the live filter stops answering. The next one goes live only if its rebuild began after the
 //! last of those transactions ended (`give_up_replay.lua`).
 //!
@@ -19,8 +20,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::recent::Replay;
 use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::handshake::Identity;
 use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
 
@@ -87,9 +90,31 @@ impl Shared {
 
     async fn replay_on(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
-        let end = self.recent.begin_replay(connection.identity.digester.key_id());
+        let Identity { digester, incarnation, age, .. } = &*connection.identity;
+        let replay = self.recent.begin_replay(incarnation, digester.key_id());
+        match self.replay_up_to(connection, replay).await {
+            Err(_) if self.recent.is_over(replay) => {
+                self.give_up_replay(connection, Duration::ZERO).await
+            }
+            Err(error) => Err(error),
+            Ok(()) => match self.recent.complete_since(*age + connection.age()) {
+                Ok(()) => Ok(()),
+                Err(open) => self.give_up_replay(connection, open).await,
+            },
+        }
+    }
+
+    /// Replays, until the transactions of all inserts are over: swaps wait no longer for a slow process.
+    async fn replay_up_to(
+        &self,
+        connection: &Arc<Connection>,
+        replay: Replay,
+    ) -> Result<(), StoreError> {
         let mut at = 0;
-        while at < end {
+        while at < replay.end {
+            if self.recent.is_over(replay) {
+                return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
+            }
             let (digests, next) = self.recent.since(at, TAKE);
             if digests.is_empty() {
                 break;
@@ -97,13 +122,10 @@ impl Shared {
             self.add_again(connection, &digests).await?;
             at = next;
         }
-        match self.recent.complete_since(connection.identity.age + connection.age()) {
-            Ok(()) => Ok(()),
-            Err(open) => self.give_up_replay(connection, open).await,
-        }
+        Ok(())
     }
 
-    /// Tells Redis for how long transactions of forgotten inserts may still be open.
+    /// Tells Redis for how long transactions of inserts may still be open that are not replayed.
     async fn give_up_replay(
         &self,
         connection: &Arc<Connection>,
@@ -117,8 +139,10 @@ impl Shared {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }
         tracing::warn!(
+            filter = &*self.name,
             ?open,
-            "own inserts cannot be replayed to redis; no filter is trusted until one is rebuilt"
+            "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
+             transactions, and none waits for this process"
         );
         Ok(())
     }
