@@ -53,8 +53,12 @@
 //!
 //! # Trailer
 //!
-//! 56 zero bytes, then the bits of magic ⊕ generation as the string's last 8 bytes. A string cut short
-//! cannot end like that.
+//! 48 zero bytes; the stamp, 8 bytes; then the bits of magic ⊕ generation as the string's last 8 bytes. A string
+//! cut short cannot end like that.
+//!
+//! The stamp is a u64: the number of the last insert that was written while the filter was live, counted by the
+//! store; 0 in a filter that is being built. A reader that knows of later inserts has an older copy before it. One
+//! that knows of none need not look.
 
 /// The first eight bytes: `BLMGUARD`.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
@@ -86,6 +90,9 @@ pub const GENERATION_OFFSET: usize = 16;
 pub const NONCE_OFFSET: usize = 24;
 /// How far the trailer's one number, [`Generation::seal`](super::Generation::seal), is from the end of the string, in bytes.
 pub const SEAL_FROM_END: usize = 8;
+
+/// How far the trailer's stamp, the number of the last insert, is from the end of the string, in bytes.
+pub const STAMP_FROM_END: usize = 16;
 
 pub(super) const VERSION_OFFSET: usize = 8;
 pub(super) const LAYOUT_OFFSET: usize = 10;

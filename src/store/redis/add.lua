@@ -13,13 +13,53 @@
 -- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
--- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's: nothing was written; or
--- {'STALE', the fields of view.lua} when a filter needs other bits than the caller computed: journal
--- and marks are written, and the caller has to compute the bits anew and try again.
+-- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's; or {'STALE', the fields of view.lua}
+-- when a filter is another than the caller computed bits for. Then nothing was written, and the caller has to
+-- compute the bits anew and try again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local seq = tonumber(redis.call('HGET', KEYS[1], 'seq') or '0')
+
+local function look(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= 'string' then return kind, '', 0 end
+  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
+end
+
+-- A live filter holds the number of the last entry that was written, its stamp, 16 bytes from its end.
+local LIVE, CATCHING_UP = 0x55, 0x33
+local function has_stamp(head, len)
+  if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) ~= LIVE then
+    return false
+  end
+  local a, b, c, d = string.byte(head, 33, 36)
+  return len == 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
+end
+local function stamp(number)
+  local bytes = ''
+  for _ = 1, 8 do
+    bytes = string.char(number % 256) .. bytes
+    number = math.floor(number / 256)
+  end
+  return bytes
+end
+
+local kind, head, len = look(KEYS[3])
+local next_kind, next_head, next_len = look(KEYS[4])
+-- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
+if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], len - 16, len - 9) ~= stamp(seq) then
+  redis.call('SETRANGE', KEYS[3], 11, '\0')
+  kind, head, len = look(KEYS[3])
+end
+-- The building filter takes adds once it is catching up; before that the upload owns it. The length counts,
+-- too: a filter that the caller saw cut short, and that is whole again, needs the bits.
+local catching_up = #next_head == 64 and string.byte(next_head, 12) == CATCHING_UP
+if head ~= ARGV[6] or len ~= tonumber(ARGV[7])
+  or (catching_up and (next_head ~= ARGV[9] or next_len ~= tonumber(ARGV[10]))) then
+  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
+end
 
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
 for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
@@ -49,7 +89,7 @@ if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
 end
 if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
 
-local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
+seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
 -- Or for as long as another process's rebuild may take, if that is longer (rebuild/lease.lua).
 local span = math.max(ARGV[3], tonumber(redis.call('HGET', KEYS[1], 'span') or '0'))
@@ -59,37 +99,19 @@ local id = redis.call('XADD', KEYS[2], 'MINID', '~', oldest, '*',
 redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
 if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 
-local function look(key)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= 'string' then return kind, '', 0 end
-  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
-end
-
--- Adds to a filter that is as the caller knows it; returns whether it is. The length counts, too: a filter
--- that the caller saw cut short, and that is whole again, needs the bits. Where the caller finds no filter to
--- add to, others may: those that read the header before it was damaged, or that know another secret key. So it
--- must not answer for this add. 0 is no state: every check reads the state, and so does the swap.
-local function add_to(key, head, len, known_head, known_len, offsets, answers)
-  if head ~= known_head or len ~= tonumber(known_len) then return false end
+-- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
+-- that know another secret key. So it must not answer for this add. Every check reads the state, and so does the
+-- swap.
+local function add_to(key, head, offsets, state)
   for i = 1, #offsets, 4 do
     local a, b, c, d = string.byte(offsets, i, i + 3)
     redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)
   end
-  if offsets == '' and #head == 64 and string.byte(head, 12) == answers then
+  if offsets == '' and #head == 64 and string.byte(head, 12) == state then
     redis.call('SETRANGE', key, 11, '\0')
   end
-  return true
 end
-
--- A live filter's state is 0x55. A building one takes adds once its state is 0x33, catching up; before that
--- the upload owns it.
-local kind, head, len = look(KEYS[3])
-local next_kind, next_head, next_len = look(KEYS[4])
-local fresh = add_to(KEYS[3], head, len, ARGV[6], ARGV[7], ARGV[8], 0x55)
-if #next_head == 64 and string.byte(next_head, 12) == 0x33 then
-  fresh = add_to(KEYS[4], next_head, next_len, ARGV[9], ARGV[10], ARGV[11], 0x33) and fresh
-end
-if not fresh then
-  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
-end
+add_to(KEYS[3], head, ARGV[8], LIVE)
+if ARGV[8] ~= '' then redis.call('SETRANGE', KEYS[3], len - 16, stamp(seq)) end
+if catching_up then add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP) end
 return {'OK', seq}

@@ -100,7 +100,7 @@ impl Shared {
         let digests: Vec<Digest> =
             ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
-        let added = self.read_added(reply, digests.len())?;
+        let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
             self.recent.acknowledged(&digests, digester.key_id());
             // A replay on a later connection may have begun without them.
@@ -123,7 +123,7 @@ impl Shared {
             let view = self.known_view(connection, AddKind::Replay).await?;
             let digests = &rest[..view.taken(rest.len())];
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
-            match self.read_added(reply, digests.len())? {
+            match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {
                     rest = rest.get(taken..).unwrap_or_default();
                     changes = 0;
@@ -196,12 +196,21 @@ impl Shared {
         .await
     }
 
-    fn read_added(&self, reply: Reply, taken: usize) -> Result<Added, StoreError> {
+    fn read_added(
+        &self,
+        connection: &Connection,
+        reply: Reply,
+        taken: usize,
+    ) -> Result<Added, StoreError> {
         let mut fields = reply.array()?.into_iter();
         let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
-            "OK" => Ok(Added::Done(taken)),
+            "OK" => {
+                let seq = fields.next().ok_or_else(odd)?.int()?;
+                self.seen.note(&connection.identity.incarnation, seq);
+                Ok(Added::Done(taken))
+            }
             "STALE" => {
                 let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));

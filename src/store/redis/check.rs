@@ -14,7 +14,7 @@ use super::refusal::doubt;
 use super::reply::Reply;
 use super::shared::{Shared, trusted};
 use crate::error::StoreError;
-use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STATE_OFFSET};
+use crate::filter::format::{GENERATION_OFFSET, SEAL_FROM_END, STAMP_FROM_END, STATE_OFFSET};
 use crate::filter::{Header, Membership, Position, State};
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
@@ -57,6 +57,7 @@ impl Shared {
                 None => self.look(&live, deadline).await?,
             };
             let position = header.geometry.position(&digest);
+            let known = self.seen.seq(&live.identity.incarnation);
             let answer = self.ask(&live, &header, &position, &digest, deadline).await?;
             if answer.generation == header.generation.get() {
                 let verdict = answer.verdict(&header, &position, &live);
@@ -69,6 +70,12 @@ impl Shared {
                     self.checks.withdraw(&live);
                 }
                 let (verdict, scope) = verdict?;
+                if answer.stamp < known {
+                    // It is an older one than was seen: the next connection finds out what has happened.
+                    self.checks.withdraw(&live);
+                    return Err(Doubt::Suspect);
+                }
+                self.seen.note(&live.identity.incarnation, answer.stamp);
                 if matches!(verdict, Verdict::Absent(_)) {
                     self.believes(&live)?;
                 }
@@ -87,6 +94,22 @@ impl Shared {
         self.adopt(&header, &live.identity.incarnation)
     }
 
+    /// Says what this filter says of a digest, if it is still the live one.
+    pub(super) async fn look_up(
+        &self,
+        live: &Arc<Connection>,
+        header: &Header,
+        digest: &Digest,
+        deadline: Duration,
+    ) -> Result<Verdict, Doubt> {
+        let position = header.geometry.position(digest);
+        let answer = self.ask(live, header, &position, digest, deadline).await?;
+        if answer.generation != header.generation.get() {
+            return Err(Doubt::Changing);
+        }
+        answer.verdict(header, &position, live).map(|(verdict, _)| verdict)
+    }
+
     async fn ask(
         &self,
         live: &Arc<Connection>,
@@ -95,12 +118,13 @@ impl Shared {
         digest: &Digest,
         deadline: Duration,
     ) -> Result<Answer, Doubt> {
-        let seal_offset = (header.string_len() as usize - SEAL_FROM_END) * 8;
+        let from_end = |bytes| (header.string_len() as usize - bytes) * 8;
         let mut bits = cmd("BITFIELD");
         bits.arg(&self.keys.bits);
         bits.arg("GET").arg("i64").arg(GENERATION_OFFSET * 8);
         bits.arg("GET").arg("u8").arg(STATE_OFFSET * 8);
-        bits.arg("GET").arg("i64").arg(seal_offset);
+        bits.arg("GET").arg("i64").arg(from_end(SEAL_FROM_END));
+        bits.arg("GET").arg("i64").arg(from_end(STAMP_FROM_END));
         for word in 0..8 {
             bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
         }
@@ -118,6 +142,7 @@ struct Answer {
     generation: i64,
     state: i64,
     seal: i64,
+    stamp: i64,
     words: [u64; 8],
     null: Option<Vec<u8>>,
 }
@@ -125,11 +150,12 @@ struct Answer {
 impl Answer {
     fn read(replies: Vec<Value>) -> Result<Self, StoreError> {
         let [bits, null] = Reply::new("a check", Value::Array(replies)).fields()?;
-        let [generation, state, seal, block @ ..] = bits.fields::<11>()?;
+        let [generation, state, seal, stamp, block @ ..] = bits.fields::<12>()?;
         Ok(Self {
             generation: generation.int()?,
             state: state.int()?,
             seal: seal.int()?,
+            stamp: stamp.int()?,
             words: Reply::words(block)?,
             null: null.optional_bytes()?,
         })

@@ -13,26 +13,45 @@ static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua
 /// How long it may take.
 const DEADLINE: Duration = Duration::from_millis(250);
 
+/// No state: no check takes a filter with it for live.
+const SPOILT: u8 = 0;
+
 impl Shared {
     /// Puts the live filter out of use for every process, if it is still of this generation, and did not take
     /// the place of a disproved one.
     pub(crate) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
+        let unless_rebuilt = generation.get().to_string();
+        let state = State::Disproved.as_byte();
+        if self.put_out_of_use(generation, state, &unless_rebuilt).await? {
+            tracing::error!(%generation, "the live filter is incomplete and out of use until it is rebuilt");
+        }
+        Ok(())
+    }
+
+    /// Puts the live filter out of use for every process, if it is still of this generation: its data are
+    /// damaged, whatever its source gives.
+    pub(crate) async fn spoil(&self, generation: Generation) -> Result<(), StoreError> {
+        self.put_out_of_use(generation, SPOILT, "").await.map(drop)
+    }
+
+    async fn put_out_of_use(
+        &self,
+        generation: Generation,
+        state: u8,
+        unless_rebuilt: &str,
+    ) -> Result<bool, StoreError> {
         let connection = self.adds.connected(DEADLINE).await?;
         let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
-        let decimal = generation.get().to_string();
         let args: [&[u8]; 5] = [
             &generation.get().to_be_bytes(),
             generation_offset.as_bytes(),
-            &[State::Disproved.as_byte()],
+            &[state],
             state_offset.as_bytes(),
-            decimal.as_bytes(),
+            unless_rebuilt.as_bytes(),
         ];
         let done = self.adds.script(&connection, &DISTRUST, &keys, &args, DEADLINE).await?.int()?;
-        if done == 1 {
-            tracing::error!(%generation, "the live filter is incomplete and out of use until it is rebuilt");
-        }
-        Ok(())
+        Ok(done == 1)
     }
 }

@@ -6,6 +6,7 @@
 //! | `add` | inserts: acknowledged when every filter that needs them has them |
 //! | `null` | ids that were found missing |
 //! | `distrust` | puts a filter out of use that was found incomplete |
+//! | `sample` | looks whether the filter holds what the journal does |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
 //! | `script`, `reply`, `refusal` | what is sent to Redis, and what its answers mean |
@@ -26,6 +27,7 @@ mod null;
 mod rebuild;
 mod refusal;
 mod reply;
+mod sample;
 mod script;
 mod shared;
 mod view;
@@ -41,6 +43,7 @@ use tokio::time::Instant;
 
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::recent::RecentInserts;
+use self::incarnation::seen::Seen;
 use self::keys::Keys;
 use self::link::connection::{Link, Purpose};
 pub(crate) use self::link::endpoint::Endpoint;
@@ -70,11 +73,13 @@ impl RedisStore {
         let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
         let recent = RecentInserts::new(retention.overlap, retention.handler, capacity);
         let recent = Arc::new(recent);
+        let seen = Arc::new(Seen::default());
         let handshake: Arc<dyn Handshake> = Arc::new(JoinIncarnation::new(
             &settings.name,
             settings.secret_key.clone(),
             retention.mark_ttl(),
             Arc::clone(&recent),
+            Arc::clone(&seen),
         ));
         let link =
             |purpose| Arc::new(Link::new(Arc::clone(&endpoint.0), Arc::clone(&handshake), purpose));
@@ -87,6 +92,7 @@ impl RedisStore {
             adds: link(Purpose::Inserts),
             bulk: link(Purpose::Rebuilds),
             recent,
+            seen,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
             in_flight: Semaphore::new(settings.checks_in_flight as usize),
@@ -111,6 +117,9 @@ impl Store for RedisStore {
             let shared = Arc::clone(&self.shared);
             let replay = move || Arc::clone(&shared).replay_own_inserts();
             tasks.spawn(persist(Arc::clone(name), "own inserts", replay));
+            let shared = Arc::clone(&self.shared);
+            let sample = move || Arc::clone(&shared).look_into_samples();
+            tasks.spawn(persist(Arc::clone(name), "samples", sample));
         });
     }
 

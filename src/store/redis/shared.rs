@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use super::incarnation::recent::RecentInserts;
+use super::incarnation::seen::Seen;
 use super::keys::Keys;
 use super::link::connection::{Connection, Link};
 use super::link::process::Eviction;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) adds: Arc<Link>,
     pub(crate) bulk: Arc<Link>,
     pub(crate) recent: Arc<RecentInserts>,
+    pub(crate) seen: Arc<Seen>,
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,

@@ -4,6 +4,7 @@ mod clocks;
 mod other_keys;
 mod other_servers;
 mod replaced;
+mod rewound;
 mod sizes;
 mod times;
 

@@ -109,8 +109,13 @@ impl Keyspace {
                 let entries = stream.iter().flat_map(|stream| stream.entries());
                 shown(entries.skip_while(|entry| entry.id < from), count)
             }),
-            ("XREVRANGE", [key, b"+", b"-", b"COUNT", count]) => self.stream(key).map(|stream| {
-                shown(stream.iter().flat_map(|stream| stream.entries().rev()), count)
+            ("XREVRANGE", [key, to, from, b"COUNT", count]) => self.stream(key).map(|stream| {
+                let from = if *from == b"-" { (0, 0) } else { entry_id(from) };
+                // A time alone stands for all entries of it.
+                let to = if *to == b"+" { u64::MAX } else { entry_id(to).0 };
+                let entries = stream.iter().flat_map(|stream| stream.entries().rev());
+                let entries = entries.filter(|entry| entry.id >= from && entry.id.0 <= to);
+                shown(entries, count)
             }),
             _ => return None,
         };

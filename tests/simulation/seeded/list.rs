@@ -284,8 +284,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "ARGV[10], ARGV[11], 0x33) and fresh",
-            to: "ARGV[10], '', 0) and fresh",
+            from: "add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)",
+            to: "add_to(KEYS[4], next_head, '', 0)",
         }],
     },
     Bug {

@@ -1,5 +1,5 @@
--- Joins this filter's metadata, or creates it. It is the first command on a new connection after INFO and
--- TIME.
+-- Joins this filter's metadata, or creates it, and looks whether the data have gone back in time. It is the first
+-- command on a new connection after INFO and TIME, and repeated with each poll.
 --
 -- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] lock
 -- ARGV[1] id of the caller's secret key, 8 hex digits
@@ -8,35 +8,74 @@
 -- ARGV[4] life of a create mark, ms   ARGV[5] the Redis process that answers, 8 hex digits
 -- ARGV[6] the incarnation that holds all recent adds of the caller, '' if the caller has added nothing
 -- ARGV[7] how long swaps wait for a caller that has adds to replay here, ms
--- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0'}.
+-- ARGV[8] the incarnation of this Redis process that the caller knows, '' if none
+-- ARGV[9] its number   ARGV[10] the number of the last entry that the caller knows of it
+-- ARGV[11] Redis's clock as the caller expects it, ms, '' if the caller does not know
+-- ARGV[12] by how much the clocks may part, ms
+-- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
+-- the incarnation's number, the number of the last entry, TIME s, µs}.
 --
--- An incarnation ends with the metadata and with the Redis process. What was acknowledged before may be
--- lost, and every process replays its recent adds (rebuild/swap.lua gives them time).
---
--- A new incarnation goes on with the numbers of a surviving journal. So a lost meta key cannot make two
--- entries share a number.
+-- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
+-- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
+-- (rebuild/swap.lua gives them time).
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function get(field)
+  return tonumber(redis.call('HGET', KEYS[1], field) or '0')
+end
 local function raise(field, moment)
-  if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
+  if moment > get(field) then
     redis.call('HSET', KEYS[1], field, string.format('%.0f', moment))
   end
 end
-if redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1 then
-  -- What is known of marks may be lost with the metadata: no nulls until all marks would have ended.
-  if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
-    raise('blind', now + ARGV[4])
+local function begin_anew()
+  local number = math.max(now, get('life') + 1, tonumber(ARGV[9]) + 1)
+  redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5],
+    'since', string.format('%.0f', now), 'life', string.format('%.0f', number))
+end
+-- What is known of marks may be lost, or they end too early: no nulls until all marks would have ended.
+local function distrust_marks()
+  raise('blind', now + math.max(get('reach'), ARGV[4]))
+end
+
+-- A live filter whose stamp is not the number of the last entry lacks entries, or those are lost that it has (add.lua).
+local function stamp(number)
+  local bytes = ''
+  for _ = 1, 8 do
+    bytes = string.char(number % 256) .. bytes
+    number = math.floor(number / 256)
   end
+  return bytes
+end
+local function stamp_of_live()
+  if redis.call('TYPE', KEYS[3]).ok ~= 'string' then return nil end
+  local head, len = redis.call('GETRANGE', KEYS[3], 0, 63), redis.call('STRLEN', KEYS[3])
+  if #head < 64 or string.sub(head, 1, 12) ~= 'BLMGUARD\0\1\1\85' then return nil end
+  local a, b, c, d = string.byte(head, 33, 36)
+  if len ~= 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then return nil end
+  return redis.call('GETRANGE', KEYS[3], len - 16, len - 9)
+end
+local fresh = redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1
+if fresh and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then distrust_marks() end
+-- A new incarnation goes on with the numbers of a surviving journal or filter, and of what the caller knows. So no two
+-- entries share a number, and whatever was there before, should it come back, has a lower one.
+local function go_on_with_journal()
   local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
-  if last then
-    local fields = last[2]
-    for i = 1, #fields, 2 do
-      if fields[i] == 'i' then key_of_log = fields[i + 1] end
-      if fields[i] == 's' then redis.call('HSETNX', KEYS[1], 'seq', fields[i + 1]) end
+  if not last then return end
+  for i = 1, #last[2], 2 do
+    local value = last[2][i + 1]
+    if last[2][i] == 'i' then key_of_log = value end
+    if last[2][i] == 's' and tonumber(value) > get('seq') then
+      redis.call('HSET', KEYS[1], 'seq', value, 'last', string.match(last[1], '^%d+'))
     end
-    redis.call('HSETNX', KEYS[1], 'last', string.match(last[1], '^%d+'))
   end
+end
+if fresh then
+  go_on_with_journal()
+  local number = 0
+  for i = 1, #(stamp_of_live() or '') do number = number * 256 + string.byte(stamp_of_live(), i) end
+  raise('seq', math.max(number, tonumber(ARGV[10])))
 end
 if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
@@ -47,18 +86,44 @@ if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
     redis.call('HINCRBY', KEYS[1], 'seq', 1)
   end
 end
+
+local function spoil()
+  if redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 7) == 'BLMGUARD' then
+    -- 0 is no state, and every check reads it.
+    redis.call('SETRANGE', KEYS[3], 11, '\0')
+  end
+end
+
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
-  redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5], 'since', string.format('%.0f', now))
+  begin_anew()
+else
+  local there, expected = stamp_of_live(), stamp(get('seq'))
+  if there and there ~= expected then spoil() end
+  local known = redis.call('HGET', KEYS[1], 'inc') == ARGV[8]
+  local back = there and there > expected
+    or known and get('seq') < tonumber(ARGV[10])
+    or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
+  local jumped = known and ARGV[11] ~= '' and math.abs(now - ARGV[11]) > tonumber(ARGV[12])
+  if back then
+    spoil()
+    go_on_with_journal()
+    -- No filter of before is trusted, should it come back (shared.rs), and later ones get newer tokens.
+    local micros = time[1] * 1000000 + time[2]
+    raise('live', micros)
+    raise('epoch', micros)
+  end
+  if back or jumped then
+    distrust_marks()
+    begin_anew()
+  end
 end
 local incarnation = redis.call('HGET', KEYS[1], 'inc')
 -- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua), so its lease ends.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
-if ARGV[6] ~= incarnation and ARGV[6] ~= '' then
-  raise('hold', now + ARGV[7])
-end
+if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
 -- one that asks for more: no nulls until they would have ended.
-local reach = tonumber(redis.call('HGET', KEYS[1], 'reach') or '0')
+local reach = get('reach')
 if tonumber(ARGV[4]) > reach then
   if reach > 0 then raise('blind', now + ARGV[4]) end
   redis.call('HSET', KEYS[1], 'reach', ARGV[4])
@@ -67,6 +132,9 @@ return {
   redis.call('HGET', KEYS[1], 'kid'),
   redis.call('HGET', KEYS[1], 'key') or '',
   incarnation,
-  math.max(0, now - redis.call('HGET', KEYS[1], 'since')),
+  string.format('%.0f', math.max(0, now - get('since'))),
   redis.call('HGET', KEYS[1], 'live') or '0',
+  string.format('%.0f', get('life')),
+  string.format('%.0f', get('seq')),
+  time[1], time[2],
 }

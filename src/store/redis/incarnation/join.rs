@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::redis::cmd;
-
 use super::GRACE;
 use super::recent::RecentInserts;
+use super::seen::Seen;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
@@ -15,7 +14,8 @@ use crate::store::redis::keys::Keys;
 use crate::store::redis::link::dial::Wire;
 use crate::store::redis::link::handshake::{Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
-use crate::store::redis::link::wire::{HANDSHAKE, ask};
+use crate::store::redis::link::wire::{Clock, HANDSHAKE, ask};
+use crate::store::redis::refusal::is_unknown_script;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending, hex};
 
@@ -23,6 +23,9 @@ static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 /// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
+
+/// By how much Redis's clock and this machine's may part. Marks and the journal end by Redis's.
+const CLOCKS_PART: Duration = Duration::from_secs(2);
 
 /// The handshake by which connections of one filter join its metadata.
 pub(crate) struct JoinIncarnation {
@@ -32,6 +35,7 @@ pub(crate) struct JoinIncarnation {
     given: Option<SecretKey>,
     mark_ttl: Duration,
     recent: Arc<RecentInserts>,
+    seen: Arc<Seen>,
     /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
     /// computed stay good.
     last: Mutex<Option<SecretKey>>,
@@ -43,9 +47,10 @@ impl JoinIncarnation {
         given: Option<SecretKey>,
         mark_ttl: Duration,
         recent: Arc<RecentInserts>,
+        seen: Arc<Seen>,
     ) -> Self {
         let (keys, name) = (Keys::new(name), name.to_owned());
-        Self { keys, name, given, mark_ttl, recent, last: Mutex::new(None) }
+        Self { keys, name, given, mark_ttl, recent, seen, last: Mutex::new(None) }
     }
 
     fn offer(&self) -> Result<SecretKey, StoreError> {
@@ -80,38 +85,83 @@ impl JoinIncarnation {
     }
 }
 
+/// Whether a connection is new, or is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    Connected,
+    Polled,
+}
+
+impl JoinIncarnation {
+    async fn run(
+        &self,
+        wire: &dyn Wire,
+        process: &RedisProcess,
+        occasion: Occasion,
+    ) -> Result<Identity, StoreError> {
+        let offered = self.offer()?;
+        let reply = self.send(wire, process, &offered, occasion).await?;
+        let [key_id, key, incarnation, age, newest, number, seq, seconds, micros] =
+            reply.fields()?;
+        let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
+        let digester = Digester::new(&key, &self.name);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        let incarnation = incarnation.bytes()?;
+        let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+        let clock = Clock::now(us);
+        self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
+        let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
+        Ok(Identity { digester, incarnation, age, newest, process: process.clone() })
+    }
+
+    async fn send(
+        &self,
+        wire: &dyn Wire,
+        process: &RedisProcess,
+        offered: &SecretKey,
+        occasion: Occasion,
+    ) -> Result<Reply, StoreError> {
+        let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
+        let Keys { meta, log, bits, lock, .. } = &self.keys;
+        let keys = [meta, log, bits, lock].map(String::as_str);
+        let held_by = match occasion {
+            Occasion::Connected => self.recent.held_by(),
+            Occasion::Polled => Vec::new(),
+        };
+        let known = self.seen.known(process.run);
+        let args = [
+            hex(offered.id_for(&self.name)).into_bytes(),
+            if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
+            random_bytes()?.to_vec(),
+            self.mark_ttl.as_millis().to_string().into_bytes(),
+            hex(process.run).into_bytes(),
+            held_by,
+            GRACE.as_millis().to_string().into_bytes(),
+            known.incarnation,
+            known.number.to_string().into_bytes(),
+            known.seq.to_string().into_bytes(),
+            known.now_ms.map(|ms| ms.to_string()).unwrap_or_default().into_bytes(),
+            CLOCKS_PART.as_millis().to_string().into_bytes(),
+        ];
+        let args = args.each_ref().map(Vec::as_slice);
+        let by_hash = join.command(Sending::ByHash, &keys, &args);
+        match ask(wire, join.name(), by_hash, HANDSHAKE).await {
+            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
+                let whole = join.command(Sending::Whole, &keys, &args);
+                ask(wire, join.name(), whole, HANDSHAKE).await
+            }
+            other => other,
+        }
+    }
+}
+
 impl Handshake for JoinIncarnation {
     fn join<'a>(
         &'a self,
         wire: &'a dyn Wire,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(async move {
-            let offered = self.offer()?;
-            let Keys { meta, log, bits, lock, .. } = &self.keys;
-            // Sent whole: joining is rare, and a new server would not know the hash.
-            let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
-            let command = join.command(
-                Sending::Whole,
-                &[meta, log, bits, lock].map(String::as_str),
-                &[
-                    hex(offered.id_for(&self.name)).as_bytes(),
-                    if self.given.is_some() { b"" } else { offered.as_bytes() },
-                    &random_bytes()?,
-                    self.mark_ttl.as_millis().to_string().as_bytes(),
-                    hex(process.run).as_bytes(),
-                    &self.recent.held_by(),
-                    GRACE.as_millis().to_string().as_bytes(),
-                ],
-            );
-            let reply = ask(wire, JOIN.name(), command, HANDSHAKE).await?;
-            let [key_id, key, incarnation, age, newest] = reply.fields()?;
-            let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
-            let digester = Digester::new(&key, &self.name);
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-            let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
-            Ok(Arc::new(Identity { digester, incarnation: incarnation.bytes()?, age, newest }))
-        })
+        Box::pin(async move { self.run(wire, process, Occasion::Connected).await.map(Arc::new) })
     }
 
     fn recheck<'a>(
@@ -120,11 +170,15 @@ impl Handshake for JoinIncarnation {
         identity: &'a Identity,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let command = cmd("HGET").arg(&self.keys.meta).arg("inc").clone();
-            let reply = ask(wire, "HGET", command, HANDSHAKE).await;
-            match reply.and_then(Reply::optional_bytes) {
-                Ok(Some(incarnation)) if incarnation == identity.incarnation => Ok(()),
-                Ok(_) => Err("the filter's metadata was lost or made anew".to_owned()),
+            match self.run(wire, &identity.process, Occasion::Polled).await {
+                Ok(found) if found.incarnation == identity.incarnation => Ok(()),
+                Ok(_) => {
+                    Err("the filter's metadata were lost or made anew, or its data have gone \
+                              back in time, or the clocks have parted"
+                        .to_owned())
+                }
+                // A Redis that takes no writes answers no check either, and says why.
+                Err(StoreError::Refused { .. }) => Ok(()),
                 Err(error) => Err(error.to_string()),
             }
         })

@@ -1,19 +1,23 @@
-//! What follows from Redis being another than before: restarted, failed over, or without its metadata.
+//! What follows from Redis being another than before: restarted, failed over, without its metadata, or with data
+//! that have gone back in time.
 //!
-//! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover and a
-//! loss of the metadata each begin another one. Inserts acknowledged in an earlier incarnation may be lost.
+//! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover, a loss of the
+//! metadata, data that go back in time and a clock that jumps each begin another one. Inserts acknowledged in
+//! an earlier incarnation may be lost.
 //!
 //! | file | what |
 //! |---|---|
 //! | `join` | a new connection joins the incarnation, or begins one |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
+//! | `seen` | how far this process has seen an incarnation come |
 
 use std::time::Duration;
 
 pub(crate) mod join;
 pub(crate) mod recent;
 mod replay;
+pub(crate) mod seen;
 
 /// How long the first swap of an incarnation waits, and every swap after the last sign of a replay. By
 /// then each process has found the incarnation and begun its replay: connections are polled once a

@@ -352,15 +352,15 @@ impl Link {
                 }
                 Ok((_, clock, eviction)) => {
                     connection.eviction.store(Arc::new(eviction));
-                    connection.clock.store(Arc::new(clock));
                     self.stall.note_answered();
+                    let identity = &connection.identity;
+                    if let Err(reason) = self.handshake.recheck(&*connection.wire, identity).await {
+                        return reason;
+                    }
+                    // Not before: a clock that has jumped is told to no null.
+                    connection.clock.store(Arc::new(clock));
                 }
                 Err(error) => return error.to_string(),
-            }
-            if let Err(reason) =
-                self.handshake.recheck(&*connection.wire, &connection.identity).await
-            {
-                return reason;
             }
         }
     }

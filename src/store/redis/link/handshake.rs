@@ -35,6 +35,7 @@ pub(crate) struct Identity {
     pub(crate) incarnation: Vec<u8>,
     /// How old the incarnation was.
     pub(crate) age: Duration,
-    /// The last generation that had gone live; 0 if none had.
+    /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
+    pub(crate) process: RedisProcess,
 }

@@ -22,6 +22,16 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Returns a clock that shows a time now, µs since the Unix epoch.
+    pub(crate) fn now(us: i64) -> Self {
+        Self { read: Instant::now(), us }
+    }
+
+    /// Returns for how long it has not been looked at.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.read)
+    }
+
     /// Returns Redis's clock at another local instant, µs since the Unix epoch.
     pub(crate) fn at(&self, at: Instant) -> i64 {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);

@@ -15,7 +15,7 @@
 mod begin;
 pub(crate) mod build;
 mod catch_up;
-mod journal;
+pub(super) mod journal;
 mod lease;
 mod swap;
 mod upload;

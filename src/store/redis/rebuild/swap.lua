@@ -61,6 +61,13 @@ redis.call('RENAME', KEYS[1], KEYS[2])
 -- Connections that join from now on trust no older filter.
 redis.call('HSET', KEYS[3], 'live', ARGV[9], 'settled', ARGV[4])
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
+-- The filter's stamp: all entries up to here are in it (add.lua).
+local stamp, rest = '', seq
+for _ = 1, 8 do
+  stamp = string.char(rest % 256) .. stamp
+  rest = math.floor(rest / 256)
+end
+redis.call('SETRANGE', KEYS[2], ARGV[3] - 16, stamp)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
 local id = redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[6], '*',
   'k', 'g', 'i', redis.call('HGET', KEYS[3], 'kid') or '', 's', seq, 'p', before, 'd', string.sub(ARGV[2], 17, 32))
