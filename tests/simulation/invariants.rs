@@ -1,7 +1,7 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
 use crate::filter::Header;
-use crate::filter::format::TRAILER_LEN;
+use crate::filter::format::{SEAL_FROM_END, STAMP_FROM_END, TRAILER_LEN};
 use crate::model::keyspace::Value;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
@@ -40,10 +40,14 @@ pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now
     }
 }
 
-/// What the live key ends with.
+/// What the live key ends with, but for its stamp.
 fn trailer(node: &mut Node) -> Vec<u8> {
     match node.keys.get(BITS) {
-        Some(Value::Text(text)) => text[text.len().saturating_sub(TRAILER_LEN)..].to_vec(),
+        Some(Value::Text(text)) if text.len() >= TRAILER_LEN => {
+            let mut trailer = text[text.len() - TRAILER_LEN..].to_vec();
+            trailer[TRAILER_LEN - STAMP_FROM_END..TRAILER_LEN - SEAL_FROM_END].fill(0);
+            trailer
+        }
         _ => Vec::new(),
     }
 }

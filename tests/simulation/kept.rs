@@ -1,5 +1,6 @@
 //! Runs that once broke the promise, made small.
 
+use crate::net::{Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{Ask, Caller, Config, Flavour, Mishap, Operation, Plan, Rules, Told, What};
 use crate::world;
@@ -17,7 +18,7 @@ pub(crate) fn run() -> Findings {
 }
 
 pub(crate) fn plans() -> Vec<Plan> {
-    vec![refused_writes(), forgotten_marks()]
+    vec![refused_writes(), forgotten_marks(), late_acknowledgement()]
 }
 
 /// For runs that no seed has drawn.
@@ -106,4 +107,45 @@ fn forgotten_marks() -> Plan {
         (12_500, get),
     ];
     plan(DRAWN_UP, config, operations)
+}
+
+/// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
+/// has begun; and its row is committed when the next filter is live.
+fn late_acknowledgement() -> Plan {
+    const ID: u64 = 7;
+    let config = Config {
+        instances: 2,
+        version: "7.0.15",
+        capacity: 400,
+        rate: 0.0002,
+        pool: 96,
+        initial: 38,
+        settled: false,
+        longest_transaction: [4000; 4],
+        longest_rebuild: 60_000,
+        handler_time: 100,
+        null_ttl: 5000,
+        removed_ttl: 60_000,
+        period: None,
+        journal_entries: 1000,
+        node_entries: 100,
+        page: (100, 0),
+        slow: 0,
+        flavour: Flavour::Forgetful,
+        rules: Rules::DEFAULT,
+    };
+    let late = Trap { on: "add.lua", instance: Some(0), effect: Effect::DelayReply(200), times: 1 };
+    let check = |instance| What::Check { instance, id: ID };
+    let operations = [
+        (7000, What::Redis(Mishap::Dump)),
+        (7940, What::Trap(late)),
+        (7950, create(0, ID, 0, 3800)),
+        (8000, What::Redis(Mishap::FailOver { from_dump: true, old_stays: true })),
+        // Its answer tells that the process is none to ask any more.
+        (8005, check(0)),
+        (11_990, check(1)),
+        (12_000, check(0)),
+        (12_500, check(1)),
+    ];
+    plan(DRAWN_UP + 1, config, operations)
 }

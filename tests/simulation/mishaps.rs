@@ -12,7 +12,12 @@ use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
 /// How long processes have to say their inserts again, ms.
 const SAID_AGAIN: u64 = 5_000;
 
+/// How long processes may take to notice that data have gone back in time: until their next polls, ms.
+const NOTICED: u64 = 2_000;
+
 thread_local! {
+    /// When Redis's data last went back in time.
+    static REWOUND: Cell<Option<u64>> = const { Cell::new(None) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// The last dump, which is also how far a stalled replica has come.
@@ -23,6 +28,12 @@ thread_local! {
 pub(crate) fn begin() {
     DUMP.set(None);
     FORGOT.set(None);
+    REWOUND.set(None);
+}
+
+/// Whether Redis's data have gone back in time so lately that a process need not have noticed.
+pub(crate) fn rewound_lately() -> bool {
+    REWOUND.get().is_some_and(|at| net::now_ms() < at + NOTICED)
 }
 
 /// Lets it happen.
@@ -30,8 +41,11 @@ pub(crate) fn befall(mishap: &Mishap) {
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
     }
-    if matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. }) {
+    if matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Rewind) {
         FORGOT.set(Some(net::now_ms()));
+    }
+    if matches!(mishap, Mishap::Rewind) {
+        REWOUND.set(Some(net::now_ms()));
     }
     // Nobody says anything again while Redis stands still.
     if let (true, &Mishap::StandStill(for_ms)) = (forgot_lately(), mishap) {
@@ -41,6 +55,12 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
         Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
         Mishap::Dump => DUMP.set(Some(primary(net).keys.clone())),
+        Mishap::Rewind => {
+            if let Some(dump) = DUMP.with_borrow(Clone::clone) {
+                primary(net).keys = dump;
+            }
+        }
+        Mishap::Clock(by) => net.clock_skew_us += by * 1000,
         Mishap::FlushAll => operate(net, &[b"FLUSHALL"]),
         Mishap::Delete(parts) => {
             for part in parts {

@@ -135,6 +135,10 @@ pub(crate) enum Mishap {
         old_stays: bool,
     },
     FlushAll,
+    /// The process that runs has the data of the last dump again.
+    Rewind,
+    /// Its clock jumps by so much, ms.
+    Clock(i64),
     Delete(&'static [&'static str]),
     Trim(u64),
     Expire(&'static str, u64),

@@ -115,8 +115,10 @@ impl What {
     }
 
     fn forget(rng: &mut Rng) -> Mishap {
-        match rng.within(0..13) {
+        match rng.within(0..15) {
             0..5 => Mishap::Dump,
+            13 => Mishap::Rewind,
+            14 => Mishap::Clock(rng.pick(&[2500, 10_000, 60_000, 600_000])),
             5..7 => {
                 Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
             }

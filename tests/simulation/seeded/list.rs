@@ -402,6 +402,34 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
+        name: "data that went back in time unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script {
+                file: "join.lua",
+                from: "known and get('seq') < tonumber(ARGV[10])",
+                to: "false",
+            },
+            Script {
+                file: "join.lua",
+                from: "get('life') < tonumber(ARGV[9])",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "clocks that part unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script { file: "join.lua", from: "known and ARGV[11] == '1'", to: "false" },
+            Source {
+                file: "store/redis/rebuild/begin.rs",
+                from: "!connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000))",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
         name: "a slow replay that is given up without a word",
         flavours: &[Forgetful],
         edits: &[Source {

@@ -10,8 +10,7 @@
 -- ARGV[7] how long swaps wait for a caller that has adds to replay here, ms
 -- ARGV[8] the incarnation of this Redis process that the caller knows, '' if none
 -- ARGV[9] its number   ARGV[10] the number of the last entry that the caller knows of it
--- ARGV[11] Redis's clock as the caller expects it, ms, '' if the caller does not know
--- ARGV[12] by how much the clocks may part, ms
+-- ARGV[11] '1' if the caller has seen this process's clock jump in that incarnation, else ''
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
 -- the incarnation's number, the number of the last entry, TIME s, µs}.
 --
@@ -103,7 +102,7 @@ else
   local back = there and there > expected
     or known and get('seq') < tonumber(ARGV[10])
     or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
-  local jumped = known and ARGV[11] ~= '' and math.abs(now - ARGV[11]) > tonumber(ARGV[12])
+  local jumped = known and ARGV[11] == '1'
   if back then
     spoil()
     go_on_with_journal()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::GRACE;
 use super::recent::RecentInserts;
-use super::seen::Seen;
+use super::seen::{Known, Seen};
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
@@ -23,9 +23,6 @@ static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 /// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
-
-/// By how much Redis's clock and this machine's may part. Marks and the journal end by Redis's.
-const CLOCKS_PART: Duration = Duration::from_secs(2);
 
 /// The handshake by which connections of one filter join its metadata.
 pub(crate) struct JoinIncarnation {
@@ -99,8 +96,9 @@ impl JoinIncarnation {
         process: &RedisProcess,
         occasion: Occasion,
     ) -> Result<Identity, StoreError> {
-        let offered = self.offer()?;
-        let reply = self.send(wire, process, &offered, occasion).await?;
+        let (offered, known) = (self.offer()?, self.seen.known(process.run));
+        let before = known.incarnation.clone();
+        let reply = self.send(wire, process, &offered, known, occasion).await?;
         let [key_id, key, incarnation, age, newest, number, seq, seconds, micros] =
             reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
@@ -109,6 +107,10 @@ impl JoinIncarnation {
         let incarnation = incarnation.bytes()?;
         let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
         let clock = Clock::now(us);
+        if incarnation == before && !self.seen.goes_on(process.run, clock) {
+            let reason = "redis's clock and this machine's have parted".to_owned();
+            return Err(StoreError::Disconnected { reason });
+        }
         self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
         let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
         Ok(Identity { digester, incarnation, age, newest, process: process.clone() })
@@ -119,6 +121,7 @@ impl JoinIncarnation {
         wire: &dyn Wire,
         process: &RedisProcess,
         offered: &SecretKey,
+        known: Known,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
         let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
@@ -128,7 +131,6 @@ impl JoinIncarnation {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
         };
-        let known = self.seen.known(process.run);
         let args = [
             hex(offered.id_for(&self.name)).into_bytes(),
             if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
@@ -140,8 +142,7 @@ impl JoinIncarnation {
             known.incarnation,
             known.number.to_string().into_bytes(),
             known.seq.to_string().into_bytes(),
-            known.now_ms.map(|ms| ms.to_string()).unwrap_or_default().into_bytes(),
-            CLOCKS_PART.as_millis().to_string().into_bytes(),
+            if known.parted { b"1".to_vec() } else { Vec::new() },
         ];
         let args = args.each_ref().map(Vec::as_slice);
         let by_hash = join.command(Sending::ByHash, &keys, &args);

@@ -1,16 +1,11 @@
 //! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use tokio::time::Instant;
 
 use crate::store::redis::link::wire::Clock;
-
-/// After so long without a look at Redis's clock this process cannot say how much time has passed for it.
-const CLOCK_HOLDS: Duration = Duration::from_secs(600);
 
 /// The last incarnation that this process has met.
 #[derive(Default)]
@@ -26,6 +21,8 @@ struct Met {
     /// The greatest number of a journal entry that is known to have been written.
     seq: AtomicI64,
     clock: Clock,
+    /// Whether Redis's clock and this machine's have parted since.
+    parted: AtomicBool,
 }
 
 /// What a script is told of it.
@@ -34,8 +31,7 @@ pub(crate) struct Known {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) number: i64,
     pub(crate) seq: i64,
-    /// What Redis's clock should say now, ms.
-    pub(crate) now_ms: Option<i64>,
+    pub(crate) parted: bool,
 }
 
 impl Seen {
@@ -52,7 +48,8 @@ impl Seen {
             let known = met.as_ref().filter(|met| met.incarnation == incarnation);
             let seq = known.map_or(seq, |met| met.seq.load(Ordering::SeqCst).max(seq));
             let incarnation = incarnation.to_vec();
-            Some(Arc::new(Met { run, incarnation, number, seq: AtomicI64::new(seq), clock }))
+            let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(false));
+            Some(Arc::new(Met { run, incarnation, number, seq, clock, parted }))
         });
     }
 
@@ -77,13 +74,23 @@ impl Seen {
     pub(crate) fn known(&self, run: u32) -> Known {
         let met = self.0.load();
         let Some(met) = met.as_ref().filter(|met| met.run == run) else { return Known::default() };
-        let now = Instant::now();
-        let holds = met.clock.age(now) < CLOCK_HOLDS;
         Known {
             incarnation: met.incarnation.clone(),
             number: met.number,
             seq: met.seq.load(Ordering::SeqCst),
-            now_ms: holds.then(|| met.clock.at(now) / 1000),
+            parted: met.parted.load(Ordering::SeqCst),
         }
+    }
+
+    /// Compares the clock of a Redis process, read just now, with the one that was read before; returns
+    /// whether it has gone on as this machine's.
+    pub(crate) fn goes_on(&self, run: u32, now: Clock) -> bool {
+        let met = self.0.load();
+        let Some(met) = met.as_ref().filter(|met| met.run == run) else { return true };
+        let goes_on = met.clock.agrees(now);
+        if !goes_on {
+            met.parted.store(true, Ordering::SeqCst);
+        }
+        goes_on
     }
 }

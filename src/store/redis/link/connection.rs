@@ -53,6 +53,11 @@ impl Connection {
         self.clock.load().at(at)
     }
 
+    /// Whether Redis's clock can show this now, µs since the Unix epoch, and has not jumped.
+    pub(crate) fn shows(&self, us: i64) -> bool {
+        self.clock.load().agrees(Clock::now(us))
+    }
+
     /// Returns what the server evicts, as of the last poll.
     pub(crate) fn eviction(&self) -> Eviction {
         **self.eviction.load()

@@ -14,6 +14,11 @@ use crate::store::redis::reply::Reply;
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
+/// By how much Redis's clock and this machine's may part. Marks and the journal end by Redis's.
+const CLOCKS_PART: Duration = Duration::from_secs(2);
+/// How long a reading can be compared with a later one.
+const CLOCK_HOLDS: Duration = Duration::from_secs(600);
+
 /// Redis's clock, read at a local instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -27,9 +32,11 @@ impl Clock {
         Self { read: Instant::now(), us }
     }
 
-    /// Returns for how long it has not been looked at.
-    pub(crate) fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.read)
+    /// Whether a later reading shows as much time to have passed as this machine's clock does. After a long
+    /// time it need not: no two clocks are the same.
+    pub(crate) fn agrees(self, later: Self) -> bool {
+        later.read.saturating_duration_since(self.read) > CLOCK_HOLDS
+            || self.at(later.read).abs_diff(later.us) <= CLOCKS_PART.as_micros() as u64
     }
 
     /// Returns Redis's clock at another local instant, µs since the Unix epoch.

@@ -131,6 +131,11 @@ impl Terms {
         let token = token.int()?;
         let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
+        if !connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
+            // The journal is read by that clock.
+            shared.bulk.withdraw(connection);
+            return Err(StoreError::Lost { step: "the lease" });
+        }
         let not_before = not_before.count()?;
         if not_before >= began_ms {
             return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));
