@@ -24,8 +24,9 @@ use crate::verdict::Verdict;
 /// How often [`BloomGuard::ready`] looks.
 const READY_POLL: Duration = Duration::from_millis(10);
 
-/// How many ids one question to the store carries at most.
-const BATCH: usize = 1024;
+/// How many ids are given to the store at a time: some 10 MB of them. The more they are, the more of them share a
+/// block of the filter.
+const BATCH: usize = 1 << 18;
 
 /// A guard against requests for records that do not exist.
 ///

@@ -10,7 +10,8 @@
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
 -- ARGV[7]  the live key's length as the caller knows it
--- ARGV[8]  bit offsets to set in the live filter, u32 big-endian each; '' if it is no filter
+-- ARGV[8]  bits to set in the live filter, block by block: the block's offset, u32 big-endian, and a mask of
+--          64 bytes; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
 -- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's; or {'STALE', the fields of view.lua}
@@ -62,7 +63,7 @@ if head ~= ARGV[6] or len ~= tonumber(ARGV[7])
 end
 
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
-for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end
+redis.call('DEL', unpack(KEYS, 6))
 local function raise(field, moment)
   if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
     redis.call('HSET', KEYS[1], field, moment)
@@ -77,14 +78,17 @@ if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marke
 -- removal that tells of an earlier deletion.
 local reach = math.max(ARGV[2], tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))
 local ends = now + reach
+local scores = {}
 for i = 1, #ARGV[5], 16 do
-  redis.call('ZADD', KEYS[5], 'GT', ends, string.sub(ARGV[5], i, i + 15))
+  scores[#scores + 1] = ends
+  scores[#scores + 1] = string.sub(ARGV[5], i, i + 15)
 end
+redis.call('ZADD', KEYS[5], 'GT', unpack(scores))
 raise('marked', ends)
-local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 64)
+local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 256)
 if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
   -- A mark dropped early could let a null hide its record: no nulls until it would have ended.
-  over = redis.call('ZRANGE', KEYS[5], 0, 63)
+  over = redis.call('ZRANGE', KEYS[5], 0, 255)
   raise('blind', tonumber(redis.call('ZSCORE', KEYS[5], over[#over])))
 end
 if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
@@ -102,12 +106,16 @@ if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 -- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
 -- that know another secret key. So it must not answer for this add. Every check reads the state, and so does the
 -- swap.
-local function add_to(key, head, offsets, state)
-  for i = 1, #offsets, 4 do
-    local a, b, c, d = string.byte(offsets, i, i + 3)
-    redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)
+local WORDS = '>' .. string.rep('i4', 16)
+local function add_to(key, head, blocks, state)
+  for i = 1, #blocks, 68 do
+    local at = struct.unpack('>I4', blocks, i)
+    local bits = {struct.unpack(WORDS, redis.call('GETRANGE', key, at, at + 63))}
+    local mask = {struct.unpack(WORDS, blocks, i + 4)}
+    for word = 1, 16 do bits[word] = bit.bor(bits[word], mask[word]) end
+    redis.call('SETRANGE', key, at, struct.pack(WORDS, unpack(bits, 1, 16)))
   end
-  if offsets == '' and #head == 64 and string.byte(head, 12) == state then
+  if blocks == '' and #head == 64 and string.byte(head, 12) == state then
     redis.call('SETRANGE', key, 11, '\0')
   end
 end

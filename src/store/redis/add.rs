@@ -9,7 +9,7 @@ use super::incarnation::GRACE;
 use super::link::connection::Connection;
 use super::refusal::{Refusal, Retry};
 use super::reply::Reply;
-use super::script::{Script, bit_offsets, hex};
+use super::script::{Script, hex, masks};
 use super::shared::Shared;
 use super::view::{Seen, View};
 use crate::error::StoreError;
@@ -32,8 +32,8 @@ const REPLAY: Duration = Duration::from_secs(1);
 const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
-/// Bits set by one call, which keeps a script well below a millisecond.
-const BITS_PER_CALL: usize = 512;
+/// Ids added by one call, which keeps a script near a millisecond.
+const IDS_PER_CALL: usize = 128;
 
 /// Whether an add is the first of its ids, or repeats it on an incarnation that may lack them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,13 +63,27 @@ impl AddKind {
 
 impl Shared {
     /// Acknowledges ids, a script's worth at a time.
-    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<(), StoreError> {
+        if ids.len() > IDS_PER_CALL {
+            self.sort_by_block(&mut ids);
+        }
         let mut rest = ids.as_slice();
         while !rest.is_empty() {
             let taken = self.add_some(rest).await?;
             rest = rest.get(taken..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Brings ids together that share a block of the live filter, so that the block is written once for them.
+    fn sort_by_block(&self, ids: &mut [Id]) {
+        let (view, connection) = (self.view.load(), self.adds.current());
+        if let (Some(view), Some(connection)) = (&*view, connection)
+            && let Some(header) = view.adds_to_live()
+        {
+            let digester = &connection.identity.digester;
+            ids.sort_by_cached_key(|id| header.geometry.position(&digester.digest(id)).block());
+        }
     }
 
     /// Adds the first ids of a slice; returns how many.
@@ -98,7 +112,7 @@ impl Shared {
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
-            ids[..view.taken(ids.len())].iter().map(|id| digester.digest(id)).collect();
+            ids.iter().take(IDS_PER_CALL).map(|id| digester.digest(id)).collect();
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
         let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
@@ -121,7 +135,7 @@ impl Shared {
         let (mut rest, mut changes) = (digests, 0);
         while !rest.is_empty() {
             let view = self.known_view(connection, AddKind::Replay).await?;
-            let digests = &rest[..view.taken(rest.len())];
+            let digests = &rest[..rest.len().min(IDS_PER_CALL)];
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {
@@ -161,12 +175,8 @@ impl Shared {
         kind: AddKind,
     ) -> Result<Reply, StoreError> {
         let script = if connection.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
-        let named = &self.keys;
-        let nulls: Vec<String> = digests.iter().map(|digest| named.null(digest)).collect();
-        let mut keys = [&named.meta, &named.log, &named.bits, &named.next, &named.marks]
-            .map(String::as_str)
-            .to_vec();
-        keys.extend(nulls.iter().map(String::as_str));
+        let keys = self.keys.of_add(digests);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
         // Under another secret key these digests say nothing.
         let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
@@ -185,10 +195,10 @@ impl Shared {
                 &packed,
                 live.head,
                 live.len.as_bytes(),
-                &live.offsets,
+                &live.masks,
                 next.head,
                 next.len.as_bytes(),
-                &next.offsets,
+                &next.masks,
                 kind.hold().as_bytes(),
             ],
             kind.deadline(),
@@ -239,17 +249,6 @@ impl View {
     fn adds_to_next(&self) -> Option<&Header> {
         self.next.in_state(State::CatchingUp)
     }
-
-    /// Returns how many of so many digests one call takes.
-    fn taken(&self, digests: usize) -> usize {
-        let hashes = [self.adds_to_live(), self.adds_to_next()]
-            .into_iter()
-            .flatten()
-            .map(|header| usize::from(header.geometry.hashes()))
-            .sum::<usize>()
-            .max(16);
-        digests.min((BITS_PER_CALL / hashes).max(1))
-    }
 }
 
 /// What became of one attempt to add.
@@ -264,13 +263,13 @@ enum Added {
 struct Target<'a> {
     head: &'a [u8],
     len: String,
-    offsets: Vec<u8>,
+    masks: Vec<u8>,
 }
 
 impl<'a> Target<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
-        let offsets = filter.map(|header| bit_offsets(header, digests)).unwrap_or_default();
-        Self { head: &seen.head, len: seen.len.to_string(), offsets }
+        let masks = filter.map(|header| masks(header, digests)).unwrap_or_default();
+        Self { head: &seen.head, len: seen.len.to_string(), masks }
     }
 }
 

@@ -34,6 +34,12 @@ impl Keys {
         }
     }
 
+    /// Returns the keys that the script for adds takes.
+    pub(crate) fn of_add(&self, digests: &[Digest]) -> Vec<String> {
+        let filter = [&self.meta, &self.log, &self.bits, &self.next, &self.marks];
+        filter.into_iter().cloned().chain(digests.iter().map(|digest| self.null(digest))).collect()
+    }
+
     /// Returns the key of an id's null.
     pub(crate) fn null(&self, digest: &Digest) -> String {
         format!("{}{digest}", self.nulls)

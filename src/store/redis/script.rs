@@ -1,10 +1,12 @@
 //! A Lua script, and how it is sent. Each script lies beside the Rust that calls it.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use ::redis::{Cmd, cmd};
 
 use crate::filter::Header;
+use crate::filter::format::BLOCK_LEN;
 use crate::id::Digest;
 
 /// One Lua script. It is sent by its hash, and whole only where the server does not know it.
@@ -56,11 +58,21 @@ pub(crate) fn hex(id: u32) -> String {
     format!("{id:08x}")
 }
 
-/// Returns the bit offsets of digests in a filter, as scripts take them: u32 big-endian each.
-pub(crate) fn bit_offsets(header: &Header, digests: &[Digest]) -> Vec<u8> {
-    digests
-        .iter()
-        .flat_map(|digest| header.geometry.position(digest).bit_offsets())
-        .flat_map(u32::to_be_bytes)
-        .collect()
+/// Returns the bits of digests in a filter as scripts take them, block by block: the block's offset in bytes, u32
+/// big-endian, and a mask of 64 bytes.
+pub(crate) fn masks(header: &Header, digests: &[Digest]) -> Vec<u8> {
+    let mut blocks = BTreeMap::<u32, [u64; 8]>::new();
+    for digest in digests {
+        let position = header.geometry.position(digest);
+        let block = blocks.entry(position.byte_offset()).or_default();
+        for (word, mask) in block.iter_mut().zip(position.mask()) {
+            *word |= mask;
+        }
+    }
+    let mut bytes = Vec::with_capacity(blocks.len() * (4 + BLOCK_LEN));
+    for (offset, mask) in blocks {
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(mask.into_iter().flat_map(u64::to_be_bytes));
+    }
+    bytes
 }

@@ -46,6 +46,7 @@ impl Engine {
         let redis = lua.create_table().expect("a table");
         redis.set("call", call).expect("a field");
         lua.globals().set("redis", redis).expect("a global");
+        add_libraries(&lua).expect("functions");
         Self { lua, compiled: RefCell::default() }
     }
 
@@ -63,6 +64,36 @@ impl Engine {
         compiled.insert(hash.to_owned(), function.clone());
         function
     }
+}
+
+/// The libraries that Redis gives scripts, as far as the scripts use them: `bit.bor`, and `struct` for big-endian
+/// numbers of four bytes.
+fn add_libraries(lua: &Lua) -> mlua::Result<()> {
+    let bit = lua.create_table()?;
+    bit.set("bor", lua.create_function(|_, (a, b): (i32, i32)| Ok(f64::from(a | b)))?)?;
+    lua.globals().set("bit", bit)?;
+    let library = lua.create_table()?;
+    let unpack = |_: &Lua, (format, text, from): (String, mlua::LuaString, Option<usize>)| {
+        let begin = from.unwrap_or(1) - 1;
+        let (count, signed) = (format.len() / 2, format.starts_with(">i4"));
+        let bytes = text.as_bytes();
+        let (words, _) = bytes[begin..begin + 4 * count].as_chunks::<4>();
+        let value = |word: &[u8; 4]| match signed {
+            true => f64::from(i32::from_be_bytes(*word)),
+            false => f64::from(u32::from_be_bytes(*word)),
+        };
+        let next = (begin + 4 * count + 1) as f64;
+        let values = words.iter().map(value).chain([next]).map(Value::Number);
+        Ok(values.collect::<MultiValue>())
+    };
+    library.set("unpack", lua.create_function(unpack)?)?;
+    let pack = |lua: &Lua, (format, words): (String, mlua::Variadic<i32>)| {
+        assert_eq!(format.len() / 2, words.len(), "a number for each");
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        lua.create_string(bytes)
+    };
+    library.set("pack", lua.create_function(pack)?)?;
+    lua.globals().set("struct", library)
 }
 
 /// Runs a script on a node.

@@ -55,7 +55,7 @@ impl Keyspace {
         let members =
             |members: Vec<Bytes>| Reply::Array(members.into_iter().map(Reply::Bulk).collect());
         let reply = match (name, args) {
-            ("ZADD", [key, b"GT", score, member]) => self.add(key, number(score), member),
+            ("ZADD", [key, b"GT", scored @ ..]) => self.add_all(key, scored),
             ("ZCARD", [key]) => {
                 self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
             }
@@ -91,14 +91,20 @@ impl Keyspace {
         Some(reply.unwrap_or_else(|error| error))
     }
 
-    fn add(&mut self, key: &[u8], score: i64, member: &[u8]) -> Result<Reply, Reply> {
+    /// Adds members, each after its score.
+    fn add_all(&mut self, key: &[u8], scored: &[&[u8]]) -> Result<Reply, Reply> {
         match self.entry(key, || Value::Sorted(Sorted::default())) {
             Value::Sorted(sorted) => {
-                let before = sorted.scores.get(member).copied();
-                if before.is_none_or(|before| before < score) {
-                    sorted.set(member, score);
+                let mut added = 0;
+                for pair in scored.chunks_exact(2) {
+                    let (score, member) = (number(pair[0]), pair[1]);
+                    let before = sorted.scores.get(member).copied();
+                    if before.is_none_or(|before| before < score) {
+                        sorted.set(member, score);
+                    }
+                    added += i64::from(before.is_none());
                 }
-                Ok(Reply::Int(i64::from(before.is_none())))
+                Ok(Reply::Int(added))
             }
             _ => Err(Reply::wrong_type()),
         }

@@ -377,7 +377,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "for i = 6, #KEYS do redis.call('DEL', KEYS[i]) end",
+            from: "redis.call('DEL', unpack(KEYS, 6))",
             to: "",
         }],
     },

@@ -5,13 +5,13 @@ use crate::error::StoreError;
 use crate::filter::State;
 use crate::id::Digest;
 use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{Script, bit_offsets};
+use crate::store::redis::script::{Script, masks};
 
 static CATCH_UP: Script = Script::new("catch_up.lua", include_str!("catch_up.lua"));
 static REPLAY: Script = Script::new("replay.lua", include_str!("replay.lua"));
 
 /// Digests whose bits are set by one call.
-const DIGESTS_PER_CALL: usize = 32;
+const DIGESTS_PER_CALL: usize = 128;
 
 impl RedisBuild {
     /// *Catch up*: lets adds go to both filters, and notes where the journal ends.
@@ -43,7 +43,7 @@ impl RedisBuild {
             let digests: Vec<Digest> =
                 entries.iter().flat_map(|entry| &entry.digests).copied().collect();
             for digests in digests.chunks(DIGESTS_PER_CALL) {
-                let args: [&[u8]; 3] = [&head, len.as_bytes(), &bit_offsets(&header, digests)];
+                let args: [&[u8]; 3] = [&head, len.as_bytes(), &masks(&header, digests)];
                 self.step("the replay", &REPLAY, &args).await?;
             }
             self.replayed.extend(digests);
