@@ -12,7 +12,7 @@ pub enum Removed {
     /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
     /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be there or on its
     /// way; or the filter's data in Redis (without it, this process) is younger than that; or there is no filter, and
-    /// nothing is refused anyway.
+    /// nothing is refused anyway; or this process has removed more than 10,000 ids at once, and 100 a second after.
     Withheld,
 }
 

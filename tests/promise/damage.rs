@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Verdict};
 use http::StatusCode;
-use support::model::{Table, get, get_looked_up, guard, guard_over, live};
+use support::eventually;
+use support::model::{Table, brief, get, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -121,6 +122,39 @@ async fn a_key_of_another_type_never_refuses_and_is_left_alone() {
         redis.run::<()>(&["HSET", BITS, "somebody", "else"]);
     };
     nothing_is_refused_after(retype, Doubt::WrongType).await;
+}
+
+/// Journal, marks, metadata and lease, each of another type: inserts and rebuilds go on, and nothing is destroyed.
+#[tokio::test]
+async fn keys_of_another_type_are_put_aside_and_what_they_held_counts_as_lost() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    for (number, part) in (2_000_u64..).zip(["log", "marks", "meta", "lock"]) {
+        live(&guard).await;
+        guard.insert(&number).await.unwrap();
+        let key = format!("bg:{{users}}:{part}");
+        redis.run::<()>(&["DEL", &key]);
+        redis.run::<()>(&["SADD", &key, "somebody else's"]);
+        let again = number + 100;
+        eventually("inserts work again", Duration::from_secs(10), || async {
+            guard.insert(&again).await.map_err(|error| error.to_string())?;
+            let aside: Vec<String> = redis.run(&["SMEMBERS", &format!("{key}:aside")]);
+            if aside == ["somebody else's"] { Ok(()) } else { Err(format!("{part}: {aside:?}")) }
+        })
+        .await;
+        table.commit(number);
+        table.commit(again);
+        for id in [number, again] {
+            assert_eq!(get_looked_up(&guard, &table, id).await, StatusCode::OK, "{part}");
+        }
+        eventually("rebuilds work again", Duration::from_secs(10), || async {
+            guard.rebuild_now().await.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+        assert_eq!(get(&guard, &table, 5_000).await, StatusCode::NOT_FOUND, "{part}");
+        assert_eq!(get_looked_up(&guard, &table, number).await, StatusCode::OK, "{part}");
+    }
 }
 
 #[tokio::test]

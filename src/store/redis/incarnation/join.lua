@@ -1,7 +1,7 @@
 -- Joins this filter's metadata, or creates it, and looks whether the data have gone back in time. It is the first
 -- command on a new connection after INFO and TIME, and repeated with each poll.
 --
--- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] lock
+-- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] lock   KEYS[5] marks
 -- ARGV[1] id of the caller's secret key, 8 hex digits
 -- ARGV[2] the secret key itself (16 bytes) when it was drawn, '' when the application gave it
 -- ARGV[3] 16 random bytes: the incarnation, should this be a new one
@@ -17,6 +17,11 @@
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
 -- (rebuild/swap.lua gives them time).
+-- What holds another type is not ours. It is put aside, and what was ours counts as lost.
+for i, ours in ipairs({'hash', 'stream', 'none', 'string', 'zset'}) do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if ours ~= 'none' and kind ~= 'none' and kind ~= ours then redis.call('RENAME', KEYS[i], KEYS[i] .. ':aside') end
+end
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -121,11 +126,20 @@ local incarnation = redis.call('HGET', KEYS[1], 'inc')
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
--- one that asks for more: no nulls until they would have ended.
-local reach = get('reach')
-if tonumber(ARGV[4]) > reach then
-  if reach > 0 then raise('blind', now + ARGV[4]) end
-  redis.call('HSET', KEYS[1], 'reach', ARGV[4])
+-- one that asks for more: no nulls until they would have ended. A process asks with each poll. When none has asked for
+-- as much for that long, and for some polls more, the longest is the heir, which the others have asked for since.
+local reach, asked = get('reach'), tonumber(ARGV[4])
+local function reaches(life)
+  redis.call('HSET', KEYS[1], 'reach', life, 'stated', string.format('%.0f', now), 'heir', 0)
+end
+if asked > reach then
+  if reach > 0 then raise('blind', now + asked) end
+  reaches(ARGV[4])
+elseif asked == reach then
+  if now - get('stated') > 1000 then reaches(ARGV[4]) end
+else
+  raise('heir', asked)
+  if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
 end
 return {
   redis.call('HGET', KEYS[1], 'kid'),

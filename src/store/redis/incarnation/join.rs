@@ -125,8 +125,8 @@ impl JoinIncarnation {
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
         let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
-        let Keys { meta, log, bits, lock, .. } = &self.keys;
-        let keys = [meta, log, bits, lock].map(String::as_str);
+        let Keys { meta, log, bits, lock, marks, .. } = &self.keys;
+        let keys = [meta, log, bits, lock, marks].map(String::as_str);
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
