@@ -70,8 +70,8 @@
 //! # Features
 //!
 //! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
-//! (`rediss://` URLs), `metrics` (the counters of [`Stats`] through the `metrics` facade; names in
-//! [`guide::tuning`]), `uuid` (re-exports `Uuid`).
+//! (`rediss://` URLs), `metrics` ([counters, gauges and times](guide::operating) through the
+//! `metrics` facade), `uuid` (re-exports `Uuid`).
 
 #![warn(clippy::unwrap_used)]
 
@@ -96,6 +96,7 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
+pub use decide::lane::LaneState;
 pub use decide::policy::{Mode, OnUnknown};
 pub use error::{BoxError, ChangeError, ConfigError, RebuildError, SettingError, StoreError};
 #[cfg(feature = "axum")]
@@ -109,12 +110,14 @@ pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected
 pub use middleware::service::BloomGuardService;
 pub use middleware::shared::OnInvalid;
 pub use nulls::rules::Missing;
+pub use observe::activity::{Failure, WorkState};
 pub use observe::metrics::Stats;
 pub use observe::state::{GuardState, LiveFilter};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_fn, from_iter,
 };
+pub use store::JournalReach;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

@@ -48,111 +48,98 @@ impl Proof {
     }
 }
 
-/// Why a verdict is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Doubt {
-    /// There is no connection to Redis (yet, or any more).
-    Disconnected,
-    /// Redis did not answer within the deadline.
-    Timeout,
-    /// Too many checks are in flight already.
-    Overloaded,
-    /// No filter has been built yet, or the one there was is gone.
-    NoFilter,
-    /// The live key holds something that is not a string.
-    WrongType,
-    /// The live key holds a string that is not a filter of ours, or a damaged one.
-    Foreign,
-    /// The filter is shorter or longer than its header says.
-    Truncated,
-    /// The filter has a format version this crate does not read.
-    Version,
-    /// The filter is not in the live state.
-    NotLive,
-    /// The filter was built with another secret key.
-    OtherKey,
-    /// The filter was verified on another Redis process than the one that answers: acknowledged adds
-    /// may be missing from it.
-    Suspect,
-    /// An id that exists was found missing from the filter, so that others may be missing, too.
-    Disproved,
-    /// The filter was replaced more than once while the question was asked.
-    Changing,
-    /// The Redis that answers is, or became, a replica.
-    Replica,
-    /// Redis has lost too many of its replicas to be sure that it is still the primary.
-    Isolated,
-    /// Redis is loading its data.
-    Loading,
-    /// Redis is held up by a script of somebody's.
-    Busy,
-    /// Redis is out of memory.
-    OutOfMemory,
-    /// Redis cannot write to its disk.
-    Disk,
-    /// Redis does not let this user ask.
-    Denied,
-    /// Redis is a node of a cluster that does not serve these keys, or not now.
-    Cluster,
-    /// Redis may evict any key (`allkeys-*`), and that was not accepted.
-    Eviction,
-    /// Redis refused the question for another reason.
-    Refused,
-    /// Redis answered something that makes no sense as an answer.
-    Odd,
+/// Names each doubt once: what it means, its short name, and its words.
+macro_rules! doubts {
+    ($($(#[$doc:meta])* $doubt:ident = $name:literal, $words:literal;)*) => {
+        /// Why a verdict is unknown.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Doubt {
+            $($(#[$doc])* $doubt,)*
+        }
+
+        impl Doubt {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$doubt,)*];
+
+            /// Returns a short fixed name, fit for a metric's label.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$doubt => $name,)*
+                }
+            }
+
+            /// Returns its `Display` form.
+            pub(crate) const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$doubt => $words,)*
+                }
+            }
+        }
+    };
 }
 
-impl Doubt {
-    /// Returns a short fixed name, fit for a metric's label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.named().0
-    }
-
-    /// Its name, and a description.
-    const fn named(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Disconnected => ("disconnected", "no connection to redis"),
-            Self::Timeout => ("timeout", "redis did not answer within the deadline"),
-            Self::Overloaded => ("overloaded", "too many checks in flight"),
-            Self::NoFilter => ("no_filter", "no filter has been built"),
-            Self::WrongType => ("wrong_type", "the live key holds another type than a string"),
-            Self::Foreign => ("foreign", "the live key holds foreign or damaged bytes"),
-            Self::Truncated => ("truncated", "the live key's length is not what its header says"),
-            Self::Version => ("version", "the live filter has an unreadable format version"),
-            Self::NotLive => {
-                ("not_live", "the live key holds a filter that is not in the live state")
-            }
-            Self::OtherKey => ("other_key", "the live filter was built with another secret key"),
-            Self::Suspect => ("suspect", "the live filter was verified on another redis process"),
-            Self::Disproved => {
-                ("disproved", "an id that exists was found missing from the live filter")
-            }
-            Self::Changing => ("changing", "the live filter keeps changing"),
-            Self::Replica => ("replica", "redis is a replica"),
-            Self::Isolated => {
-                ("isolated", "redis has too few replicas to be sure that it is the primary")
-            }
-            Self::Loading => ("loading", "redis is loading its data"),
-            Self::Busy => ("busy", "redis is held up by a script"),
-            Self::OutOfMemory => ("out_of_memory", "redis is out of memory"),
-            Self::Disk => ("disk", "redis cannot write to its disk"),
-            Self::Denied => ("denied", "redis does not let this user ask"),
-            Self::Cluster => {
-                ("cluster", "redis is a node of a cluster that does not serve these keys")
-            }
-            Self::Eviction => {
-                ("eviction", "redis may evict any key (allkeys-*), and that was not accepted")
-            }
-            Self::Refused => ("refused", "redis refuses to answer"),
-            Self::Odd => ("odd", "redis gave an answer that makes no sense"),
-        }
-    }
+doubts! {
+    /// There is no connection to Redis (yet, or any more).
+    Disconnected = "disconnected", "no connection to redis";
+    /// Redis did not answer within the deadline.
+    Timeout = "timeout", "redis did not answer within the deadline";
+    /// Too many checks are in flight already.
+    Overloaded = "overloaded", "too many checks in flight";
+    /// No filter has been built yet.
+    NoFilter = "no_filter", "no filter has been built";
+    /// The filter that this process has seen is gone.
+    Gone = "gone", "the live filter is gone from redis";
+    /// The live key holds something that is not a string.
+    WrongType = "wrong_type", "the live key holds another type than a string";
+    /// The live key holds a string that is not a filter of ours, or a damaged one.
+    Foreign = "foreign", "the live key holds foreign or damaged bytes";
+    /// The filter is shorter or longer than its header says.
+    Truncated = "truncated", "the live key's length is not what its header says";
+    /// The filter has a format version this crate does not read.
+    Version = "version", "the live filter has an unreadable format version";
+    /// The filter is not in the live state.
+    NotLive = "not_live", "the live key holds a filter that is not in the live state";
+    /// The filter was built with another secret key.
+    OtherKey = "other_key", "the live filter was built with another secret key";
+    /// The filter was verified on another Redis process than the one that answers: acknowledged adds
+    /// may be missing from it.
+    Suspect = "suspect", "the live filter was verified on another redis process";
+    /// An id that exists was found missing from the filter, so that others may be missing, too.
+    Disproved = "disproved", "an id that exists was found missing from the live filter";
+    /// The filter was replaced more than once while the question was asked.
+    Changing = "changing", "the live filter keeps changing";
+    /// The Redis that answers is, or became, a replica.
+    Replica = "replica", "redis is a replica";
+    /// Redis has lost too many of its replicas to be sure that it is still the primary.
+    Isolated = "isolated", "redis has too few replicas to be sure that it is the primary";
+    /// Redis is loading its data.
+    Loading = "loading", "redis is loading its data";
+    /// Redis is held up by a script of somebody's.
+    Busy = "busy", "redis is held up by a script";
+    /// Redis is out of memory.
+    OutOfMemory = "out_of_memory", "redis is out of memory";
+    /// Redis cannot write to its disk.
+    Disk = "disk", "redis cannot write to its disk";
+    /// Redis does not let this user ask.
+    Denied = "denied", "redis does not let this user ask";
+    /// Redis is a node of a cluster that does not serve these keys, or not now.
+    Cluster = "cluster", "redis is a node of a cluster that does not serve these keys";
+    /// Redis is too old, or lacks a command that the guard needs.
+    Unsupported = "unsupported", "redis is too old, or lacks a command that the guard needs";
+    /// Redis takes no strings as long as the filter (`proto-max-bulk-len`).
+    StringLimit = "string_limit", "redis takes no strings as long as the filter (proto-max-bulk-len)";
+    /// Redis may evict any key (`allkeys-*`), and that was not accepted.
+    Eviction = "eviction", "redis may evict any key (allkeys-*), and that was not accepted";
+    /// Redis refused the question for another reason.
+    Refused = "refused", "redis refuses to answer";
+    /// Redis answered something that makes no sense as an answer.
+    Odd = "odd", "redis gave an answer that makes no sense";
 }
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.named().1)
+        f.write_str(self.words())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::lane::{Lane, Place};
+use super::lane::{Lane, LaneState, Place};
 use super::policy::{Mode, OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::Id;
@@ -97,6 +97,10 @@ impl Gate {
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lane(&self) -> LaneState {
+        self.lane.state(Instant::now())
     }
 
     pub(crate) fn hash(&self, id: &Id) -> IdHash {

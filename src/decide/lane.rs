@@ -1,6 +1,7 @@
 //! A lane for requests that nothing vouches for: so many at once, and so many a second.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,8 +24,64 @@ pub(crate) struct Width {
 /// The lane.
 #[derive(Debug)]
 pub(crate) struct Lane {
+    width: Width,
     room: Arc<Semaphore>,
     bucket: Bucket,
+    rejected: Mutex<LastMinute>,
+}
+
+/// How full the lane is: the way for requests whose id is missed or unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneState {
+    /// Requests in it.
+    pub in_use: u32,
+    /// Requests that it lets through at once.
+    pub width: u32,
+    /// Requests that may enter it in a second.
+    pub per_second: u32,
+    /// Requests for which it had no room in the last minute, to ten seconds exact.
+    pub rejected_last_minute: u64,
+}
+
+impl fmt::Display for LaneState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { in_use, width, per_second, rejected_last_minute } = self;
+        write!(
+            f,
+            "{in_use} of {width} places in use, {per_second} a second, {rejected_last_minute} rejected in the \
+             last minute"
+        )
+    }
+}
+
+/// Counts what happened in the last minute, by parts of ten seconds.
+#[derive(Debug)]
+struct LastMinute {
+    parts: [u64; PARTS],
+    /// When the part began that is counted now, the last of them.
+    since: Instant,
+}
+
+const PARTS: usize = 6;
+const PART: Duration = Duration::from_secs(10);
+
+impl LastMinute {
+    fn new(now: Instant) -> Self {
+        Self { parts: [0; PARTS], since: now }
+    }
+
+    /// Begins further parts, if it is time to.
+    fn proceed(&mut self, now: Instant) -> &mut Self {
+        let passed = now.saturating_duration_since(self.since).as_secs() / PART.as_secs();
+        if passed > 0 {
+            let gone = usize::try_from(passed).unwrap_or(PARTS).min(PARTS);
+            self.parts.rotate_left(gone);
+            self.parts[PARTS - gone..].fill(0);
+            self.since += Duration::from_secs(passed * PART.as_secs());
+        }
+        self
+    }
 }
 
 /// A place in the lane, free again when dropped.
@@ -37,11 +94,33 @@ impl Lane {
         Self {
             room: Arc::new(Semaphore::new(concurrency as usize)),
             bucket: Bucket::new(per_second, concurrency),
+            rejected: Mutex::new(LastMinute::new(Instant::now())),
+            width,
         }
     }
 
     /// Enters, or says when to come again. Never waits: whoever waits holds memory.
     pub(crate) fn enter(&self, now: Instant) -> Result<Place, Duration> {
+        self.try_enter(now).inspect_err(|_| {
+            let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+            rejected.proceed(now).parts[PARTS - 1] += 1;
+        })
+    }
+
+    /// Returns how full it is.
+    pub(crate) fn state(&self, now: Instant) -> LaneState {
+        let Width { concurrency, per_second } = self.width;
+        let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
+        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        LaneState {
+            in_use: concurrency.saturating_sub(free),
+            width: concurrency,
+            per_second,
+            rejected_last_minute: rejected.proceed(now).parts.iter().sum(),
+        }
+    }
+
+    fn try_enter(&self, now: Instant) -> Result<Place, Duration> {
         // Room first: a lane that is full must not use up its tokens.
         let place = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
         self.bucket.take(now)?;
@@ -73,6 +152,23 @@ mod tests {
         let entered =
             (0..1_000).filter(|ms| lane.enter(began + Duration::from_millis(*ms)).is_ok()).count();
         assert_eq!(entered, 2 + 99, "the burst, and one every 10 ms in 999 ms");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_tells_how_full_it_is_and_whom_it_rejected_in_the_last_minute() {
+        let lane = Lane::new(WIDTH);
+        let began = Instant::now();
+        let _places = [lane.enter(began).unwrap(), lane.enter(began).unwrap()];
+        let at = |seconds| began + Duration::from_secs(seconds);
+        for second in 0..60 {
+            lane.enter(at(second)).unwrap_err();
+        }
+        let state = lane.state(at(59));
+        assert_eq!((state.in_use, state.width, state.rejected_last_minute), (2, 2, 60));
+        assert_eq!(lane.state(at(75)).rejected_last_minute, 40);
+        assert_eq!(lane.state(at(119)).rejected_last_minute, 0);
+        lane.enter(at(1_000)).unwrap_err();
+        assert_eq!(lane.state(at(1_000)).rejected_last_minute, 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::verdict::Doubt;
+
 /// Why the store did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +23,8 @@ pub enum StoreError {
     /// Redis refused, with its own error code first.
     #[error("redis refused: {reason}")]
     Refused {
+        /// What the refusal means.
+        doubt: Doubt,
         /// Redis's words.
         reason: String,
     },

@@ -7,6 +7,7 @@ use super::format::{
     RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEAL_FROM_END, SEED_OFFSET, STATE_OFFSET,
     TRAILER_LEN, VERSION, VERSION_OFFSET, string_len,
 };
+use super::rate::false_positive_rate;
 use super::sizing::Sizing;
 use super::state::{Generation, State};
 
@@ -57,6 +58,12 @@ impl Header {
     pub const fn with_state(mut self, state: State) -> Self {
         self.state = state;
         self
+    }
+
+    /// Returns the false-positive rate to expect with the ids that the build counted.
+    #[must_use]
+    pub fn expected_rate(&self) -> f64 {
+        false_positive_rate(self.geometry.blocks(), self.geometry.hashes(), self.items.into())
     }
 
     /// Returns the stored bytes.

@@ -7,10 +7,10 @@ pub(crate) mod canary;
 mod jitter;
 pub(crate) mod removed;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
 use self::jitter::Jitter;
@@ -22,13 +22,18 @@ use crate::error::StoreError;
 use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
+use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
+use crate::observe::probe::probe;
+use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{Answer, Condition, Lookup, NullClaim, Remembered, Store, Survey};
+use crate::store::{Answer, JournalReach, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
+/// How often the guard looks how it fares.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// How many removals are remembered: each takes some 150 bytes of Redis until a rebuild has read that the record is
 /// gone. With rebuilds each hour that is 55 MB at most.
@@ -39,6 +44,7 @@ const REMOVALS_PER_SECOND: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Guard {
     store: Arc<dyn Store>,
+    gauges: Gauges,
     metrics: Arc<Metrics>,
     gate: Gate,
     findings: Findings,
@@ -47,6 +53,8 @@ pub(crate) struct Guard {
     removals: Bucket,
     nulls: NullLimits,
     jitter: Jitter,
+    /// How far back the journal reached when it was last asked.
+    journal: Mutex<Option<JournalReach>>,
 }
 
 /// How long nulls last, and how many are written.
@@ -67,6 +75,7 @@ impl Guard {
     ) -> Self {
         Self {
             store,
+            gauges: Gauges::new(&metrics.filter),
             metrics,
             gate: Gate::new(policy),
             findings: Findings::new(),
@@ -75,6 +84,7 @@ impl Guard {
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
             jitter: Jitter::new(),
+            journal: Mutex::default(),
         }
     }
 
@@ -104,13 +114,13 @@ impl Guard {
     pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
         match self.store.check(id, now) {
             Answer::Ready(lookup) => {
-                self.metrics.check(lookup.verdict);
+                self.metrics.check(lookup.verdict, now);
                 Answer::Ready(lookup)
             }
             pending @ Answer::Pending(_) => {
                 let metrics = Arc::clone(&self.metrics);
                 pending.map(move |lookup: Lookup| {
-                    metrics.check(lookup.verdict);
+                    metrics.check(lookup.verdict, now);
                     lookup
                 })
             }
@@ -187,11 +197,10 @@ impl Guard {
 
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
+        let begun = Instant::now();
         let outcome = self.store.add(ids.clone()).await;
-        if outcome.is_err() {
-            self.metrics.inserts_failed.add(count);
-        } else {
-            self.metrics.inserts.add(count);
+        self.metrics.insert(count, &outcome, begun);
+        if outcome.is_ok() {
             ids.iter().for_each(|id| self.gate.inserted(id));
         }
         outcome
@@ -216,11 +225,26 @@ impl Guard {
         self.findings.look_into(&*self.store, &self.metrics).await;
     }
 
-    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        self.store.survey().await
+    /// Checks an id of its own, to see whether checks succeed.
+    pub(crate) async fn probe(&self) {
+        probe(&*self.store, &self.metrics).await;
     }
 
-    pub(crate) fn condition(&self) -> Condition {
-        self.store.condition()
+    /// Looks each second how the guard fares, for as long as it is polled.
+    pub(crate) async fn watch(&self) {
+        loop {
+            if self.metrics.checks_rest(WATCH) {
+                self.probe().await;
+            }
+            let journal = self.store.journal().await;
+            *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+            self.gauges.set(&self.state());
+            sleep(WATCH).await;
+        }
+    }
+
+    pub(crate) fn state(&self) -> GuardState {
+        let journal = *self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        GuardState::new(self.store.condition(), journal, &self.gate, &self.metrics)
     }
 }

@@ -7,9 +7,10 @@
 //! | 3 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
 //! | 4 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
 //! | 5 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
-//! | 6 | [`tuning`] | How large is a filter, which settings are there, what is to be watched? |
-//! | 7 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 8 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 6 | [`tuning`] | How large is a filter, which settings are there? |
+//! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
+//! | 8 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 9 | [`format`](mod@format) | How can another program read the stored filter? |
 //!
 //! Some words, used on all pages:
 //!
@@ -43,6 +44,9 @@ pub mod rebuilds {}
 
 #[doc = include_str!("tuning.md")]
 pub mod tuning {}
+
+#[doc = include_str!("operating.md")]
+pub mod operating {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}

@@ -149,11 +149,12 @@ impl BloomGuard {
         self.shared.guard.metrics().stats()
     }
 
-    /// Returns the guard's condition as this process knows it, asking nobody.
+    /// Returns how the guard fares, as this process knows it. Asks nobody and waits for nothing, so it may be
+    /// called as often as is liked.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        let failed = self.shared.rebuilder.last_failure();
-        GuardState::new(self.shared.guard.condition(), self.mode(), failed)
+        self.shared.start();
+        self.shared.guard.state()
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
@@ -163,8 +164,8 @@ impl BloomGuard {
     pub async fn ready(&self) {
         self.shared.start();
         while !self.state().is_ready() {
-            // The survey lets checks know of a filter that another process built.
-            if self.shared.guard.survey().await.is_err() || !self.state().is_ready() {
+            self.shared.guard.probe().await;
+            if !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }
         }

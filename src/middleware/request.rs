@@ -82,11 +82,16 @@ impl AdmittedRequest {
     /// Learns from the response; returns what has to be waited for before it is handed on.
     fn conclude<B>(mut self, response: &Response<B>) -> Option<Answer<()>> {
         let Open { id, admission: Admission { why, place } } = self.open.take()?;
+        // A request of an id that is missed already went through the lane.
+        let first = place.is_none();
         drop(place);
         let guard = &self.shared.guard;
         match self.shared.options.nulls.outcome(self.kind, response) {
             Outcome::Found => guard.found(id, self.hash, why),
             Outcome::Missing(lesson) => {
+                if why == Why::Present && first {
+                    guard.metrics().present_missing.add(1);
+                }
                 guard.missing(self.hash);
                 return Some(guard.learn(&id, self.claim?, lesson?));
             }

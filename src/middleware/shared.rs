@@ -138,6 +138,11 @@ impl Shared {
                 let guard = Arc::clone(&guard);
                 async move { guard.look_into_findings().await }
             }));
+            let guard = Arc::clone(&self.guard);
+            tasks.spawn(persist(Arc::clone(filter), "state", move || {
+                let guard = Arc::clone(&guard);
+                async move { guard.watch().await }
+            }));
             if self.rebuilder.has_source() {
                 let rebuilder = Arc::clone(&self.rebuilder);
                 let run = move || Arc::clone(&rebuilder).run();

@@ -1,11 +1,17 @@
-//! What the guard counts.
+//! What the guard counts, and when what last succeeded and failed.
 //!
 //! Every counter is made once, here, and each feeds both [`Stats`] and, with the feature `metrics`, the
 //! recorder that is installed when the guard is built. Labels are few and fixed; no id is ever in one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::activity::Activity;
+use super::times::{Times, Work, ended};
+use crate::error::{RebuildError, StoreError};
 use crate::store::Remembered;
 use crate::verdict::{Proof, Verdict};
 
@@ -27,13 +33,29 @@ macro_rules! counters {
         pub(crate) struct Metrics {
             /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
+            pub(super) checks: Activity,
+            pub(super) inserting: Activity,
+            pub(super) rebuilding: Activity,
+            /// Looks whether a rebuild is due.
+            pub(super) surveys: Activity,
+            times: Times,
             $(pub(crate) $field: Count,)*
         }
 
         impl Metrics {
             /// Makes the counters of the filter with this name.
             pub(crate) fn new(filter: &str) -> Self {
-                Self { filter: filter.into(), $($field: Count::new(filter, $published),)* }
+                #[cfg(feature = "metrics")]
+                describe_families();
+                Self {
+                    filter: filter.into(),
+                    checks: Activity::new(),
+                    inserting: Activity::new(),
+                    rebuilding: Activity::new(),
+                    surveys: Activity::new(),
+                    times: Times::new(filter),
+                    $($field: Count::new(filter, $published),)*
+                }
             }
 
             /// Returns what has been counted so far.
@@ -66,6 +88,9 @@ counters! {
     unknown = Some(("checks", "unknown"));
     /// Requests that passed without a look-up, because the record was found lately in this process.
     admitted_found = Some(("admissions", "found"));
+    /// Requests that passed as present and were answered 404, for each id once as long as it is *missed*: its
+    /// record was deleted, or it is a false positive of the filter.
+    present_missing = Some(("admissions", "present_missing"));
     /// Requests with an unknown answer that passed.
     admitted_unknown = Some(("admissions", "unknown"));
     /// Requests for which the lane had no room: answered 503, or let through in shadow mode.
@@ -106,13 +131,87 @@ counters! {
     rebuilds_failed = Some(("rebuilds", "failed"));
 }
 
+impl Stats {
+    /// Returns the share of false positives among the requests for ids that do not exist.
+    pub(crate) fn false_positive_rate(&self) -> Option<f64> {
+        let asked = self.present_missing + self.absent_by_filter;
+        (asked > 0).then(|| self.present_missing as f64 / asked as f64)
+    }
+}
+
 impl Metrics {
-    pub(crate) fn check(&self, verdict: Verdict) {
+    /// A check of a request, begun then, has been answered.
+    pub(crate) fn check(&self, verdict: Verdict, begun: Instant) {
         match verdict {
             Verdict::Present => self.present.add(1),
             Verdict::Absent(Proof::Filter) => self.absent_by_filter.add(1),
             Verdict::Absent(Proof::Null) => self.absent_by_null.add(1),
             Verdict::Unknown(_) => self.unknown.add(1),
+        }
+        let ended = ended(begun);
+        self.probe(verdict, ended);
+        self.times.took(Work::Check, verdict.as_str(), ended.duration_since(begun));
+    }
+
+    /// Any check has been answered: what it says of checks, not of requests.
+    pub(crate) fn probe(&self, verdict: Verdict, ended: Instant) {
+        match verdict {
+            Verdict::Unknown(doubt) => self.checks.failed(doubt, ended),
+            Verdict::Present | Verdict::Absent(_) => self.checks.succeeded(ended),
+        }
+    }
+
+    /// Whether no check has succeeded for so long.
+    pub(crate) fn checks_rest(&self, time: Duration) -> bool {
+        self.checks.rests(time)
+    }
+
+    /// An insert of so many ids, begun then, has ended.
+    pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
+        let ended = Instant::now();
+        let name = match outcome {
+            Ok(()) => {
+                self.inserts.add(ids);
+                self.inserting.succeeded(ended);
+                "done"
+            }
+            Err(error) => {
+                self.inserts_failed.add(ids);
+                self.inserting.failed(error, ended);
+                "failed"
+            }
+        };
+        self.times.took(Work::Insert, name, ended.duration_since(begun));
+    }
+
+    /// A rebuild, begun then, has ended, other than for another that was under way.
+    pub(crate) fn rebuild(&self, failure: Option<&RebuildError>, begun: Instant) {
+        let ended = Instant::now();
+        let name = match failure {
+            None => {
+                self.rebuilds.add(1);
+                self.rebuilding.succeeded(ended);
+                "done"
+            }
+            Some(error) => {
+                self.rebuilds_failed.add(1);
+                self.rebuilding.failed(error, ended);
+                "failed"
+            }
+        };
+        self.times.took(Work::Rebuild, name, ended.duration_since(begun));
+    }
+
+    /// Another process has put a new filter live, so this one's failures are over.
+    pub(crate) fn another_rebuilt(&self) {
+        self.rebuilding.recovered();
+    }
+
+    /// It was looked whether a rebuild is due.
+    pub(crate) fn survey(&self, failure: Option<&StoreError>) {
+        match failure {
+            None => self.surveys.succeeded(Instant::now()),
+            Some(error) => self.surveys.failed(error, Instant::now()),
         }
     }
 
@@ -130,6 +229,27 @@ impl Metrics {
             Remembered::Created | Remembered::Late => self.removals_withheld.add(1),
             Remembered::Failed => self.removals_failed.add(1),
         }
+    }
+}
+
+/// Says what the counters' families are.
+#[cfg(feature = "metrics")]
+fn describe_families() {
+    for (family, help) in [
+        ("requests", "Requests, by what became of them"),
+        ("checks", "Look-ups of ids for requests, by what they found"),
+        ("admissions", "Requests that passed without proof, or as present and found nothing"),
+        ("audits", "Refusals that were let through for a look, and what they showed"),
+        ("nulls", "404s that were to be remembered"),
+        ("inserts", "Ids inserted"),
+        ("removals", "Removals that were to be remembered"),
+        ("rebuilds", "Rebuilds of this process"),
+    ] {
+        metrics::describe_counter!(
+            format!("bloom_guard_{family}_total"),
+            metrics::Unit::Count,
+            help
+        );
     }
 }
 

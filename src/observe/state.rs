@@ -1,21 +1,40 @@
 //! How a guard fares.
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::activity::WorkState;
+use super::metrics::Metrics;
+use crate::decide::gate::Gate;
+use crate::decide::lane::LaneState;
 use crate::decide::policy::Mode;
 use crate::filter::{Generation, Header};
-use crate::store::Condition;
+use crate::store::{Condition, JournalReach};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
+///
+/// Its `Display` form is a report of some lines: what there is, what fails, since when, and what to do.
+/// No id is in it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GuardState {
-    /// The filter that answers, or why there is none to trust.
+    /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
     pub live: Result<LiveFilter, Doubt>,
     /// Whether this process acts on what it finds.
     pub mode: Mode,
-    /// What is wrong, in words, when something is.
+    /// How checks fare. A guard that no request asks checks an id of its own once a second.
+    pub checks: WorkState,
+    /// How inserts fare.
+    pub inserts: WorkState,
+    /// How rebuilds in this process fare, and its looks whether one is due. A failure of this process
+    /// is over when another process has put a new filter live.
+    pub rebuilds: WorkState,
+    /// How far back the journal reaches, as asked within the last seconds; none where that is not known.
+    pub journal: Option<JournalReach>,
+    /// How full the lane is.
+    pub lane: LaneState,
+    /// What is wrong and what to do about it, in words, when something is.
     pub trouble: Option<String>,
 }
 
@@ -31,22 +50,43 @@ pub struct LiveFilter {
     pub capacity: u32,
     /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
     pub rate: f32,
+    /// The false-positive rate to expect with the ids it was built from.
+    pub expected_rate: f64,
+    /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
+    /// where `p` is [`present_missing`](crate::Stats::present_missing) and `a` is
+    /// [`absent_by_filter`](crate::Stats::absent_by_filter). Deleted records count as false positives. None
+    /// before the first such request.
+    pub measured_rate: Option<f64>,
     /// How long ago its build began, as nearly as the clocks of this process and of the store agree.
     pub age: Duration,
 }
 
 impl GuardState {
-    /// Puts together what the store knows of itself and how the last rebuild here failed, if it did.
-    pub(crate) fn new(condition: Condition, mode: Mode, failed: Option<String>) -> Self {
+    /// Puts together what the store, the lane and the counters know.
+    pub(crate) fn new(
+        condition: Condition,
+        journal: Option<JournalReach>,
+        gate: &Gate,
+        metrics: &Metrics,
+    ) -> Self {
         let Condition { live, trouble } = condition;
-        // As long as there is a filter, a failed rebuild is for the rebuild's own status to tell.
-        let failed = failed.filter(|_| live.is_err());
-        let trouble = match (trouble, failed) {
-            (Some(trouble), Some(failed)) => Some(format!("{trouble}; the last rebuild: {failed}")),
-            (None, Some(failed)) => Some(format!("the last rebuild: {failed}")),
-            (trouble, None) => trouble.or_else(|| live.as_ref().err().map(Doubt::to_string)),
+        // The filter may be known, and checks of it fail.
+        let failing = metrics.checks.doubt().filter(|_| live.is_ok());
+        let live = failing.map_or(live, Err);
+        let live = live.map(|header| LiveFilter::new(&header, metrics, SystemTime::now()));
+        let mut state = Self {
+            live,
+            mode: gate.mode(),
+            checks: metrics.checks.state(),
+            inserts: metrics.inserting.state(),
+            rebuilds: rebuilds(metrics),
+            journal,
+            lane: gate.lane(),
+            trouble: None,
         };
-        Self { live: live.map(|header| LiveFilter::new(&header, SystemTime::now())), mode, trouble }
+        let troubles = state.troubles(trouble);
+        state.trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        state
     }
 
     /// Whether there is a filter that can prove an id absent.
@@ -54,10 +94,72 @@ impl GuardState {
     pub const fn is_ready(&self) -> bool {
         self.live.is_ok()
     }
+
+    /// Returns each thing that is wrong, with what to do about it.
+    fn troubles(&self, store: Option<String>) -> Vec<String> {
+        let mut troubles = Vec::new();
+        match (&self.live, store) {
+            (Err(doubt), Some(words)) => troubles.push(format!("{words}. {}", doubt.advice())),
+            (Err(doubt), None) => troubles.push(format!("{doubt}. {}", doubt.advice())),
+            (Ok(_), Some(words)) => troubles.push(words),
+            (Ok(_), None) => {}
+        }
+        for (name, work) in [("inserts", &self.inserts), ("rebuilds", &self.rebuilds)] {
+            if let Some(failure) = work.failed.as_ref().filter(|_| work.is_failing) {
+                troubles.push(format!("{name}: {failure}"));
+            }
+        }
+        if let Some(journal) = self.journal.filter(JournalReach::is_too_short) {
+            troubles.push(format!("journal: {journal}"));
+        }
+        troubles
+    }
+}
+
+/// Puts rebuilds, and looks whether one is due, together: without the looks there are no rebuilds.
+fn rebuilds(metrics: &Metrics) -> WorkState {
+    let (rebuilds, surveys) = (metrics.rebuilding.state(), metrics.surveys.state());
+    if surveys.is_failing {
+        WorkState { succeeded: rebuilds.succeeded, ..surveys }
+    } else {
+        rebuilds
+    }
+}
+
+impl fmt::Display for GuardState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.live {
+            Ok(live) => writeln!(f, "filter: {live}")?,
+            Err(doubt) => writeln!(f, "filter: {doubt}. {}", doubt.advice())?,
+        }
+        writeln!(f, "mode: {:?}", self.mode)?;
+        writeln!(f, "checks: {}", self.checks)?;
+        writeln!(f, "inserts: {}", self.inserts)?;
+        writeln!(f, "rebuilds: {}", self.rebuilds)?;
+        match &self.journal {
+            Some(journal) => writeln!(f, "journal: {journal}")?,
+            None => writeln!(f, "journal: not known")?,
+        }
+        write!(f, "lane: {}", self.lane)?;
+        self.trouble.as_ref().map_or(Ok(()), |trouble| write!(f, "\ntrouble: {trouble}"))
+    }
+}
+
+impl fmt::Display for LiveFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generation, items, capacity, rate: _, expected_rate, measured_rate, age } = self;
+        write!(
+            f,
+            "generation {generation}, {:.0} s old, {items} ids of {capacity}, false positives \
+             {expected_rate:.2e} expected",
+            age.as_secs_f64()
+        )?;
+        measured_rate.map_or(Ok(()), |rate| write!(f, ", {rate:.2e} measured"))
+    }
 }
 
 impl LiveFilter {
-    fn new(header: &Header, now: SystemTime) -> Self {
+    fn new(header: &Header, metrics: &Metrics, now: SystemTime) -> Self {
         let built = Duration::from_micros(header.generation.get().unsigned_abs());
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -65,6 +167,8 @@ impl LiveFilter {
             items: header.items,
             capacity: header.capacity,
             rate: header.rate,
+            expected_rate: header.expected_rate(),
+            measured_rate: metrics.stats().false_positive_rate(),
             age: now.saturating_sub(built),
         }
     }

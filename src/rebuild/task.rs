@@ -13,10 +13,11 @@ use super::run::{Cause, RebuildRun, Shrinking};
 use super::schedule::{Due, Schedule};
 use super::shortfall::Shortfall;
 use super::source::ErasedSource;
-use crate::error::RebuildError;
+use crate::error::{RebuildError, chain};
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
 use crate::observe::metrics::Metrics;
+use crate::observe::probe::probe;
 use crate::settings::Settings;
 use crate::store::{Store, Survey};
 use crate::verdict::Doubt;
@@ -79,7 +80,7 @@ impl Rebuilder {
     }
 
     /// Returns why the last rebuild failed, with its causes, if it did.
-    pub(crate) fn last_failure(&self) -> Option<String> {
+    fn last_failure(&self) -> Option<String> {
         self.status().last?.err().map(|error| chain(&error))
     }
 
@@ -98,10 +99,13 @@ impl Rebuilder {
     ) -> Result<RebuildReport, Arc<RebuildError>> {
         let _only = self.one_at_a_time.lock().await;
         let _idle = IdleAtLast(&self.progress);
+        let begun = Instant::now();
         let ended = self.run_once(cause, shrinking).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
-                self.metrics.rebuilds.add(1);
+                self.metrics.rebuild(None, begun);
+                // What went live answers, or it is known why not.
+                probe(&*self.store, &self.metrics).await;
                 self.last_items.store(report.ids, Ordering::Relaxed);
                 self.outgrown.store(0, Ordering::Relaxed);
                 tracing::info!(
@@ -114,7 +118,7 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
-                self.metrics.rebuilds_failed.add(1);
+                self.metrics.rebuild(Some(error), begun);
                 self.log_failure(&chain(error));
             }
         }
@@ -164,7 +168,7 @@ impl Rebuilder {
             let mut wait = POLL;
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            if idle && let Ok(survey) = self.store.survey().await {
+            if idle && let Some(survey) = self.survey().await {
                 if survey.live.is_ok() {
                     self.shortfall.note_trust();
                 }
@@ -188,19 +192,29 @@ impl Rebuilder {
         }
     }
 
+    /// Asks for the live filter and the time; notes whether that can be told.
+    async fn survey(&self) -> Option<Survey> {
+        let survey = self.store.survey().await;
+        self.metrics.survey(survey.as_ref().err());
+        survey.ok()
+    }
+
     /// Judges a survey; `known` is the live generation as last seen.
     fn due(&self, survey: &Survey, known: &mut Option<Known>) -> Due {
         match &survey.live {
             Ok(header) => {
                 let generation = header.generation;
-                let seen = known
-                    .filter(|known| known.generation == generation)
-                    .unwrap_or_else(|| Known::new(generation));
+                let seen =
+                    known.filter(|known| known.generation == generation).unwrap_or_else(|| {
+                        self.metrics.another_rebuilt();
+                        Known::new(generation)
+                    });
                 *known = Some(seen);
                 self.schedule.due(seen.good_from, seen.since.elapsed(), survey.now_us)
             }
             Err(
                 Doubt::NoFilter
+                | Doubt::Gone
                 | Doubt::WrongType
                 | Doubt::Foreign
                 | Doubt::Truncated
@@ -260,16 +274,4 @@ impl Drop for IdleAtLast<'_> {
 /// An error's text but for its numbers.
 fn words(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.')
-}
-
-/// Writes an error and its causes in one line.
-fn chain(error: &RebuildError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -106,6 +106,39 @@ pub(crate) struct Survey {
     pub(crate) now_us: i64,
 }
 
+/// How far back the journal reaches, and how far it must.
+///
+/// A rebuild that needs inserts from before fails with [`StoreError::JournalGap`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalReach {
+    /// For how long back it holds every insert; none while it holds all there ever were.
+    pub reaches: Option<Duration>,
+    /// For how long back a rebuild that begins now reads it: over the longest transaction that any process has
+    /// stated, with some to spare. The longer the rebuild takes, the farther back it must still reach.
+    pub required: Duration,
+}
+
+impl JournalReach {
+    /// Whether a rebuild that begins now would fail.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.reaches.is_some_and(|reaches| reaches < self.required)
+    }
+}
+
+impl fmt::Display for JournalReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let required = self.required.as_secs();
+        match self.reaches {
+            Some(reaches) => {
+                write!(f, "reaches back {} s, must reach back {required} s", reaches.as_secs())
+            }
+            None => write!(f, "holds every insert, must reach back {required} s"),
+        }
+    }
+}
+
 /// What answers requests.
 pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
@@ -136,6 +169,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The store's condition as this process knows it.
     fn condition(&self) -> Condition;
+
+    /// Asks how far back the journal reaches; nothing where that cannot be told.
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>>;
 
     /// Asks for the live filter and the time.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;

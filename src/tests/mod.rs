@@ -21,7 +21,8 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, Lookup, NullClaim, Plan, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, JournalReach, Lookup, NullClaim, Plan, Remembered,
+    Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -200,6 +201,10 @@ impl Store for Gated {
 
     fn condition(&self) -> Condition {
         self.store.condition()
+    }
+
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
+        self.store.journal()
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {

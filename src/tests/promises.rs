@@ -321,7 +321,7 @@ async fn a_rebuild_that_the_journal_does_not_cover_is_given_up() {
     late.catch_up().await.unwrap();
     assert!(matches!(late.finish().await, Err(StoreError::JournalGap { .. })));
 
-    assert_eq!(world.guard.condition().live.unwrap().generation, first);
+    assert_eq!(world.store.condition().live.unwrap().generation, first);
 }
 
 /// The filter of a rebuild that was overtaken lacks the inserts that went to the other one.
@@ -336,7 +336,7 @@ async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
     world.insert(&id(30)).await;
     assert!(matches!(older.finish().await, Err(StoreError::Lost { .. })));
     let token = newer.finish().await.unwrap();
-    assert_eq!(world.guard.condition().live.unwrap().generation, token);
+    assert_eq!(world.store.condition().live.unwrap().generation, token);
     world.outlive_marks().await;
     assert_eq!(world.verdict(&id(15)), Verdict::Present);
     assert_eq!(world.verdict(&id(30)), Verdict::Present);
@@ -350,13 +350,13 @@ async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_is_fenced() {
     stalled.upload().await.unwrap();
     stalled.catch_up().await.unwrap();
     assert!(matches!(stalled.finish().await, Err(StoreError::Fenced { .. })));
-    assert_eq!(world.guard.condition().live.unwrap().generation, token);
+    assert_eq!(world.store.condition().live.unwrap().generation, token);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
     let world = World::with(&ids(0..10)).await;
-    let before = world.guard.condition().live.unwrap();
+    let before = world.store.condition().live.unwrap();
     for steps in 0..3 {
         let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
         if steps > 0 {
@@ -366,7 +366,7 @@ async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
             rebuild.catch_up().await.unwrap();
         }
         drop(rebuild);
-        assert_eq!(world.guard.condition().live.unwrap(), before);
+        assert_eq!(world.store.condition().live.unwrap(), before);
         assert_eq!(world.verdict(&id(5)), Verdict::Present);
     }
 }

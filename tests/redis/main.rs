@@ -4,4 +4,5 @@ mod connection;
 mod found;
 mod memory;
 mod rebuild;
+mod state;
 mod tls;

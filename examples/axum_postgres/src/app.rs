@@ -60,10 +60,9 @@ async fn ready(State(app): State<App>) -> Result<String, Unavailable> {
     })
 }
 
-/// The guard's counters, as the exporter writes them, and whether there is a filter.
+/// The guard's metrics, as the exporter writes them.
 async fn metrics(State(app): State<App>) -> String {
-    let ready = u8::from(app.guard.state().is_ready());
-    format!("{}bloom_guard_ready {ready}\n", app.metrics.render())
+    app.metrics.render()
 }
 
 /// An answer 503: the database did not do it, or the guard was not told and so nothing was committed.

@@ -16,7 +16,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule};
 use deadpool_postgres::Pool;
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Config, NoTls};
 use tower::ServiceExt;
@@ -33,6 +33,7 @@ async fn main() -> Result<(), BoxError> {
 
     // Before the guard is built: it counts for the recorder that is there then.
     let metrics = PrometheusBuilder::new().install_recorder()?;
+    tokio::spawn(keep_up(metrics.clone()));
     let guard = guard(&redis.url, &config)?;
     // The table was made anew. A service would wait for `guard.ready()`, with a limit.
     guard.rebuild_accepting_loss().await?;
@@ -49,6 +50,14 @@ async fn main() -> Result<(), BoxError> {
     }
     listening.abort();
     Ok(())
+}
+
+/// Has the recorder make room, in case nothing reads it.
+async fn keep_up(metrics: PrometheusHandle) {
+    loop {
+        sleep(Duration::from_secs(5)).await;
+        metrics.run_upkeep();
+    }
 }
 
 fn guard(redis: &str, config: &Config) -> Result<BloomGuard, BoxError> {
@@ -118,7 +127,7 @@ async fn watch(service: &Service) -> Result<(), BoxError> {
     for line in metrics.lines().filter(|line| line.starts_with("bloom_guard_")) {
         println!("{line}");
     }
-    assert!(metrics.contains("bloom_guard_ready 1"));
+    assert!(metrics.contains("bloom_guard_filter_live{filter=\"example_users\"} 1"));
     Ok(())
 }
 

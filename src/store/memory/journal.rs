@@ -61,6 +61,11 @@ impl Journal {
         Ok(self.first + self.entries.partition_point(|(at, _)| *at + overlap <= time) as u64)
     }
 
+    /// Returns how far back all entries are there; nothing while none has been dropped.
+    pub(super) fn reaches(&self, now: Instant) -> Option<Duration> {
+        self.dropped.map(|at| now.saturating_duration_since(at))
+    }
+
     /// Copies at most `limit` entries with numbers from `from` up to, not including, `to`.
     ///
     /// # Errors

@@ -18,7 +18,9 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::marks::MAX_MARKS;
 use self::shared::{BATCH, Shared};
-use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
+use super::{
+    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Id, SecretKey};
@@ -79,6 +81,12 @@ impl Store for MemoryStore {
             format!("more than {MAX_MARKS} inserts in a short time: no 404 is remembered")
         });
         Condition { live: self.0.header(), trouble }
+    }
+
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
+        let reaches = self.0.books().journal.reaches(Instant::now());
+        let reach = JournalReach { reaches, required: self.0.retention.overlap };
+        Box::pin(std::future::ready(Some(reach)))
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {

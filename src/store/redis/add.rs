@@ -277,7 +277,7 @@ impl<'a> Target<'a> {
 fn next_try(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
-        StoreError::Refused { reason } => {
+        StoreError::Refused { reason, .. } => {
             (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
         }
         _ => None,

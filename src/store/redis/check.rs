@@ -90,7 +90,7 @@ impl Shared {
     /// Reads the live header and keeps it, if it is one.
     async fn look(&self, live: &Arc<Connection>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
         let view = self.read_view(&self.checks, live, deadline).await;
-        let header = view.map_err(|error| doubt(&error))?.live()?;
+        let header = self.live_in(&view.map_err(|error| doubt(&error))?)?;
         self.adopt(&header, &live.identity.incarnation)
     }
 

@@ -7,6 +7,7 @@
 //! | `null` | ids that were found missing |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
+//! | `reach` | how far back the journal reaches |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
 //! | `script`, `reply`, `refusal` | what is sent to Redis, and what its answers mean |
@@ -24,6 +25,7 @@ mod incarnation;
 mod keys;
 pub(crate) mod link;
 mod null;
+mod reach;
 mod rebuild;
 mod refusal;
 mod reply;
@@ -50,7 +52,9 @@ pub(crate) use self::link::endpoint::Endpoint;
 use self::link::handshake::Handshake;
 use self::rebuild::build::RedisBuild;
 use self::shared::Shared;
-use super::{Answer, Begun, BoxFuture, Condition, Lookup, NullClaim, Remembered, Store, Survey};
+use super::{
+    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+};
 use crate::background::{Background, persist};
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -152,6 +156,10 @@ impl Store for RedisStore {
 
     fn condition(&self) -> Condition {
         self.shared.condition()
+    }
+
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
+        Box::pin(async { self.shared.journal().await.ok().flatten() })
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {

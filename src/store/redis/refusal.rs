@@ -38,7 +38,7 @@ const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 20] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 24] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -68,6 +68,12 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 20] = [
     ("CROSSSLOT", Doubt::Cluster, No, Keep),
     // The key holds something else.
     ("WRONGTYPE", Doubt::WrongType, No, Keep),
+    // The command is older or newer than the server, or was renamed; the second says so of a script.
+    ("ERR unknown command", Doubt::Unsupported, No, Keep),
+    ("ERR Unknown Redis command called from script", Doubt::Unsupported, No, Keep),
+    // The filter is longer than `proto-max-bulk-len`.
+    ("ERR bit offset is not an integer or out of range", Doubt::StringLimit, No, Keep),
+    ("ERR string exceeds maximum allowed size", Doubt::StringLimit, No, Keep),
     // The server does not know the script by its hash.
     (UNKNOWN_SCRIPT, Doubt::Refused, Soon, Keep),
     // The connection is inside a transaction, which the guard never begins.
@@ -105,7 +111,7 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
     match error {
         StoreError::Disconnected { .. } => Doubt::Disconnected,
         StoreError::Timeout { .. } => Doubt::Timeout,
-        StoreError::Refused { reason } => Refusal::read(reason).doubt,
+        StoreError::Refused { doubt, .. } => *doubt,
         StoreError::Foreign { .. } => Doubt::Foreign,
         StoreError::OtherKey { .. } => Doubt::OtherKey,
         StoreError::Odd { .. }
@@ -124,7 +130,7 @@ mod tests {
 
     /// What redis-server 7.0 says, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 26] = [
+    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
         ("READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
         ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Replica, Soon, Withdraw),
         ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
@@ -148,7 +154,11 @@ mod tests {
         ("NOSCRIPT No matching script. Please use EVAL.", Doubt::Refused, Soon, Keep),
         ("EXECABORT Transaction discarded because of previous errors.", Doubt::Refused, Soon, Withdraw),
         ("ERR max number of clients reached", Doubt::Refused, Soon, Withdraw),
-        ("ERR unknown command 'FOO', with args beginning with: ", Doubt::Refused, No, Keep),
+        ("ERR unknown command 'FOO', with args beginning with: ", Doubt::Unsupported, No, Keep),
+        ("ERR Unknown Redis command called from script script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Unsupported, No, Keep),
+        ("ERR bit offset is not an integer or out of range", Doubt::StringLimit, No, Keep),
+        ("ERR string exceeds maximum allowed size (proto-max-bulk-len)", Doubt::StringLimit, No, Keep),
+        ("ERR syntax error", Doubt::Refused, No, Keep),
         ("READONLYISH words", Doubt::Refused, No, Keep),
         ("", Doubt::Refused, No, Keep),
     ];
@@ -158,8 +168,6 @@ mod tests {
         for (words, left, retry, connection) in WORDS {
             let refusal = Refusal { doubt: left, retry, connection };
             assert_eq!(Refusal::read(words), refusal, "{words}");
-            let error = StoreError::Refused { reason: words.to_owned() };
-            assert_eq!(doubt(&error), left, "{words}");
             assert_eq!(is_unknown_script(words), words.starts_with("NOSCRIPT "), "{words}");
         }
     }

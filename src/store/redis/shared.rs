@@ -108,7 +108,7 @@ impl Shared {
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.bulk.connected(SURVEY).await?;
         let view = self.read_view(&self.bulk, &connection, SURVEY).await?;
-        let live = view.live().and_then(|header| trusted(header, &connection));
+        let live = self.live_in(&view).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
         });
@@ -143,17 +143,31 @@ impl Shared {
         Ok(header)
     }
 
+    /// Returns the live filter that a view shows, or why there is none.
+    pub(crate) fn live_in(&self, view: &View) -> Result<Header, Doubt> {
+        view.live().map_err(|doubt| match doubt {
+            Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
+            doubt => doubt,
+        })
+    }
+
+    fn has_seen_a_filter(&self) -> bool {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).1 > 0
+    }
+
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
-        let trouble = self.links().iter().find_map(|link| link.trouble());
+        let broken = self.links().iter().find_map(|link| link.trouble());
         let Some(connection) = self.checks.current() else {
-            return Condition { live: Err(Doubt::Disconnected), trouble };
+            let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
+            return Condition { live: Err(doubt), trouble: broken.map(|trouble| trouble.reason) };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
         let live = live.and_then(|header| trusted(*header, &connection));
         let live = live.and_then(|header| self.believes(&connection).map(|()| header));
         let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
+        let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         Condition { live, trouble }
     }

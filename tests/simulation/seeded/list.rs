@@ -38,7 +38,7 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Raw {
             file: "store/redis/check.rs",
             from: "            Ok(Err(doubt)) => {\n",
-            to: "            Ok(Err(Doubt::NoFilter)) if SEEDED => Lookup {
+            to: "            Ok(Err(Doubt::NoFilter | Doubt::Gone)) if SEEDED => Lookup {
                 verdict: Verdict::Absent(Proof::Filter),
                 scope: Scope::Everyone,
                 claim: NullClaim { asked_us: 0, generation: None },

@@ -147,7 +147,7 @@ impl JoinIncarnation {
         let args = args.each_ref().map(Vec::as_slice);
         let by_hash = join.command(Sending::ByHash, &keys, &args);
         match ask(wire, join.name(), by_hash, HANDSHAKE).await {
-            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
+            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
                 let whole = join.command(Sending::Whole, &keys, &args);
                 ask(wire, join.name(), whole, HANDSHAKE).await
             }
@@ -189,7 +189,7 @@ impl Handshake for JoinIncarnation {
 /// Draws 16 random bytes.
 pub(crate) fn random_bytes() -> Result<[u8; 16], StoreError> {
     let mut bytes = [0; 16];
-    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
+    random::fill(&mut bytes).map_err(|error| StoreError::Disconnected {
         reason: format!("the system's random source: {error}"),
     })?;
     Ok(bytes)

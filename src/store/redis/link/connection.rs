@@ -21,9 +21,10 @@ use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{ConnectionAfter, is_unknown_script};
+use crate::store::redis::refusal::{ConnectionAfter, doubt, is_unknown_script};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending};
+use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
@@ -76,13 +77,20 @@ pub(crate) struct Link {
     current: ArcSwapOption<Connection>,
     /// Notified of every attempt to connect that has ended.
     connected: Notify,
-    trouble: ArcSwapOption<String>,
+    trouble: ArcSwapOption<LinkTrouble>,
     /// Whether there is no connection, and the last attempt to make one has failed.
     unreachable: AtomicBool,
     broken: Notify,
     stall: Stall,
     room: Semaphore,
     purpose: Purpose,
+}
+
+/// Why there is no connection, or why the last one was given up.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkTrouble {
+    pub(crate) doubt: Doubt,
+    pub(crate) reason: String,
 }
 
 /// What a link is for.
@@ -174,13 +182,15 @@ impl Link {
             }
         };
         timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
-            let reason = self.trouble().unwrap_or_else(|| "not connected yet".to_owned());
-            StoreError::Disconnected { reason }
+            let reason = self.trouble().map(|trouble| trouble.reason);
+            StoreError::Disconnected {
+                reason: reason.unwrap_or_else(|| "not connected yet".to_owned()),
+            }
         })
     }
 
-    /// What is wrong with the link, in words.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    /// What is wrong with the link.
+    pub(crate) fn trouble(&self) -> Option<LinkTrouble> {
         self.trouble.load().as_deref().cloned()
     }
 
@@ -244,7 +254,7 @@ impl Link {
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason }) if is_unknown_script(&reason) => {
+            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
                 send(Sending::Whole).await
             }
             other => other,
@@ -285,7 +295,8 @@ impl Link {
                     let reason = self.poll(&connection).await;
                     self.current.store(None);
                     tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
-                    self.trouble.store(Some(Arc::new(reason)));
+                    let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
+                    self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
                     if connection.age() >= POLL {
                         wait = BACKOFF.0;
@@ -311,11 +322,13 @@ impl Link {
 
     /// Logs the first failed attempt of an outage, and no other.
     fn note_failure(&self, error: StoreError) {
+        let doubt = doubt(&error);
         let reason = match error {
             StoreError::Disconnected { reason } => reason,
             other => other.to_string(),
         };
-        if self.trouble.swap(Some(Arc::new(reason.clone()))).is_none() {
+        let trouble = LinkTrouble { doubt, reason: reason.clone() };
+        if self.trouble.swap(Some(Arc::new(trouble))).is_none() {
             tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
         }
         self.unreachable.store(true, Ordering::SeqCst);

@@ -1,5 +1,8 @@
 //! What INFO says about the Redis process that answers.
 
+use crate::error::StoreError;
+use crate::verdict::Doubt;
+
 /// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisProcess {
@@ -18,24 +21,29 @@ impl RedisProcess {
     ///
     /// # Errors
     ///
-    /// What is missing or too old, in words.
-    pub(crate) fn parse(info: &str) -> Result<Self, String> {
-        let field = |name| field(info, name).ok_or_else(|| format!("INFO names no {name}"));
+    /// [`StoreError::Refused`] with what is missing or too old, in words.
+    pub(crate) fn parse(info: &str) -> Result<Self, StoreError> {
+        let unfit = |doubt, reason| StoreError::Refused { doubt, reason };
+        let field = |name| {
+            let missing = || unfit(Doubt::Unsupported, format!("INFO names no {name}"));
+            field(info, name).ok_or_else(missing)
+        };
         let version = field("redis_version")?;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         if (major, minor) < Self::OLDEST {
-            return Err(format!("redis {version} is older than 6.2"));
+            let reason = format!("redis {version} is older than 6.2");
+            return Err(unfit(Doubt::Unsupported, reason));
         }
         let role = field("role")?;
         if role != "master" {
-            return Err(format!("redis is a {role}, not a primary"));
+            return Err(unfit(Doubt::Replica, format!("redis is a {role}, not a primary")));
         }
         let run_id = field("run_id")?;
-        let run = run_id
-            .get(..8)
-            .and_then(|start| u32::from_str_radix(start, 16).ok())
-            .ok_or_else(|| format!("INFO gives a run_id of {run_id:?}"))?;
+        let run =
+            run_id.get(..8).and_then(|start| u32::from_str_radix(start, 16).ok()).ok_or_else(
+                || unfit(Doubt::Unsupported, format!("INFO gives a run_id of {run_id:?}")),
+            )?;
         // A primary that was a replica meanwhile keeps its run_id, but not its replication id.
         let history = crc32fast::hash(field("master_replid").unwrap_or_default().as_bytes());
         Ok(Self { run: run ^ history, major })
@@ -129,11 +137,15 @@ mod tests {
 
     #[test]
     fn an_old_or_silent_server_is_named() {
-        let old = RedisProcess::parse(&format!("redis_version:6.0.9\r\n{RUN}")).unwrap_err();
-        assert_eq!(old, "redis 6.0.9 is older than 6.2");
-        let silent = RedisProcess::parse("redis_version:7.0.15\r\n").unwrap_err();
-        assert_eq!(silent, "INFO names no role");
-        let replica = RedisProcess::parse("redis_version:7.0.15\r\nrole:slave\r\n").unwrap_err();
-        assert_eq!(replica, "redis is a slave, not a primary");
+        let refused = |info: &str| match RedisProcess::parse(info) {
+            Err(StoreError::Refused { doubt, reason }) => (doubt, reason),
+            other => panic!("{other:?}"),
+        };
+        let old = refused(&format!("redis_version:6.0.9\r\n{RUN}"));
+        assert_eq!(old, (Doubt::Unsupported, "redis 6.0.9 is older than 6.2".to_owned()));
+        let silent = refused("redis_version:7.0.15\r\n");
+        assert_eq!(silent, (Doubt::Unsupported, "INFO names no role".to_owned()));
+        let replica = refused("redis_version:7.0.15\r\nrole:slave\r\n");
+        assert_eq!(replica, (Doubt::Replica, "redis is a slave, not a primary".to_owned()));
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let connection = Refusal::read(&reason).connection;
-        Self { error: StoreError::Refused { reason }, connection }
+        let Refusal { doubt, connection, .. } = Refusal::read(&reason);
+        Self { error: StoreError::Refused { doubt, reason }, connection }
     }
 
     fn lost(error: StoreError) -> Self {
@@ -142,7 +142,7 @@ pub(crate) async fn inspect(
     let read = Instant::now();
     let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;
-    let process = RedisProcess::parse(&info).map_err(|reason| StoreError::Refused { reason })?;
+    let process = RedisProcess::parse(&info)?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
     Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))

@@ -1,0 +1,153 @@
+//! What to do about what goes wrong: one table, from the cause to a sentence or two.
+//!
+//! The state of a guard, its log lines and the guide's page `operating` say these sentences, and no others.
+
+use super::{ChangeError, RebuildError, StoreError};
+use crate::verdict::Doubt;
+
+macro_rules! advice {
+    ($($type:ident { $($cause:pat => $advice:expr;)* })*) => { $(
+        impl $type {
+            /// Returns what to do about it, in a sentence or two.
+            #[must_use]
+            pub const fn advice(&self) -> &'static str {
+                match self {
+                    $($cause => $advice,)*
+                }
+            }
+        }
+    )* };
+}
+
+#[rustfmt::skip]
+advice! {
+    Doubt {
+        Self::Disconnected => "See that Redis runs, and that URL, network and firewall lead to its primary.";
+        Self::Timeout => "Look for a slow network or slow commands in Redis (SLOWLOG), or raise check_deadline.";
+        Self::Overloaded => "Find out why Redis answers slowly, or spread the requests over more processes.";
+        Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state.";
+        Self::Gone => "A rebuild begins at once. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
+        Self::WrongType => "A rebuild replaces the filter; delete any other key of the guard that has another type. Find out what else writes there.";
+        Self::Foreign => "A rebuild replaces the filter. Find out what else writes to its key.";
+        Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
+        Self::Version => "Update this process: a newer version of the crate has built the filter.";
+        Self::NotLive => "A rebuild begins at once. At least one process needs a source.";
+        Self::OtherKey => "Give all processes the same secret_key.";
+        Self::Suspect => "Redis has restarted or failed over, and a rebuild begins at once. At least one process needs a source.";
+        Self::Disproved => "A rebuild begins at once. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
+        Self::Changing => "It passes by itself within seconds.";
+        Self::Replica => "Have the URL lead to the primary.";
+        Self::Isolated => "Bring Redis's replicas back, or lower min-replicas-to-write.";
+        Self::Loading => "It passes by itself when Redis has read its data.";
+        Self::Busy => "Find the long script in Redis (SLOWLOG), and end it with SCRIPT KILL.";
+        Self::OutOfMemory => "Raise maxmemory, or free memory: during a rebuild Redis holds two filters.";
+        Self::Disk => "Give Redis room on its disk, or see its log for why it cannot write.";
+        Self::Denied => "Put the right credentials into the URL, and give that Redis user the rights that the guide lists.";
+        Self::Cluster => "Use a Redis that is no cluster.";
+        Self::Unsupported => "Use Redis 6.2 or later, or Valkey, and neither rename nor disable a command that the guide lists.";
+        Self::StringLimit => "Raise proto-max-bulk-len to Redis's default, 512 MB, or choose a smaller capacity.";
+        Self::Eviction => "Set maxmemory-policy to noeviction or volatile-lru, or take the risk with accept_eviction.";
+        Self::Refused => "Read Redis's words, and its log.";
+        Self::Odd => "See that URL and proxies lead to Redis 6.2 or later, or to Valkey.";
+    }
+
+    StoreError {
+        Self::Disconnected { .. } => Doubt::Disconnected.advice();
+        Self::Timeout { .. } => "Look for a slow network or slow commands in Redis (SLOWLOG).";
+        Self::Refused { doubt, .. } => doubt.advice();
+        Self::Odd { .. } => Doubt::Odd.advice();
+        // A filter that a newer version of this crate has built.
+        Self::Foreign { .. } => Doubt::Version.advice();
+        Self::OtherKey { .. } => Doubt::OtherKey.advice();
+        Self::NoRoom { .. } => Doubt::OutOfMemory.advice();
+        Self::Fenced { .. } => "The newer rebuild goes on. If it comes again, look for clocks that jump.";
+        Self::Lost { .. } => "The next rebuild follows. If it comes again, find out what else writes to the filter's keys.";
+        Self::JournalGap { .. } => "Wait as long as longest_transaction. If it comes again, raise journal_entries, and see that nothing else deletes or trims the journal.";
+        Self::OtherRedis => "The next rebuild follows.";
+        Self::Changing => Doubt::Changing.advice();
+    }
+
+    RebuildError {
+        Self::NoSource => "Give the builder a source, or leave rebuilds to another process.";
+        Self::Busy => "The filter of the other process serves this one, too.";
+        Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
+        Self::InvalidId { .. } => "Have the source give ids as requests name them.";
+        Self::Empty => "See that the source reads the right table. If that may be empty, call rebuild_accepting_loss.";
+        Self::Shrunk { .. } => "See that the source reads the right table, and all of it. After a purge, call rebuild_accepting_loss.";
+        Self::Sizing(_) => "Choose a higher false-positive rate: a filter takes 512 MB at most.";
+        Self::Outgrown { .. } => "Raise capacity: the table grows faster than it is scanned.";
+        Self::TooLong { .. } => "Find out why the scan is slow or hangs. It should read an index on the id's column.";
+        Self::Store(error) => error.advice();
+    }
+
+    ChangeError {
+        Self::Invalid(_) => "Refuse the record: no request can name it.";
+        Self::Store(error) => error.advice();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::filter::Sizing;
+    use crate::id::InvalidId;
+
+    const GUIDE: &str = include_str!("../guide/operating.md");
+
+    fn doubts() -> Vec<(&'static str, String, &'static str)> {
+        let all = Doubt::ALL.iter();
+        all.map(|doubt| ("Doubt", format!("{doubt:?}"), doubt.advice())).collect()
+    }
+
+    /// Those that have another advice than a doubt.
+    fn store_errors() -> Vec<(&'static str, String, &'static str)> {
+        let (step, reason) = ("swap", String::new());
+        [
+            StoreError::NoRoom { needed: 2, limit: 1 },
+            StoreError::Fenced { step },
+            StoreError::Lost { step },
+            StoreError::JournalGap { reason },
+            StoreError::OtherRedis,
+        ]
+        .map(|error| ("StoreError", format!("{error:?}"), error.advice()))
+        .to_vec()
+    }
+
+    fn rebuild_errors() -> Vec<(&'static str, String, &'static str)> {
+        [
+            RebuildError::NoSource,
+            RebuildError::Busy,
+            RebuildError::Source("gone".into()),
+            RebuildError::InvalidId { after: 1, source: InvalidId::NotText },
+            RebuildError::Empty,
+            RebuildError::Shrunk { previous: 2, found: 1, limit: 0.1 },
+            RebuildError::Sizing(Sizing::new(0, 0.1).unwrap_err()),
+            RebuildError::Outgrown { scans: 3, capacity: 1 },
+            RebuildError::TooLong { limit: Duration::from_secs(1) },
+        ]
+        .map(|error| ("RebuildError", format!("{error:?}"), error.advice()))
+        .to_vec()
+    }
+
+    #[test]
+    fn the_guide_says_the_same() {
+        // There, what is code stands between backticks.
+        let guide = GUIDE.replace('`', "");
+        let is_row = |line: &&str| line.starts_with("| ") && line.contains("::");
+        let listed: Vec<&str> = guide.lines().filter(is_row).collect();
+        let mut rows = [doubts(), store_errors(), rebuild_errors()].concat();
+        rows.push((
+            "ChangeError",
+            "Invalid".to_owned(),
+            ChangeError::Invalid(InvalidId::NotText).advice(),
+        ));
+        for (of, shown, advice) in &rows {
+            let name = shown.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
+            let row = format!("| {of}::{name} | {advice} |");
+            assert!(listed.contains(&row.as_str()), "the guide lacks\n{row}");
+        }
+        assert_eq!(listed.len(), rows.len(), "the guide lists what there is not");
+    }
+}

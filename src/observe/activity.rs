@@ -1,0 +1,217 @@
+//! When one kind of work last succeeded, and when it last failed, and why.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{RebuildError, StoreError, chain};
+use crate::verdict::Doubt;
+
+/// How one kind of work fares in this process: checks, inserts or rebuilds.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct WorkState {
+    /// How long ago it last succeeded; none before the first success.
+    pub succeeded: Option<Duration>,
+    /// Its last failures; none before the first.
+    pub failed: Option<Failure>,
+    /// Whether the latest attempt failed.
+    pub is_failing: bool,
+}
+
+/// Failures one after the other, without a success in between.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Why the latest of them failed, in words.
+    pub cause: String,
+    /// What to do about it.
+    pub advice: &'static str,
+    /// How long ago the first of them was.
+    pub since: Duration,
+    /// How long ago the latest of them was.
+    pub last: Duration,
+    /// How many there were.
+    pub count: u64,
+}
+
+impl fmt::Display for WorkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.failed, self.succeeded) {
+            (Some(failure), _) if self.is_failing => failure.fmt(f),
+            (_, Some(ago)) => write!(f, "succeeded {:.1} s ago", ago.as_secs_f64()),
+            (_, None) => f.write_str("none yet"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cause, advice, since, last, count } = self;
+        let (since, last) = (since.as_secs_f64(), last.as_secs_f64());
+        write!(
+            f,
+            "failing for {since:.1} s ({count} times, last {last:.1} s ago): {cause}. {advice}"
+        )
+    }
+}
+
+/// Why something failed, and what to do about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause {
+    words: Cow<'static, str>,
+    advice: &'static str,
+    /// The doubt, where it is a check that failed.
+    doubt: Option<Doubt>,
+}
+
+impl From<Doubt> for Cause {
+    fn from(doubt: Doubt) -> Self {
+        Self { words: doubt.words().into(), advice: doubt.advice(), doubt: Some(doubt) }
+    }
+}
+
+impl From<&StoreError> for Cause {
+    fn from(error: &StoreError) -> Self {
+        Self { words: error.to_string().into(), advice: error.advice(), doubt: None }
+    }
+}
+
+impl From<&RebuildError> for Cause {
+    fn from(error: &RebuildError) -> Self {
+        Self { words: chain(error).into(), advice: error.advice(), doubt: None }
+    }
+}
+
+/// What is behind a [`WorkState`]. A success costs two atomic operations, and a failure a lock.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    origin: Instant,
+    /// When it last succeeded, in microseconds since the origin, and one; 0 before the first success.
+    succeeded: AtomicU64,
+    is_failing: AtomicBool,
+    failures: Mutex<Option<Failures>>,
+}
+
+#[derive(Debug)]
+struct Failures {
+    cause: Cause,
+    first: Instant,
+    last: Instant,
+    count: u64,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+            succeeded: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// It succeeded then.
+    pub(crate) fn succeeded(&self, at: Instant) {
+        let micros = at.saturating_duration_since(self.origin).as_micros();
+        let micros = u64::try_from(micros).unwrap_or(u64::MAX - 1);
+        self.succeeded.store(micros + 1, Ordering::Relaxed);
+        self.recovered();
+    }
+
+    /// It need not fail any more: another process has done the work.
+    pub(crate) fn recovered(&self) {
+        // Read first: mostly there is nothing to write.
+        if self.is_failing.load(Ordering::Relaxed) {
+            self.is_failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// It failed then.
+    pub(crate) fn failed(&self, cause: impl Into<Cause>, at: Instant) {
+        let cause = cause.into();
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = self.is_failing.swap(true, Ordering::Relaxed);
+        match failures.as_mut().filter(|_| goes_on) {
+            Some(failures) => {
+                failures.cause = cause;
+                failures.last = at;
+                failures.count += 1;
+            }
+            None => *failures = Some(Failures { cause, first: at, last: at, count: 1 }),
+        }
+    }
+
+    /// Whether it has not succeeded for so long.
+    pub(crate) fn rests(&self, time: Duration) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+            || self.last_success().is_none_or(|at| at.elapsed() >= time)
+    }
+
+    /// Returns why the latest check failed, if it did.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        if !self.is_failing.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.cause.doubt
+    }
+
+    pub(crate) fn state(&self) -> WorkState {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        WorkState {
+            succeeded: self.last_success().map(|at| at.elapsed()),
+            failed: failures.as_ref().map(Failures::shown),
+            is_failing: self.is_failing.load(Ordering::Relaxed),
+        }
+    }
+
+    fn last_success(&self) -> Option<Instant> {
+        let micros = self.succeeded.load(Ordering::Relaxed).checked_sub(1)?;
+        self.origin.checked_add(Duration::from_micros(micros))
+    }
+}
+
+impl Failures {
+    fn shown(&self) -> Failure {
+        Failure {
+            cause: self.cause.words.clone().into_owned(),
+            advice: self.cause.advice,
+            since: self.first.elapsed(),
+            last: self.last.elapsed(),
+            count: self.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_count_from_the_first_after_a_success() {
+        let second = Duration::from_secs(1);
+        let activity = Activity::new();
+        assert!(activity.rests(second) && activity.state().failed.is_none());
+        activity.failed(Doubt::Timeout, Instant::now());
+        tokio::time::advance(second).await;
+        activity.succeeded(Instant::now());
+        assert!(!activity.rests(second) && !activity.state().is_failing);
+        for _ in 0..3 {
+            tokio::time::advance(second).await;
+            activity.failed(Doubt::Denied, Instant::now());
+        }
+        let state = activity.state();
+        let failure = state.failed.unwrap();
+        assert!(state.is_failing && activity.rests(second));
+        assert_eq!((failure.since, failure.last, failure.count), (2 * second, 0 * second, 3));
+        assert_eq!(state.succeeded, Some(3 * second));
+        assert_eq!(activity.doubt(), Some(Doubt::Denied));
+        assert_eq!(failure.advice, Doubt::Denied.advice());
+        activity.recovered();
+        assert_eq!((activity.doubt(), activity.state().is_failing), (None, false));
+    }
+}

@@ -1,0 +1,241 @@
+//! What the guard says of itself is true: what fails, since when, why, and what to do about it.
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, StoreError, Verdict};
+use http::StatusCode;
+use support::eventually;
+use support::model::{Table, brief, get, guard, guard_over, live};
+use support::redis_server::RedisServer;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Waits until the state is as it should be; asks the guard nothing else.
+async fn state(guard: &BloomGuard, what: &str, is: impl Fn(&GuardState) -> bool) -> GuardState {
+    eventually(what, SOON, || async {
+        let state = guard.state();
+        if is(&state) { Ok(state) } else { Err(format!("{state}")) }
+    })
+    .await
+}
+
+/// Waits until no filter answers, for this reason.
+async fn doubts(guard: &BloomGuard, doubt: Doubt) -> GuardState {
+    let state = state(guard, "no filter answers", |state| state.live == Err(doubt)).await;
+    let trouble = state.trouble.as_deref().expect("there is trouble");
+    assert!(trouble.contains(doubt.advice()), "{trouble}");
+    assert!(format!("{state}").contains(doubt.advice()), "{state}");
+    state
+}
+
+/// All is well: nothing is said to be wrong.
+async fn well(guard: &BloomGuard) -> GuardState {
+    state(guard, "all is well", |state| state.live.is_ok() && state.trouble.is_none()).await
+}
+
+/// A server with a user whose rights can be taken away, and the URL of that user.
+fn with_user() -> (RedisServer, String) {
+    let redis = RedisServer::start();
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "on", ">s3cret", "~bg:*", "+@all"]);
+    let url = format!("redis://guard:s3cret@127.0.0.1:{}/", redis.port());
+    (redis, url)
+}
+
+#[tokio::test]
+async fn a_guard_that_nobody_asks_knows_its_filter() {
+    let redis = RedisServer::start();
+    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&builder).await;
+    let idle = guard(&redis.url()).build().unwrap();
+    let state = well(&idle).await;
+    assert_eq!(state.live.unwrap().items, 1_000);
+    assert!(state.checks.succeeded.is_some() && state.checks.failed.is_some_and(|f| f.count < 100));
+    assert_eq!(
+        (idle.stats().present, idle.stats().absent_by_filter, idle.stats().unknown),
+        (0, 0, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_right_to_insert_that_is_missing_is_told() {
+    let (redis, url) = with_user();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&url, &table).build().unwrap();
+    live(&guard).await;
+    guard.insert(&7).await.unwrap();
+    let state = well(&guard).await;
+    assert!(state.inserts.succeeded.is_some() && state.inserts.failed.is_none());
+
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "-xadd"]);
+    for _ in 0..3 {
+        let error = guard.insert(&5_000).await.unwrap_err();
+        assert_eq!(error.advice(), Doubt::Denied.advice(), "{error}");
+    }
+    let state = guard.state();
+    let failure = state.inserts.failed.clone().expect("inserts fail");
+    assert!(state.inserts.is_failing && failure.count == 3, "{state}");
+    assert!(failure.since >= failure.last, "{state}");
+    assert_eq!(failure.advice, Doubt::Denied.advice());
+    assert!(failure.cause.contains("can't run this command"), "{}", failure.cause);
+    let trouble = state.trouble.expect("there is trouble");
+    assert!(trouble.contains("inserts: failing"), "{trouble}");
+    assert!(state.live.is_ok(), "checks go on");
+
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "+xadd"]);
+    guard.insert(&5_000).await.unwrap();
+    let state = well(&guard).await;
+    assert!(state.inserts.failed.is_some() && !state.inserts.is_failing, "the past is kept");
+}
+
+#[tokio::test]
+async fn a_right_to_check_that_is_missing_is_told_without_a_request() {
+    let (redis, url) = with_user();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build().unwrap();
+    live(&builder).await;
+    let asked = guard(&url).build().unwrap();
+    live(&asked).await;
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "-get"]);
+    assert_eq!(asked.check(&5_000).await.unwrap(), Verdict::Unknown(Doubt::Denied));
+    let at_once = asked.state();
+    assert_eq!(at_once.live, Err(Doubt::Denied), "{at_once}");
+    let state = doubts(&asked, Doubt::Denied).await;
+    assert!(state.checks.is_failing && state.checks.succeeded.is_some(), "{state}");
+    let idle = guard(&url).build().unwrap();
+    doubts(&idle, Doubt::Denied).await;
+
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "+get"]);
+    well(&asked).await;
+    well(&idle).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_runs_no_scripts_is_told() {
+    let redis = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
+    let guard = guard_over(&redis.url(), &Table::with(0..10)).build().unwrap();
+    let state = doubts(&guard, Doubt::Unsupported).await;
+    assert!(state.trouble.is_some_and(|trouble| trouble.to_lowercase().contains("evalsha")));
+}
+
+#[tokio::test]
+async fn scripts_that_are_forbidden_later_are_told_though_checks_succeed() {
+    let (redis, url) = with_user();
+    let guard = guard_over(&url, &Table::with(0..1_000)).build().unwrap();
+    live(&guard).await;
+    well(&guard).await;
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "-evalsha"]);
+    let state = state(&guard, "rebuilds are told to fail", |state| state.rebuilds.is_failing).await;
+    assert!(state.rebuilds.succeeded.is_some() && state.live.is_ok(), "{state}");
+    let trouble = state.trouble.expect("there is trouble");
+    assert!(trouble.contains(Doubt::Denied.advice()), "{trouble}");
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "+evalsha"]);
+    well(&guard).await;
+}
+
+#[tokio::test]
+async fn a_journal_of_another_type_is_told() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).build().unwrap();
+    live(&builder).await;
+    redis.run::<i64>(&["DEL", "bg:{users}:log"]);
+    redis.run::<()>(&["SET", "bg:{users}:log", "mine"]);
+    assert!(builder.insert(&7).await.is_err());
+    assert!(builder.rebuild_now().await.is_err());
+    let state = builder.state();
+    for work in [&state.inserts, &state.rebuilds] {
+        let failure = work.failed.as_ref().filter(|_| work.is_failing).expect("it fails");
+        assert!(failure.cause.contains("WRONGTYPE"), "{failure:?}");
+        assert_eq!(failure.advice, Doubt::WrongType.advice());
+    }
+    let trouble = state.trouble.expect("there is trouble");
+    assert!(
+        trouble.contains("inserts: failing") && trouble.contains("rebuilds: failing"),
+        "{trouble}"
+    );
+}
+
+#[tokio::test]
+async fn a_filter_that_is_of_another_type_is_told_without_a_request() {
+    let redis = RedisServer::start();
+    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&builder).await;
+    drop(builder);
+    let idle = guard(&redis.url()).build().unwrap();
+    well(&idle).await;
+    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
+    redis.run::<i64>(&["RPUSH", "bg:{users}:bits", "mine"]);
+    doubts(&idle, Doubt::WrongType).await;
+}
+
+#[tokio::test]
+async fn a_filter_that_is_gone_is_told_from_one_that_was_never_built() {
+    let redis = RedisServer::start();
+    let newcomer = guard(&redis.url()).build().unwrap();
+    doubts(&newcomer, Doubt::NoFilter).await;
+    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&builder).await;
+    well(&newcomer).await;
+    drop(builder);
+    redis.run::<()>(&["FLUSHALL"]);
+    let state = doubts(&newcomer, Doubt::Gone).await;
+    assert!(state.trouble.is_some_and(|trouble| trouble.contains("FLUSHALL")));
+}
+
+#[tokio::test]
+async fn a_filter_that_is_longer_than_redis_allows_is_told() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &table).capacity(1_000_000, 0.001).build().unwrap();
+    live(&builder).await;
+    let idle = guard(&redis.url()).build().unwrap();
+    well(&idle).await;
+    redis.run::<()>(&["CONFIG", "SET", "proto-max-bulk-len", "1mb"]);
+    doubts(&idle, Doubt::StringLimit).await;
+    assert_eq!(get(&idle, &table, 7).await, StatusCode::OK);
+    redis.run::<()>(&["CONFIG", "SET", "proto-max-bulk-len", "512mb"]);
+    well(&idle).await;
+}
+
+#[tokio::test]
+async fn a_journal_that_reaches_back_too_short_is_told_before_and_after_a_rebuild_fails() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let ours = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&ours).await;
+    let state_before = state(&ours, "the journal is asked", |state| state.journal.is_some()).await;
+    let journal = state_before.journal.unwrap();
+    assert!(journal.reaches.is_none() && !journal.is_too_short(), "{journal}");
+    assert_eq!(journal.required, Duration::from_millis(1_100), "{journal}");
+
+    let other = guard_over(&redis.url(), &table).build().unwrap();
+    live(&other).await;
+    other.insert(&5_000).await.unwrap();
+    redis.run::<i64>(&["DEL", "bg:{users}:log"]);
+    let short = |state: &GuardState| state.journal.is_some_and(|journal| journal.is_too_short());
+    for guard in [&ours, &other] {
+        let state = state(guard, "the journal is too short", short).await;
+        assert!(state.trouble.is_some_and(|trouble| trouble.contains("journal: reaches back")));
+    }
+    let error = other.rebuild_now().await.unwrap_err();
+    let gap = matches!(&*error, RebuildError::Store(StoreError::JournalGap { .. }));
+    assert!(gap, "{error:?}");
+    let state = other.state();
+    let failure = state.rebuilds.failed.as_ref().expect("the rebuild failed");
+    assert!(state.rebuilds.is_failing && state.live.is_ok(), "{state}");
+    assert!(failure.cause.contains("gap") && failure.advice == error.advice(), "{failure:?}");
+    assert!(state.trouble.is_some_and(|trouble| trouble.contains("rebuilds: failing")));
+}
+
+#[tokio::test]
+async fn a_failed_rebuild_is_over_when_another_process_has_rebuilt() {
+    let redis = RedisServer::start();
+    let empty = Table::default();
+    let failing = guard_over(&redis.url(), &empty).build().unwrap();
+    let why = |state: &GuardState| state.rebuilds.is_failing;
+    let before = state(&failing, "its source gives nothing", why).await;
+    assert_eq!(before.rebuilds.failed.unwrap().advice, RebuildError::Empty.advice());
+    let other = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&other).await;
+    well(&failing).await;
+}
