@@ -207,7 +207,7 @@ mod tests {
         let state = activity.state();
         let failure = state.failed.unwrap();
         assert!(state.is_failing && activity.rests(second));
-        assert_eq!((failure.since, failure.last, failure.count), (2 * second, 0 * second, 3));
+        assert_eq!((failure.since, failure.last, failure.count), (2 * second, Duration::ZERO, 3));
         assert_eq!(state.succeeded, Some(3 * second));
         assert_eq!(activity.doubt(), Some(Doubt::Denied));
         assert_eq!(failure.advice, Doubt::Denied.advice());
