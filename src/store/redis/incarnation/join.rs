@@ -18,6 +18,7 @@ use crate::store::redis::link::wire::{Clock, HANDSHAKE, ask};
 use crate::store::redis::refusal::is_unknown_script;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending, hex};
+use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 /// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
@@ -189,7 +190,8 @@ impl Handshake for JoinIncarnation {
 /// Draws 16 random bytes.
 pub(crate) fn random_bytes() -> Result<[u8; 16], StoreError> {
     let mut bytes = [0; 16];
-    random::fill(&mut bytes).map_err(|error| StoreError::Disconnected {
+    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
+        doubt: Doubt::Refused,
         reason: format!("the system's random source: {error}"),
     })?;
     Ok(bytes)
