@@ -65,7 +65,8 @@
 //! - Rebuilding: [`RebuildSource`] and its adapters [`from_fn`], [`from_blocking`] and
 //!   [`from_iter`]; [`Schedule`].
 //! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`Missing`].
-//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats).
+//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
+//!   [`next_finding`](BloomGuard::next_finding).
 //!
 //! # Features
 //!
@@ -102,6 +103,7 @@ pub use error::{BoxError, ChangeError, ConfigError, RebuildError, SettingError, 
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
+pub use guard::finding::Finding;
 pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
 pub use middleware::future::ResponseFuture;

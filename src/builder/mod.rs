@@ -1,5 +1,6 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
+mod living;
 mod tuning;
 
 use std::fmt;
@@ -67,7 +68,12 @@ impl BloomGuard {
     /// processes that share it: 1 to 64 of `A-Z a-z 0-9 _ . : -`. `extractor` finds the id in a request.
     ///
     /// Guards of one name share their filter in Redis. Without Redis each has its own, which knows nothing
-    /// of what the other was told: clone the guard, rather than building another.
+    /// of what the other was told: clone the guard, rather than building another. A second guard of one
+    /// name on one Redis works as in a process of its own, with three more connections, a lane and a
+    /// rebuild task; a line in the log says so.
+    ///
+    /// Guards of one name must get their ids from the same records: each rebuild replaces the filter
+    /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
         let named = settings::name(&settings.name);
@@ -179,6 +185,9 @@ impl Builder {
         let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
         let shared = Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid));
+        if let Some(redis) = &redis {
+            living::note(&shared, redis);
+        }
         shared.start();
         Ok(BloomGuard::new(shared))
     }

@@ -5,12 +5,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::finding::{Finding, Untaken};
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
 use crate::observe::throttle::Throttle;
@@ -26,17 +27,33 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Findings {
     waiting: Mutex<VecDeque<Id>>,
     arrived: Notify,
+    /// Those that turned out to be alarms.
+    untaken: Untaken,
     alarms: Throttle,
 }
 
 impl Findings {
-    pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::default(), arrived: Notify::new(), alarms: Throttle::new(PAUSE) }
+    pub(crate) fn new(filter: &Arc<str>) -> Self {
+        let alarms = Throttle::new(filter, PAUSE, tell_of_more);
+        Self { waiting: Mutex::default(), arrived: Notify::new(), untaken: Untaken::new(), alarms }
+    }
+
+    /// Writes the lines that end bursts, for as long as it is polled.
+    pub(crate) async fn tell_rests(&self) {
+        self.alarms.tell_rests().await;
+    }
+
+    /// Waits for the next one that the application has not taken.
+    pub(crate) async fn next(&self) -> Finding {
+        self.untaken.next().await
     }
 
     /// Reports one; says whether there was room for it.
     pub(crate) fn report(&self, id: Id) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.contains(&id) {
+            return true;
+        }
         let room = waiting.len() < ROOM;
         if room {
             waiting.push_back(id);
@@ -66,8 +83,11 @@ impl Findings {
             self.raise(proof);
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
-        if let Err(error) = store.add(vec![id]).await {
+        if let Err(error) = store.add(vec![id.clone()]).await {
             tracing::warn!(%error, "an id found missing from the filter could not be added");
+        }
+        if let Verdict::Absent(proof) = verdict {
+            self.untaken.push(id, claim.generation, proof);
         }
         // A false null is mended by the insert; a filter without one id may be without others.
         if verdict == Verdict::Absent(Proof::Filter)
@@ -84,10 +104,14 @@ impl Findings {
                 proof = proof.as_str(),
                 records,
                 "a record exists that the guard holds absent: created without insert, not given by the source, or the \
-                 filter's name is used by others, too"
+                 filter's name is used by others, too. next_finding() gives its id"
             );
         }
     }
+}
+
+fn tell_of_more(filter: &str, records: u64) {
+    tracing::error!(parent: None, filter, records, "so many more records exist that the guard held absent");
 }
 
 impl fmt::Debug for Findings {

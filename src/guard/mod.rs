@@ -4,6 +4,7 @@
 //! an admitted request has been answered, it says how.
 
 pub(crate) mod canary;
+pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
+use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Admission, Gate, Ruling, Why};
@@ -74,12 +76,12 @@ impl Guard {
         nulls: NullLimits,
     ) -> Self {
         Self {
+            gate: Gate::new(policy),
+            findings: Findings::new(&metrics.filter),
+            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
             store,
             gauges: Gauges::new(&metrics.filter),
             metrics,
-            gate: Gate::new(policy),
-            findings: Findings::new(),
-            busy: Throttle::new(BUSY_PAUSE),
             null_writes: Bucket::new(nulls.per_second, nulls.per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
@@ -152,12 +154,13 @@ impl Guard {
     fn count_busy(&self, verdict: Verdict, now: Instant) {
         self.metrics.overloaded.add(1);
         if let Some(requests) = self.busy.note(now) {
-            let filter = &*self.metrics.filter;
             tracing::warn!(
-                filter,
+                parent: None,
+                filter = &*self.metrics.filter,
                 ?verdict,
                 requests,
-                "the lane has no room: requests are answered 503"
+                "requests are answered 503, or pass in shadow mode: the lane has no room, or on_unknown says so. If the \
+                 verdict is unknown, state() says why; if it is present, the ids were lately missed, as an attacker's are"
             );
         }
     }
@@ -220,6 +223,11 @@ impl Guard {
         })
     }
 
+    /// Writes the lines that end bursts, for as long as it is polled.
+    pub(crate) async fn tell_rests(&self) {
+        tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
+    }
+
     /// Looks into what was found although it was held absent, for as long as it is polled.
     pub(crate) async fn look_into_findings(&self) {
         self.findings.look_into(&*self.store, &self.metrics).await;
@@ -228,6 +236,11 @@ impl Guard {
     /// Checks an id of its own, to see whether checks succeed.
     pub(crate) async fn probe(&self) {
         probe(&*self.store, &self.metrics).await;
+    }
+
+    /// Waits for the next record that was found although it was held absent.
+    pub(crate) async fn next_finding(&self) -> Finding {
+        self.findings.next().await
     }
 
     /// Looks each second how the guard fares, for as long as it is polled.
@@ -247,4 +260,13 @@ impl Guard {
         let journal = *self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         GuardState::new(self.store.condition(), journal, &self.gate, &self.metrics)
     }
+}
+
+fn tell_of_more_busy(filter: &str, requests: u64) {
+    tracing::warn!(
+        parent: None,
+        filter,
+        requests,
+        "so many more requests were answered 503, or passed in shadow mode"
+    );
 }

@@ -9,8 +9,9 @@
 //! | 5 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
 //! | 6 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
-//! | 8 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 9 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 8 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write? |
+//! | 9 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 10 | [`format`](mod@format) | How can another program read the stored filter? |
 //!
 //! Some words, used on all pages:
 //!
@@ -47,6 +48,9 @@ pub mod tuning {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("findings.md")]
+pub mod findings {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}

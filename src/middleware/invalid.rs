@@ -29,7 +29,13 @@ pub(crate) struct InvalidCanary {
 impl InvalidCanary {
     /// Lets so many through in a second.
     pub(crate) fn new(metrics: Arc<Metrics>, per_second: u32) -> Self {
-        Self { metrics, sample: Bucket::empty(per_second), alarms: Throttle::new(PAUSE) }
+        let alarms = Throttle::new(&metrics.filter, PAUSE, tell_of_more);
+        Self { metrics, sample: Bucket::empty(per_second), alarms }
+    }
+
+    /// Writes the lines that end bursts, for as long as it is polled.
+    pub(super) async fn tell_rests(&self) {
+        self.alarms.tell_rests().await;
     }
 
     /// Whether to let this refusal through.
@@ -44,6 +50,7 @@ impl InvalidCanary {
         self.metrics.invalid_answered.add(1);
         if let Some(requests) = self.alarms.note(Instant::now()) {
             tracing::error!(
+                parent: None,
                 filter = &*self.metrics.filter,
                 %reason,
                 %status,
@@ -53,6 +60,15 @@ impl InvalidCanary {
             );
         }
     }
+}
+
+fn tell_of_more(filter: &str, requests: u64) {
+    tracing::error!(
+        parent: None,
+        filter,
+        requests,
+        "so many more requests whose id is called invalid were answered"
+    );
 }
 
 /// A request that was let through although its id is invalid.

@@ -13,6 +13,7 @@ use super::shared::Shared;
 use crate::decide::policy::Mode;
 use crate::error::{ChangeError, RebuildError};
 use crate::extract::AsId;
+use crate::guard::finding::Finding;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
 use crate::nulls::scope::Scope;
@@ -130,6 +131,16 @@ impl BloomGuard {
         let id = self.canonical(id)?;
         self.shared.start();
         Ok(self.shared.guard.remove(&id).await?)
+    }
+
+    /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
+    /// one caller. Without any, the last 1,024 are kept. See [`Finding`] for an example.
+    ///
+    /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
+    /// created without [`insert`](Self::insert), or the source does not give it.
+    pub async fn next_finding(&self) -> Finding {
+        self.shared.start();
+        self.shared.guard.next_finding().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on.

@@ -128,6 +128,11 @@ impl Shared {
         }
     }
 
+    /// Returns the filter's name.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.guard.metrics().filter
+    }
+
     /// Starts what runs in the background, at the first use inside a runtime.
     pub(crate) fn start(&self) {
         self.guard.start();
@@ -142,6 +147,11 @@ impl Shared {
             tasks.spawn(persist(Arc::clone(filter), "state", move || {
                 let guard = Arc::clone(&guard);
                 async move { guard.watch().await }
+            }));
+            let (guard, invalid) = (Arc::clone(&self.guard), Arc::clone(&self.invalid));
+            tasks.spawn(persist(Arc::clone(filter), "log", move || {
+                let (guard, invalid) = (Arc::clone(&guard), Arc::clone(&invalid));
+                async move { tokio::join!(guard.tell_rests(), invalid.tell_rests()).0 }
             }));
             if self.rebuilder.has_source() {
                 let rebuilder = Arc::clone(&self.rebuilder);

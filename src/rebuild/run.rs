@@ -153,7 +153,7 @@ impl RebuildRun<'_> {
             build.room(sizing.bytes()).await?;
             if scans == 1 {
                 // Not before: a process for which there is no lease or no room tries once a second.
-                tracing::info!(cause = %self.cause, "a rebuild begins");
+                self.tell_of_begin();
             }
             let (filter, ids, sample) = self.scan_once(&digester, &sizing).await?;
             if ids <= u64::from(sizing.capacity()) {
@@ -163,6 +163,14 @@ impl RebuildRun<'_> {
             sizing = self.sized_for(ids)?;
         }
         Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity().into() })
+    }
+
+    /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
+    fn tell_of_begin(&self) {
+        match self.progress.status().last {
+            Some(Err(_)) => tracing::debug!(cause = %self.cause, "a rebuild begins"),
+            _ => tracing::info!(cause = %self.cause, "a rebuild begins"),
+        }
     }
 
     /// Scans into a new filter; returns it with the number of ids and a sample of them.

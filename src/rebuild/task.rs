@@ -133,9 +133,15 @@ impl Rebuilder {
             return;
         }
         match self.store.condition().live {
-            Ok(_) => tracing::warn!(error, "the rebuild failed; the live filter stays"),
+            Ok(_) => tracing::warn!(
+                error,
+                "the rebuild failed; the live filter stays, and the next attempt comes by itself: see the guide, rebuilds"
+            ),
             Err(_) => {
-                tracing::warn!(error, "the rebuild failed, and no filter is known to be live");
+                tracing::warn!(
+                    error,
+                    "the rebuild failed, and no filter is known to be live; the next attempt comes by itself: see the guide, rebuilds"
+                );
             }
         }
     }

@@ -4,6 +4,7 @@
 //! [`Store`] answers requests, [`Build`] runs the steps of one rebuild; both stores run the same
 //! protocol.
 
+pub(crate) mod journal_room;
 pub(crate) mod memory;
 pub(crate) mod redis;
 

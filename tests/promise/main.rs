@@ -4,6 +4,7 @@
 mod canary;
 mod damage;
 mod exactness;
+mod findings;
 mod hostile;
 mod lessons;
 mod neighbours;

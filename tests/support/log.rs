@@ -55,7 +55,7 @@ impl Subscriber for Log {
         event.record(&mut text);
         let mut inner = self.0.lock().unwrap();
         let mut line = format!("{} ", event.metadata().level());
-        for span in &inner.entered {
+        for span in inner.entered.iter().filter(|_| !event.is_root()) {
             line.push_str(&inner.spans[span.into_u64() as usize - 1]);
         }
         line.push_str(&text.message);

@@ -1,70 +1,76 @@
-//! Tells the guard of rows that another program writes: a trigger announces them, a listener inserts them.
+//! Tells the guard of rows that another program writes.
+//!
+//! A trigger writes an entry into an outbox, in the transaction of the row. This task inserts the ids of all
+//! entries, and then deletes the entries. `NOTIFY` only wakes it.
 //!
 //! | | |
 //! |---|---|
-//! | promised | a row that is announced while the listener is connected is served soon after its commit |
-//! | not promised | that it is served at once: PostgreSQL sends an announcement **after** the commit, so there is a moment in which the row is refused |
-//! | | that all are heard: one sent while the listener is away is lost, and the row is refused until a rebuild has read it |
+//! | promised | a row that a handler shows is never refused: handlers show no row that has an entry (`database::name`), and an entry is deleted after the guard was told, within its `longest_transaction` |
+//! | | no row is lost: while this task is away, entries wait for it |
+//! | not promised | that a row is shown at once: it takes as long as this task does, and for as long as Redis is away it is not shown |
 //!
-//! In that moment the guard's sample of refusals may come upon the row. Then it takes the filter out of use and
-//! rebuilds it. A program that can call `insert` before its commit should; an outbox table that is read instead
-//! of `LISTEN` loses nothing, and is as late.
+//! With `NOTIFY` alone, which arrives after the commit, a row would be refused until its id is inserted; and until a
+//! rebuild has read it, if nobody listened. A program that can call `insert` before its commit needs none of this.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, BoxError, ChangeError};
-use tokio::time::sleep;
-use tokio_postgres::{AsyncMessage, Config, Connection, NoTls, Socket, tls::NoTlsStream};
+use bloom_guard::{BloomGuard, BoxError};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
 
-/// Listens for ever. One instance of the service is enough.
+use crate::database::LONGEST;
+
+/// Entries taken at once.
+const SOME: i64 = 10_000;
+/// How often the outbox is read without a notification.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Tells the guard for ever. One instance of the service is enough; several do no harm.
 pub(crate) async fn listen(config: Config, guard: BloomGuard) {
-    let mut missed_some = false;
     loop {
-        if let Err(error) = listen_once(&config, &guard, missed_some).await {
-            eprintln!("the listener connects again: {error}");
-        }
-        missed_some = true;
+        let Err(error) = listen_once(&config, &guard).await;
+        eprintln!("the listener connects again: {error}");
         sleep(Duration::from_secs(1)).await;
     }
 }
 
-async fn listen_once(
-    config: &Config,
-    guard: &BloomGuard,
-    missed_some: bool,
-) -> Result<(), BoxError> {
+async fn listen_once(config: &Config, guard: &BloomGuard) -> Result<Infallible, BoxError> {
     let (client, connection) = config.connect(NoTls).await?;
-    let start = async {
-        client.batch_execute("LISTEN example_users").await?;
-        // Only now: what is written from here on is announced.
-        if missed_some {
-            guard.rebuild_now().await?;
-        }
-        Ok(())
-    };
-    tokio::try_join!(start, hear(connection, guard)).map(|_| ())
+    let woken = Notify::new();
+    tokio::try_join!(tell(&client, guard, &woken), hear(connection, &woken)).map(|(never, _)| never)
+}
+
+async fn tell(client: &Client, guard: &BloomGuard, woken: &Notify) -> Result<Infallible, BoxError> {
+    client.batch_execute("SET statement_timeout = '120s'; LISTEN example_outbox").await?;
+    loop {
+        // The deletion commits within the guard's `longest_transaction` of the insert, or not at all.
+        while timeout(LONGEST, tell_some(client, guard)).await?? == SOME as usize {}
+        timeout(PERIOD, woken.notified()).await.ok();
+    }
+}
+
+/// Tells the guard of some entries, and deletes them; returns how many.
+async fn tell_some(client: &Client, guard: &BloomGuard) -> Result<usize, BoxError> {
+    let oldest = "SELECT entry, id FROM example_outbox ORDER BY entry LIMIT $1";
+    let rows = client.query(oldest, &[&SOME]).await?;
+    let (entries, ids): (Vec<i64>, Vec<i64>) =
+        rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1))).unzip();
+    guard.insert_many(&ids).await?;
+    client.execute("DELETE FROM example_outbox WHERE entry = ANY($1)", &[&entries]).await?;
+    Ok(rows.len())
 }
 
 async fn hear(
     mut connection: Connection<Socket, NoTlsStream>,
-    guard: &BloomGuard,
-) -> Result<(), BoxError> {
+    woken: &Notify,
+) -> Result<Infallible, BoxError> {
     while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notification(announced) = message? {
-            insert(guard, announced.payload()).await;
+        if let AsyncMessage::Notification(_) = message? {
+            woken.notify_one();
         }
     }
     Err("PostgreSQL closed the connection".into())
-}
-
-/// Inserts an id, however long Redis is away.
-async fn insert(guard: &BloomGuard, id: &str) {
-    while let Err(error) = guard.insert(id).await {
-        eprintln!("user {id} is not served yet: {error}");
-        if matches!(error, ChangeError::Invalid(_)) {
-            return;
-        }
-        sleep(Duration::from_secs(1)).await;
-    }
 }

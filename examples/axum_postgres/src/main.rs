@@ -1,7 +1,7 @@
 //! An axum service on PostgreSQL and Redis with the guard: what it tells the guard, and when.
 //!
 //! `cargo run --release -p axum_postgres` starts both servers in a temporary directory, asks the service, ends.
-//! `DATABASE_URL` and `REDIS_URL` name others; there it leaves a table `example_users` and the keys
+//! `DATABASE_URL` and `REDIS_URL` name others; there it leaves tables `example_users` and `example_outbox` and the keys
 //! `bg:{example_users}:*` behind.
 
 mod app;
@@ -37,13 +37,22 @@ async fn main() -> Result<(), BoxError> {
     let guard = guard(&redis.url, &config)?;
     // The table was made anew. A service would wait for `guard.ready()`, with a limit.
     guard.rebuild_accepting_loss().await?;
-    let listening = tokio::spawn(listener::listen(config.clone(), guard.clone()));
+    let listen = || tokio::spawn(listener::listen(config.clone(), guard.clone()));
+    let listening = listen();
     let app = app::App { pool: pool.clone(), guard: guard.clone(), metrics };
     // axum::serve(listener, app::router(app)).await?; or, to see it at work here:
     let service = Service(app::router(app));
     create_and_delete(&service, &guard).await?;
     import(&service, &pool, &guard).await?;
-    write_past_the_guard(&service, &config).await?;
+    let id = write_past_the_guard(&config).await?;
+    serves(&service, id).await?;
+    listening.abort();
+    let id = write_past_the_guard(&config).await?;
+    // While nobody listens, neither the guard nor the handler shows the row.
+    assert_eq!(service.get(&format!("/users/{id}")).await?, StatusCode::NOT_FOUND);
+    let listening = listen();
+    serves(&service, id).await?;
+    assert_eq!(guard.stats().false_negatives, 0, "no refusal was wrong");
     watch(&service).await?;
     if redis.is_own() {
         lose_redis(&service, &pool, redis).await?;
@@ -103,11 +112,15 @@ async fn import(service: &Service, pool: &Pool, guard: &BloomGuard) -> Result<()
 }
 
 /// Writes a row as a program does that has never heard of the guard.
-async fn write_past_the_guard(service: &Service, config: &Config) -> Result<(), BoxError> {
+async fn write_past_the_guard(config: &Config) -> Result<i64, BoxError> {
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(connection);
     let insert = "INSERT INTO example_users (name) VALUES ('Max') RETURNING id";
-    let id: i64 = client.query_one(insert, &[]).await?.get(0);
+    Ok(client.query_one(insert, &[]).await?.get(0))
+}
+
+/// Waits until such a row is served.
+async fn serves(service: &Service, id: i64) -> Result<(), BoxError> {
     let begun = Instant::now();
     let served = async {
         while service.get(&format!("/users/{id}")).await? != StatusCode::OK {

@@ -37,7 +37,9 @@ impl MemoryBuild {
         let mut books = shared.books();
         let token = Generation::new(shared.clock.now_us().max(books.token.saturating_add(1)))?;
         books.token = token.get();
+        let entries = books.journal.len() as u64;
         drop(books);
+        shared.journal_room.note(entries);
         Some(Self {
             shared: Arc::clone(shared),
             token,

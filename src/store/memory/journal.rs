@@ -44,6 +44,11 @@ impl Journal {
         self.entries.push_back((now, digest));
     }
 
+    /// Returns how many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Returns the number the next entry will have.
     pub(super) fn next(&self) -> u64 {
         self.first + self.entries.len() as u64

@@ -14,6 +14,7 @@ use crate::id::{Digest, Digester, SecretKey};
 use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
 use crate::settings::{Retention, Settings};
+use crate::store::journal_room::JournalRoom;
 use crate::store::{Lookup, NullClaim, Remembered};
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -23,6 +24,7 @@ pub(super) const BATCH: usize = 1024;
 pub(super) struct Shared {
     pub(super) digester: Digester,
     pub(super) retention: Retention,
+    pub(super) journal_room: JournalRoom,
     pub(super) clock: Clock,
     pub(super) live: ArcSwapOption<Live>,
     pub(super) nulls: NullCache,
@@ -60,6 +62,7 @@ impl Shared {
         Self {
             digester: Digester::new(key, &settings.name),
             clock: Clock::new(),
+            journal_room: JournalRoom::new(&settings.name, retention.journal_entries),
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
             books: Mutex::new(Books {

@@ -23,7 +23,7 @@ impl Shared {
         let unless_rebuilt = generation.get().to_string();
         let state = State::Disproved.as_byte();
         if self.put_out_of_use(generation, state, &unless_rebuilt).await? {
-            tracing::error!(%generation, "the live filter is incomplete and out of use until it is rebuilt");
+            tracing::error!(%generation, "the live filter is incomplete and out of use until it is rebuilt: next_finding() gives the id it lacked");
         }
         Ok(())
     }

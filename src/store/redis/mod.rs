@@ -10,6 +10,7 @@
 //! | `reach` | how far back the journal reaches |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
+//! | `settings_differ` | tells that other processes have other settings |
 //! | `script`, `reply`, `refusal` | what is sent to Redis, and what its answers mean |
 //! | `link/` | supervised connections |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
@@ -31,6 +32,7 @@ mod refusal;
 mod reply;
 mod sample;
 mod script;
+mod settings_differ;
 mod shared;
 mod view;
 
@@ -50,8 +52,11 @@ use self::keys::Keys;
 use self::link::connection::{Link, Purpose};
 pub(crate) use self::link::endpoint::Endpoint;
 use self::link::handshake::Handshake;
+use self::link::outage::Outage;
 use self::rebuild::build::RedisBuild;
+use self::settings_differ::OwnSettings;
 use self::shared::Shared;
+use super::journal_room::JournalRoom;
 use super::{
     Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
 };
@@ -78,23 +83,25 @@ impl RedisStore {
         let recent = RecentInserts::new(retention.overlap, retention.handler, capacity);
         let recent = Arc::new(recent);
         let seen = Arc::new(Seen::default());
+        let own_settings = Arc::new(OwnSettings::new(settings));
         let handshake: Arc<dyn Handshake> = Arc::new(JoinIncarnation::new(
             &settings.name,
             settings.secret_key.clone(),
-            retention.mark_ttl(),
+            Arc::clone(&own_settings),
             Arc::clone(&recent),
             Arc::clone(&seen),
         ));
-        let link =
-            |purpose| Arc::new(Link::new(Arc::clone(&endpoint.0), Arc::clone(&handshake), purpose));
+        let [checks, adds, bulk] = links(&endpoint, &handshake);
         let shared = Shared {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
             retention,
+            own_settings,
+            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             keys: Keys::new(&settings.name),
-            checks: link(Purpose::Checks),
-            adds: link(Purpose::Inserts),
-            bulk: link(Purpose::Rebuilds),
+            checks,
+            adds,
+            bulk,
             recent,
             seen,
             accept_eviction: settings.accept_eviction,
@@ -107,6 +114,15 @@ impl RedisStore {
         };
         Self { shared: Arc::new(shared), endpoint, background: Background::default() }
     }
+}
+
+/// Returns a link for each kind of work.
+fn links(endpoint: &Endpoint, handshake: &Arc<dyn Handshake>) -> [Arc<Link>; 3] {
+    let outage = Arc::new(Outage::default());
+    [Purpose::Checks, Purpose::Inserts, Purpose::Rebuilds].map(|purpose| {
+        let (dial, handshake) = (Arc::clone(&endpoint.0), Arc::clone(handshake));
+        Arc::new(Link::new(dial, handshake, Arc::clone(&outage), purpose))
+    })
 }
 
 impl Store for RedisStore {

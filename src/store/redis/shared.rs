@@ -13,10 +13,12 @@ use super::keys::Keys;
 use super::link::connection::{Connection, Link};
 use super::link::process::Eviction;
 use super::script::Script;
+use super::settings_differ::OwnSettings;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::settings::Retention;
+use crate::store::journal_room::JournalRoom;
 use crate::store::{Condition, Survey};
 use crate::verdict::Doubt;
 
@@ -30,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) retention: Retention,
+    pub(crate) own_settings: Arc<OwnSettings>,
+    pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
     pub(crate) checks: Arc<Link>,
     pub(crate) adds: Arc<Link>,
@@ -138,6 +142,7 @@ impl Shared {
             return Err(Doubt::Suspect);
         }
         *newest = (incarnation.to_vec(), generation);
+        self.own_settings.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
         Ok(header)
@@ -178,13 +183,19 @@ impl Shared {
         if connection.eviction() == Eviction::Takes && !self.accept_eviction {
             if !self.eviction_logged.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
+                    parent: None,
                     filter = &*self.name,
-                    "redis may evict any key (allkeys-*): nothing is refused"
+                    "redis may evict any key (allkeys-*), so nothing is refused: set maxmemory-policy to noeviction, or \
+                     see accept_eviction"
                 );
             }
             return Err(Doubt::Eviction);
         }
-        self.eviction_logged.store(false, Ordering::Relaxed);
+        if self.eviction_logged.load(Ordering::Relaxed)
+            && self.eviction_logged.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!(parent: None, filter = &*self.name, "redis evicts no key of the filter any more");
+        }
         let complete = self.recent.are_in(&connection.identity.incarnation);
         if complete { Ok(()) } else { Err(Doubt::Suspect) }
     }

@@ -12,7 +12,8 @@
 -- ARGV[9] its number   ARGV[10] the number of the last entry that the caller knows of it
 -- ARGV[11] '1' if the caller has seen this process's clock jump in that incarnation, else ''
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
--- the incarnation's number, the number of the last entry, TIME s, µs}.
+-- the incarnation's number, the number of the last entry, TIME s, µs, the longest life of a mark in ms that any
+-- caller before has asked for, or 0}.
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
@@ -150,4 +151,5 @@ return {
   string.format('%.0f', get('life')),
   string.format('%.0f', get('seq')),
   time[1], time[2],
+  string.format('%.0f', reach),
 }

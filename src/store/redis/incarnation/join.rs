@@ -18,6 +18,7 @@ use crate::store::redis::link::wire::{Clock, HANDSHAKE, ask};
 use crate::store::redis::refusal::is_unknown_script;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::{Script, Sending, hex};
+use crate::store::redis::settings_differ::OwnSettings;
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
@@ -31,7 +32,7 @@ pub(crate) struct JoinIncarnation {
     name: String,
     /// The application's secret key, if it gave one.
     given: Option<SecretKey>,
-    mark_ttl: Duration,
+    own_settings: Arc<OwnSettings>,
     recent: Arc<RecentInserts>,
     seen: Arc<Seen>,
     /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
@@ -43,12 +44,12 @@ impl JoinIncarnation {
     pub(crate) fn new(
         name: &str,
         given: Option<SecretKey>,
-        mark_ttl: Duration,
+        own_settings: Arc<OwnSettings>,
         recent: Arc<RecentInserts>,
         seen: Arc<Seen>,
     ) -> Self {
         let (keys, name) = (Keys::new(name), name.to_owned());
-        Self { keys, name, given, mark_ttl, recent, seen, last: Mutex::new(None) }
+        Self { keys, name, given, own_settings, recent, seen, last: Mutex::new(None) }
     }
 
     fn offer(&self) -> Result<SecretKey, StoreError> {
@@ -100,7 +101,7 @@ impl JoinIncarnation {
         let (offered, known) = (self.offer()?, self.seen.known(process.run));
         let before = known.incarnation.clone();
         let reply = self.send(wire, process, &offered, known, occasion).await?;
-        let [key_id, key, incarnation, age, newest, number, seq, seconds, micros] =
+        let [key_id, key, incarnation, age, newest, number, seq, seconds, micros, reach] =
             reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
@@ -112,6 +113,7 @@ impl JoinIncarnation {
             let reason = "redis's clock and this machine's have parted".to_owned();
             return Err(StoreError::Disconnected { reason });
         }
+        self.own_settings.compare_times(Duration::from_millis(reach.count()?));
         self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
         let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
         Ok(Identity { digester, incarnation, age, newest, process: process.clone() })
@@ -136,7 +138,7 @@ impl JoinIncarnation {
             hex(offered.id_for(&self.name)).into_bytes(),
             if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
             random_bytes()?.to_vec(),
-            self.mark_ttl.as_millis().to_string().into_bytes(),
+            self.own_settings.mark_ttl().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
             GRACE.as_millis().to_string().into_bytes(),

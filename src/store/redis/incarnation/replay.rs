@@ -53,7 +53,7 @@ impl Shared {
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
-                        tracing::warn!(%error, "own inserts are not replayed to redis yet");
+                        tracing::warn!(%error, "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying");
                     }
                     sleep(REST).await;
                     // A new connection may do better: swaps wait for this process, but not for long.
@@ -64,6 +64,9 @@ impl Shared {
                     }
                     failures = (failures + 1).min(DOUBLINGS);
                     continue;
+                }
+                if failures > 0 {
+                    tracing::info!("own inserts are replayed to redis, or given up");
                 }
                 failures = 0;
             }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial, QUEUE, Wire};
 use super::handshake::{Handshake, Identity};
+use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
@@ -74,6 +75,8 @@ impl Connection {
 pub(crate) struct Link {
     dial: Arc<dyn Dial>,
     handshake: Arc<dyn Handshake>,
+    /// Shared by all links of a guard.
+    outage: Arc<Outage>,
     current: ArcSwapOption<Connection>,
     /// Notified of every attempt to connect that has ended.
     connected: Notify,
@@ -81,6 +84,8 @@ pub(crate) struct Link {
     /// Whether there is no connection, and the last attempt to make one has failed.
     unreachable: AtomicBool,
     broken: Notify,
+    /// Why the last connection was taken out of use by a call.
+    withdrawn: ArcSwapOption<String>,
     stall: Stall,
     room: Semaphore,
     purpose: Purpose,
@@ -126,16 +131,19 @@ impl Link {
     pub(crate) fn new(
         dial: Arc<dyn Dial>,
         handshake: Arc<dyn Handshake>,
+        outage: Arc<Outage>,
         purpose: Purpose,
     ) -> Self {
         Self {
             dial,
             handshake,
+            outage,
             current: ArcSwapOption::empty(),
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             unreachable: AtomicBool::new(false),
             broken: Notify::new(),
+            withdrawn: ArcSwapOption::empty(),
             stall: Stall::new(SURFEIT),
             room: Semaphore::new(ROOM),
             purpose,
@@ -269,16 +277,22 @@ impl Link {
     ) -> Result<Vec<Value>, StoreError> {
         exchange(&*connection.wire, commands, deadline).await.map_err(|trouble| {
             if trouble.connection == ConnectionAfter::Withdraw {
-                self.withdraw(connection);
+                self.withdraw_because(connection, reason(&trouble.error));
             }
             trouble.error
         })
     }
 
-    /// Takes a connection out of use and has a new one made.
+    /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
     pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
+        let reason = "redis, the filter's metadata or the clocks are not those the connection met";
+        self.withdraw_because(connection, reason.to_owned());
+    }
+
+    fn withdraw_because(&self, connection: &Arc<Connection>, reason: String) {
         let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
+            self.withdrawn.store(Some(Arc::new(reason)));
             self.broken.notify_one();
         }
     }
@@ -294,7 +308,7 @@ impl Link {
                     self.publish(&connection);
                     let reason = self.poll(&connection).await;
                     self.current.store(None);
-                    tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "a connection to redis is given up");
+                    self.outage.lost(&self.dial, self.purpose.as_str(), &reason);
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
@@ -303,7 +317,7 @@ impl Link {
                         continue;
                     }
                 }
-                Err(error) => self.note_failure(error),
+                Err(error) => self.note_failure(&error),
             }
             sleep(wait).await;
             wait = (wait * 2).min(BACKOFF.1);
@@ -312,25 +326,18 @@ impl Link {
 
     fn publish(&self, connection: &Arc<Connection>) {
         self.stall.note_answered();
-        if self.trouble.swap(None).is_some() {
-            tracing::info!(redis = ?self.dial, purpose = self.purpose.as_str(), "connected to redis again");
-        }
+        self.trouble.store(None);
         self.current.store(Some(Arc::clone(connection)));
         self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
+        self.outage.made(&self.dial, self.purpose.as_str());
     }
 
-    /// Logs the first failed attempt of an outage, and no other.
-    fn note_failure(&self, error: StoreError) {
-        let doubt = doubt(&error);
-        let reason = match error {
-            StoreError::Disconnected { reason } => reason,
-            other => other.to_string(),
-        };
-        let trouble = LinkTrouble { doubt, reason: reason.clone() };
-        if self.trouble.swap(Some(Arc::new(trouble))).is_none() {
-            tracing::warn!(redis = ?self.dial, purpose = self.purpose.as_str(), reason, "there is no connection to redis");
-        }
+    /// Notes a failed attempt to connect.
+    fn note_failure(&self, error: &StoreError) {
+        let trouble = LinkTrouble { doubt: doubt(error), reason: reason(error) };
+        self.outage.lost(&self.dial, self.purpose.as_str(), &trouble.reason);
+        self.trouble.store(Some(Arc::new(trouble)));
         self.unreachable.store(true, Ordering::SeqCst);
         // Calls that wait for a connection need not wait for longer.
         self.connected.notify_waiters();
@@ -360,7 +367,13 @@ impl Link {
             let stalled = self.stall.is_stalled();
             tokio::select! {
                 biased;
-                () = self.broken.notified() => return "the connection was lost".to_owned(),
+                () = self.broken.notified() => {
+                    // It may have been the one before, given up for another reason at the same time.
+                    if self.uses(connection) {
+                        continue;
+                    }
+                    return self.withdrawn.swap(None).as_deref().cloned().unwrap_or_default();
+                }
                 () = self.stall.begins() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
@@ -378,8 +391,17 @@ impl Link {
                     // Not before: a clock that has jumped is told to no null.
                     connection.clock.store(Arc::new(clock));
                 }
-                Err(error) => return error.to_string(),
+                Err(error) => return reason(&error),
             }
         }
+    }
+}
+
+/// Says why there is no connection.
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Disconnected { reason } => reason.clone(),
+        StoreError::OtherKey { .. } => format!("{error}: give all processes the same"),
+        other => other.to_string(),
     }
 }

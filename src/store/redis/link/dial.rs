@@ -67,6 +67,10 @@ impl Wire for MultiplexedConnection {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.client.get_connection_info().addr())
+        let info = self.client.get_connection_info();
+        match info.redis_settings().db() {
+            0 => write!(f, "{}", info.addr()),
+            database => write!(f, "{}/{database}", info.addr()),
+        }
     }
 }

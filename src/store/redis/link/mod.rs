@@ -8,12 +8,14 @@
 //! | `process` | which Redis process answers, and what it may evict |
 //! | `handshake` | what a new connection does before it is used |
 //! | `stall` | notices that Redis does not answer any more |
+//! | `outage` | one line in the log when Redis is lost, and one when it is back |
 //! | `connection` | keeps one connection open for each kind of work |
 
 pub(crate) mod connection;
 pub(crate) mod dial;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
+pub(crate) mod outage;
 pub(crate) mod process;
 mod stall;
 pub(crate) mod wire;

@@ -49,7 +49,7 @@ impl RedisBuild {
             }
             reply => reply?,
         };
-        let fields = match <[Reply; 8]>::try_from(reply.array()?) {
+        let fields = match <[Reply; 9]>::try_from(reply.array()?) {
             Ok(fields) => fields,
             Err(fields) if fields.len() == 1 => return Ok(Begun::Busy),
             Err(_) => return Err(odd("another number of fields".to_owned())),
@@ -96,8 +96,8 @@ impl RedisBuild {
 
 impl Lock {
     async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, next, .. } = &self.shared.keys;
-        let keys = [lock, meta, marks, next].map(String::as_str);
+        let Keys { lock, meta, marks, next, log, .. } = &self.shared.keys;
+        let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shared.retention.span().as_millis().to_string();
@@ -118,9 +118,10 @@ impl Terms {
     fn read(
         shared: &Shared,
         connection: &Arc<Connection>,
-        fields: [Reply; 8],
+        fields: [Reply; 9],
     ) -> Result<Self, StoreError> {
-        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before] = fields;
+        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before, entries] = fields;
+        shared.journal_room.note(entries.count()?);
         if incarnation.bytes()? != connection.identity.incarnation
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {

@@ -1,11 +1,11 @@
 -- Lease and mark: takes the rebuild lease, draws the fencing token, notes where the journal stands.
 --
--- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks   KEYS[4] next
+-- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks   KEYS[4] next   KEYS[5] log
 -- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
 -- ARGV[3] the least token that is newer than the live filter, decimal
 -- ARGV[4] how long the rebuild may take, ms
 -- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
--- TIME s, µs, the moment in ms after which a rebuild may begin}.
+-- TIME s, µs, the moment in ms after which a rebuild may begin, the number of journal entries}.
 -- After a lost reply the same nonce takes the lease up.
 --
 -- What a process left behind that ended in a rebuild may be all that has Redis full. A DEL passes then, and so does
@@ -41,6 +41,7 @@ if tonumber(unvouched) > moment + reach then
   unvouched = string.format('%.0f', moment + reach)
   redis.call('HSET', KEYS[2], 'unvouched', unvouched)
 end
+local entries = redis.call('TYPE', KEYS[5]).ok == 'stream' and redis.call('XLEN', KEYS[5]) or 0
 -- Half of a mark's life is longer than the longest transaction: so far back the journal is needed.
 return {
   'OK', token,
@@ -49,4 +50,5 @@ return {
   redis.call('HGET', KEYS[2], 'kid') or '',
   time[1], time[2],
   unvouched,
+  entries,
 }

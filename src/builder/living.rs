@@ -1,0 +1,41 @@
+//! Which guards live in this process: two of one name on one Redis are told of.
+//!
+//! They are not refused. The protocol takes them for two processes, and an application that reads its settings
+//! anew, or whose tests run side by side, builds one guard while another lives.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::middleware::shared::Shared;
+use crate::store::redis::Endpoint;
+
+static LIVING: Mutex<Vec<Living>> = Mutex::new(Vec::new());
+
+struct Living {
+    name: Arc<str>,
+    redis: String,
+    guard: Weak<Shared>,
+}
+
+/// Notes a guard on a Redis, and warns if there is one of this name already.
+pub(super) fn note(guard: &Arc<Shared>, redis: &Endpoint) {
+    let (name, redis) = (guard.name(), format!("{:?}", redis.0));
+    let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    living.retain(|other| other.guard.strong_count() > 0);
+    let is_second = living.iter().any(|other| other.name == *name && other.redis == redis);
+    living.push(Living {
+        name: Arc::clone(name),
+        redis: redis.clone(),
+        guard: Arc::downgrade(guard),
+    });
+    drop(living);
+    if is_second {
+        tracing::warn!(
+            parent: None,
+            filter = &**name,
+            redis,
+            "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
+             own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
+             name them apart"
+        );
+    }
+}

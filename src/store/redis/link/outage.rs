@@ -1,0 +1,54 @@
+//! One line in the log when a guard loses Redis, and one when it has all its connections again.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+/// Which of a guard's connections there are not.
+#[derive(Default)]
+pub(crate) struct Outage(Mutex<Missing>);
+
+#[derive(Default)]
+struct Missing {
+    purposes: Vec<&'static str>,
+    /// Since when any has been missing.
+    since: Option<Instant>,
+}
+
+impl Outage {
+    /// Notes that a connection was lost, or could not be made.
+    pub(super) fn lost(&self, redis: &dyn fmt::Debug, purpose: &'static str, reason: &str) {
+        let mut missing = self.missing();
+        if !missing.purposes.contains(&purpose) {
+            missing.purposes.push(purpose);
+        }
+        if missing.since.is_some() {
+            return;
+        }
+        missing.since = Some(Instant::now());
+        tracing::warn!(
+            ?redis,
+            purpose,
+            reason,
+            "there is no connection to redis: ids found lately pass, other requests share the lane or do as on_unknown \
+             says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
+             reached from here, and takes the url's credentials"
+        );
+    }
+
+    /// Notes that a connection is there.
+    pub(super) fn made(&self, redis: &dyn fmt::Debug, purpose: &'static str) {
+        let mut missing = self.missing();
+        missing.purposes.retain(|other| *other != purpose);
+        if missing.purposes.is_empty()
+            && let Some(since) = missing.since.take()
+        {
+            tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
+        }
+    }
+
+    fn missing(&self) -> MutexGuard<'_, Missing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

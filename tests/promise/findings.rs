@@ -1,0 +1,181 @@
+//! Records that the guard was not told of: how often the filter is rebuilt for them, and that each comes to
+//! the application once. A day passes, in virtual time.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, BoxError, Finding, IdSink, PathPattern, RebuildSource, Schedule};
+use http::StatusCode;
+use support::eventually;
+use support::model::{Table, get, guard_over, live};
+use support::redis_server::RedisServer;
+use tokio::time::sleep;
+
+const IDS: u64 = 10_000;
+const HOURS: u64 = 24;
+const REQUESTS_PER_SECOND: u32 = 10;
+/// How long the source is read for.
+const SCAN: Duration = Duration::from_secs(30);
+
+/// Gives the rows of a table but for one in so many.
+#[derive(Clone)]
+struct Source {
+    table: Table,
+    misses_one_in: Option<u64>,
+}
+
+impl Source {
+    fn misses(&self, id: u64) -> bool {
+        self.misses_one_in.is_some_and(|n| id % n == 7)
+    }
+}
+
+impl RebuildSource for Source {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        for id in self.table.snapshot().into_iter().filter(|id| !self.misses(*id)) {
+            ids.push(&id).await?;
+        }
+        sleep(SCAN).await;
+        Ok(())
+    }
+}
+
+/// What a day came to.
+#[derive(Debug, Default)]
+struct Day {
+    rebuilds: u64,
+    longest_unready: u64,
+    unready: u64,
+    refused: u64,
+    found: Vec<Finding>,
+}
+
+/// Asks for existing rows all day long; writes a row each hour that nobody tells of, if so chosen.
+async fn a_day(misses_one_in: Option<u64>, a_wrong_row_an_hour: bool) -> Day {
+    let source = Source { table: Table::with(0..IDS), misses_one_in };
+    let table = source.table.clone();
+    let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .capacity(2 * IDS, 1e-6)
+        .rebuild(Schedule::every(Duration::from_secs(3_600)), source)
+        .build()
+        .unwrap();
+    guard.ready().await;
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let taking = tokio::spawn({
+        let (guard, found) = (guard.clone(), Arc::clone(&found));
+        async move {
+            loop {
+                let finding = guard.next_finding().await;
+                found.lock().unwrap().push(finding);
+            }
+        }
+    });
+    let (mut day, mut rows, mut unready_for) = (Day::default(), IDS, 0);
+    let mut random = 1_u64;
+    for second in 0..HOURS * 3_600 {
+        if a_wrong_row_an_hour && second % 3_600 == 1_800 {
+            table.commit(rows);
+            rows += 1;
+        }
+        for _ in 0..REQUESTS_PER_SECOND {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let status = get(&guard, &table, (random >> 33) % rows).await;
+            day.refused += u64::from(status == StatusCode::NOT_FOUND);
+            sleep(Duration::from_secs(1) / REQUESTS_PER_SECOND).await;
+        }
+        let is_ready = guard.state().is_ready();
+        unready_for = if is_ready { 0 } else { unready_for + 1 };
+        day.unready += u64::from(!is_ready);
+        day.longest_unready = day.longest_unready.max(unready_for);
+    }
+    taking.abort();
+    day.rebuilds = guard.stats().rebuilds;
+    day.found = std::mem::take(&mut *found.lock().unwrap());
+    assert_eq!(day.found.len() as u64, guard.stats().false_negatives, "each alarm is told");
+    day
+}
+
+/// Each finding is told once a generation.
+fn told_once(day: &Day) {
+    let told: HashSet<_> =
+        day.found.iter().map(|finding| (finding.id.clone(), finding.generation)).collect();
+    assert_eq!(told.len(), day.found.len());
+    assert!(day.found.iter().all(|finding| finding.dropped_before == 0));
+}
+
+fn print(what: &str, day: &Day) {
+    println!(
+        "{what}: {} rebuilds in {HOURS} h, out of use for {} s in all, {} s at the longest; {} findings told, {} of {} \
+         requests for existing rows refused",
+        day.rebuilds,
+        day.unready,
+        day.longest_unready,
+        day.found.len(),
+        day.refused,
+        HOURS * 3_600 * u64::from(REQUESTS_PER_SECOND),
+    );
+}
+
+/// The schedule alone makes 24 or 25 rebuilds; each of its filters may be disproved once.
+fn bounded(day: &Day) {
+    told_once(day);
+    assert!(day.rebuilds <= 2 * HOURS + 2, "{day:?}");
+    assert!(day.longest_unready <= SCAN.as_secs() + 5, "{day:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_misses_one_row_in_a_hundred_costs_one_more_rebuild_each_time() {
+    let day = a_day(Some(100), false).await;
+    print("1 % missed by the source", &day);
+    bounded(&day);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_misses_one_row_in_a_thousand_costs_one_more_rebuild_each_time() {
+    let day = a_day(Some(1_000), false).await;
+    print("0.1 % missed by the source", &day);
+    bounded(&day);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_row_an_hour_that_nobody_told_of_costs_one_rebuild_each_at_most() {
+    let day = a_day(None, true).await;
+    print("a row an hour not told of", &day);
+    bounded(&day);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_wrong_rows_there_are_no_findings() {
+    let day = a_day(None, false).await;
+    print("nothing wrong", &day);
+    assert!((HOURS - 1..=HOURS + 1).contains(&day.rebuilds), "{day:?}");
+    assert_eq!((day.refused, day.found.len(), day.unready), (0, 0, 0));
+}
+
+/// With Redis; in the same way as in process.
+#[tokio::test]
+async fn a_finding_names_the_record_that_has_been_inserted_and_the_generation_that_lacked_it() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..100);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    let generation = guard.state().live.unwrap().generation;
+    guard.set_mode(bloom_guard::Mode::Shadow);
+    table.commit(1_000);
+    for _ in 0..3 {
+        assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
+    }
+    let finding = guard.next_finding().await;
+    assert_eq!(finding.id.as_bytes(), b"1000");
+    assert_eq!(finding.generation, Some(generation));
+    assert_eq!((finding.proof, finding.dropped_before), (bloom_guard::Proof::Filter, 0));
+    eventually("it is in the filter", Duration::from_secs(20), || async {
+        match guard.check(&1_000).await.unwrap() {
+            bloom_guard::Verdict::Present => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(guard.stats().false_negatives, 1, "once");
+}

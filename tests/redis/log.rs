@@ -1,0 +1,317 @@
+//! What a guard on a real server logs: each event once, and each beginning with its end.
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Builder, OnUnknown, PathPattern, Schedule, SecretKey};
+use support::log::Log;
+use support::model::{Table, brief, get, guard, guard_over, live};
+use support::redis_server::RedisServer;
+use support::{eventually, throughout};
+
+const SECOND: &str = "another guard of this name";
+const SIZING: &str = "sized by other settings";
+const TIMES: &str = "longest_transaction and handler_time together differ";
+
+const LOST: &str = "there is no connection to redis";
+const AGAIN: &str = "connected to redis again";
+const BUSY: &str = "503";
+
+/// Waits until a line with this text is there.
+async fn told(log: &Log, text: &str) {
+    eventually(text, Duration::from_secs(10), || async {
+        if log.with(text).is_empty() { Err(format!("{:?}", log.with(""))) } else { Ok(()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_guard_of_one_name_in_a_process_is_told_of() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let users = |url: &str| guard(url).build().unwrap();
+    let first = users(&redis.url());
+    let _clone = first.clone();
+    let _other_database = users(&format!("{}1", redis.url()));
+    drop((first, _clone));
+    let _alone = users(&redis.url());
+    assert_eq!(log.with(SECOND), [""; 0]);
+    let _second = users(&redis.url());
+    let told = log.with(SECOND);
+    assert!(told.len() == 1 && told[0].starts_with("WARN"), "{told:?}");
+    for part in ["filter=\"users\"", &format!("127.0.0.1:{}", redis.port())] {
+        assert!(told[0].contains(part), "{part}: {told:?}");
+    }
+}
+
+/// Tells of a difference once, with both values, however often it is met.
+async fn differ(one: Builder, other: Builder, text: &str, values: [&str; 4]) {
+    let (log, _kept) = Log::begin();
+    let one = one.build().unwrap();
+    live(&one).await;
+    assert_eq!(log.with(text), [""; 0]);
+    let other = other.build().unwrap();
+    live(&other).await;
+    for _ in 0..3 {
+        one.rebuild_now().await.unwrap();
+        live(&other).await;
+        other.insert(&7).await.unwrap();
+    }
+    told(&log, text).await;
+    let told = log.with(text);
+    assert!(told.len() == 1 && told[0].starts_with("WARN"), "{told:?}");
+    assert!(values.iter().all(|value| told[0].contains(value)), "{told:?}");
+}
+
+#[tokio::test]
+async fn processes_that_disagree_on_the_capacity_say_so_once() {
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let one = guard_over(&redis.url(), &table).capacity(10_000, 0.01);
+    let other = guard(&redis.url()).capacity(20_000, 0.01);
+    let values = ["capacity=20000", "live_capacity=10000", " rate=0.01", "filter=\"users\""];
+    differ(one, other, SIZING, values).await;
+}
+
+#[tokio::test]
+async fn processes_that_disagree_on_the_rate_say_so_once() {
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let one = guard_over(&redis.url(), &table).capacity(10_000, 0.01);
+    let other = guard(&redis.url()).capacity(10_000, 0.001);
+    let values = [" capacity=10000", "live_capacity=10000", " rate=0.001", "live_rate=0.01"];
+    differ(one, other, SIZING, values).await;
+}
+
+#[tokio::test]
+async fn processes_that_disagree_on_the_times_say_so_once() {
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let one = guard_over(&redis.url(), &table);
+    let other = brief(guard(&redis.url()));
+    differ(one, other, TIMES, ["own=1.1s", "other=930s", "WARN", "filter=\"users\""]).await;
+}
+
+#[tokio::test]
+async fn a_process_with_another_secret_key_names_both_once() {
+    let (log, _kept) = Log::begin();
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let with_key = |builder: Builder, byte| builder.secret_key(SecretKey::new([byte; 16]));
+    let one = with_key(guard_over(&redis.url(), &table), 1).build().unwrap();
+    live(&one).await;
+    let other = with_key(guard(&redis.url()), 2).build().unwrap();
+    told(&log, LOST).await;
+    throughout(Duration::from_secs(2), || async {
+        other.insert(&7).await.unwrap_err();
+    })
+    .await;
+    let lost = log.with(LOST);
+    assert!(lost.len() == 1 && lost[0].starts_with("WARN"), "{lost:?}");
+    for part in
+        ["the filter uses secret key", "this process has key", "give all processes the same"]
+    {
+        assert!(lost[0].contains(part), "{part}: {lost:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_outgrew_the_capacity_and_processes_that_agree_have_nothing_to_say() {
+    let (log, _kept) = Log::begin();
+    let (redis, table) = (RedisServer::start(), Table::with(0..5_000));
+    let build = || guard_over(&redis.url(), &table).capacity(1_000, 0.01).build().unwrap();
+    let (one, other) = (build(), build());
+    live(&one).await;
+    other.rebuild_now().await.unwrap();
+    live(&one).await;
+    live(&other).await;
+    assert_eq!([log.with(SIZING), log.with(TIMES)], [[""; 0], [""; 0]]);
+}
+
+/// Two guards under traffic, of which each request is answered 503 while nothing is known.
+struct Service {
+    table: Table,
+    guards: [BloomGuard; 2],
+}
+
+impl Service {
+    const NAMES: [&str; 2] = ["users", "orders"];
+
+    async fn start(redis: &RedisServer) -> Self {
+        let table = Table::with(0..100);
+        let guards = Self::NAMES.map(|name| {
+            BloomGuard::builder(name, PathPattern::<u64>::new("/users/{id}").unwrap())
+                .redis(&redis.url())
+                .check_deadline(Duration::from_secs(1))
+                .on_unknown(OnUnknown::Shed)
+                .rebuild(Schedule::manual(), table.clone())
+                .build()
+                .unwrap()
+        });
+        live(&guards[0]).await;
+        live(&guards[1]).await;
+        Self { table, guards }
+    }
+
+    /// Asks and inserts, as each request of a burst does.
+    async fn ask(&self) {
+        for guard in &self.guards {
+            get(guard, &self.table, 1_000).await;
+            guard.insert(&7).await.ok();
+        }
+    }
+
+    async fn is_back(&self) {
+        for guard in &self.guards {
+            live(guard).await;
+        }
+    }
+}
+
+/// Each guard has told of one loss and one end, in this order, and of each request that was answered 503.
+async fn told_once(log: &Log, service: Service, cause: &str) {
+    for (name, guard) in Service::NAMES.iter().zip(service.guards) {
+        let of_filter = |text: &str| -> Vec<String> {
+            let lines = log.with(text).into_iter();
+            lines.filter(|line| line.contains(&format!("filter={name:?}"))).collect()
+        };
+        eventually("the end is told of", Duration::from_secs(10), || async {
+            if of_filter(AGAIN).is_empty() { Err(format!("{:?}", log.with(""))) } else { Ok(()) }
+        })
+        .await;
+        let (lost, again) = (of_filter(LOST), of_filter(AGAIN));
+        assert_eq!((lost.len(), again.len()), (1, 1), "{lost:?}, {again:?}");
+        assert!(lost[0].starts_with("WARN") && lost[0].contains(cause), "{lost:?}");
+        assert!(
+            lost[0].contains("127.0.0.1:") && lost[0].contains("see that redis runs"),
+            "{lost:?}"
+        );
+        assert!(again[0].starts_with("INFO") && again[0].contains("lost_for="), "{again:?}");
+        let answered = guard.stats().overloaded;
+        assert!(answered > 1, "{:?}", guard.stats());
+        drop(guard);
+        eventually("all 503s are told of", Duration::from_secs(10), || async {
+            let number = |line: &String| {
+                line.split("requests=").nth(1)?.split(' ').next()?.parse::<u64>().ok()
+            };
+            let told: u64 = of_filter(BUSY).iter().filter_map(number).sum();
+            if told == answered { Ok(()) } else { Err(format!("{told} of {answered}")) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_is_killed_and_restarted_is_one_line_lost_and_one_line_back() {
+    let (log, _kept) = Log::begin();
+    let mut redis = RedisServer::start();
+    let service = Service::start(&redis).await;
+    assert_eq!([log.with(LOST), log.with(AGAIN)], [[""; 0], [""; 0]]);
+    redis.kill();
+    throughout(Duration::from_secs(2), || service.ask()).await;
+    assert_eq!(log.with(AGAIN), [""; 0]);
+    redis.restart();
+    service.is_back().await;
+    told_once(&log, service, "reason=").await;
+}
+
+#[tokio::test]
+async fn a_redis_that_falls_silent_is_one_line_lost_and_one_line_back() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let service = Service::start(&redis).await;
+    redis.pause();
+    throughout(Duration::from_secs(3), || service.ask()).await;
+    redis.resume();
+    service.is_back().await;
+    told_once(&log, service, "redis did not answer within").await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_away_at_the_start_is_one_line_lost_and_one_line_back() {
+    let (log, _kept) = Log::begin();
+    let mut redis = RedisServer::start();
+    redis.kill();
+    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+    told(&log, LOST).await;
+    redis.restart();
+    live(&guard).await;
+    told(&log, AGAIN).await;
+    assert_eq!((log.with(LOST).len(), log.with(AGAIN).len()), (1, 1), "{:?}", log.with(""));
+}
+
+/// A rebuild that cannot read its source is tried each second or so.
+#[tokio::test]
+async fn attempts_after_a_failed_rebuild_are_no_lines() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let broken = bloom_guard::from_blocking(|_| Err("the database is away".into()));
+    let guard = guard(&redis.url()).rebuild(Schedule::manual(), broken).build().unwrap();
+    eventually("three attempts", Duration::from_secs(20), || async {
+        let failed = guard.stats().rebuilds_failed;
+        if failed >= 3 { Ok(()) } else { Err(failed.to_string()) }
+    })
+    .await;
+    let shown =
+        |text: &str| log.with(text).into_iter().filter(|line| !line.starts_with("DEBUG")).count();
+    assert_eq!(
+        (shown("a rebuild begins"), shown("the rebuild failed")),
+        (1, 1),
+        "{:?}",
+        log.with("")
+    );
+}
+
+#[tokio::test]
+async fn eviction_is_told_of_when_it_begins_and_when_it_ends() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+    let (begins, ends) = ("redis may evict any key", "redis evicts no key");
+    eventually("it is told of", Duration::from_secs(10), || async {
+        guard.check(&1_000).await.unwrap();
+        if log.with(begins).is_empty() { Err("not yet".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    live(&guard).await;
+    assert_eq!((log.with(begins).len(), log.with(ends).len()), (1, 1), "{:?}", log.with(""));
+}
+
+const FULL: &str = "the journal is nearly full";
+
+/// Rebuilds, and says how often the journal was called nearly full so far.
+async fn warnings(log: &Log, guard: &BloomGuard) -> usize {
+    guard.rebuild_now().await.unwrap();
+    log.with(FULL).len()
+}
+
+#[tokio::test]
+async fn a_journal_that_is_nearly_full_is_told_of_once_by_a_rebuild() {
+    let (log, _kept) = Log::begin();
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let guard = guard_over(&redis.url(), &table).journal_entries(1_000).build().unwrap();
+    live(&guard).await;
+    // A batch is one entry.
+    guard.insert_many(1_000..9_000_u64).await.unwrap();
+    assert_eq!(warnings(&log, &guard).await, 0, "{:?}", log.with(FULL));
+    let entries = || redis.run::<u64>(&["XLEN", "bg:{users}:log"]);
+    while entries() < 800 {
+        guard.insert(&7).await.unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(warnings(&log, &guard).await, 1, "{:?}", log.with(FULL));
+    }
+    let told = &log.with(FULL)[0];
+    for part in ["WARN", "filter=\"users\"", "entries=8", "journal_entries=1000"] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn in_process_a_journal_that_is_nearly_full_is_told_of_once_by_a_rebuild() {
+    let (log, _kept) = Log::begin();
+    let guard = support::model::in_process(&Table::with(0..100), 10_000, 0.01);
+    let guard = guard.journal_entries(1_000).build().unwrap();
+    guard.insert_many(1_000..1_799_u64).await.unwrap();
+    assert_eq!(warnings(&log, &guard).await, 0, "{:?}", log.with(FULL));
+    guard.insert(&1_799).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(warnings(&log, &guard).await, 1, "{:?}", log.with(FULL));
+    }
+}
