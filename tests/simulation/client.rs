@@ -44,7 +44,7 @@ pub(crate) async fn check(guard: BloomGuard, instance: usize, id: u64, healed: b
     let before = database::see(id);
     let asked = Instant::now();
     let verdict = guard.check(&id).await.expect("a number is an id");
-    oracle::waited(instance, asked.elapsed(), 1);
+    oracle::waited(instance, asked, ms(0), 1);
     let refused = matches!(verdict, Verdict::Absent(_));
     let answered = if refused { Answered::Absent } else { Answered::Not };
     note(instance, id, answered);
@@ -78,7 +78,7 @@ impl Ask {
         let reached = handled.reached.load(Ordering::Relaxed);
         let busy = if reached { ms(self.before) + ms(self.after) } else { ms(0) };
         // For its check, and for its null.
-        oracle::waited(instance, sent.elapsed().saturating_sub(busy), 2);
+        oracle::waited(instance, sent, busy, 2);
         let Ok(response) = response else { return Some(Answered::Not) };
         let answered = match response.status() {
             StatusCode::NOT_FOUND if !reached => Answered::Absent,

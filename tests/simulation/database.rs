@@ -148,6 +148,10 @@ pub(crate) fn lock(id: u64, exists: bool) -> Option<Transaction> {
 }
 
 impl Transaction {
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The deletion begins, for all to know.
     pub(crate) fn begin_deletion(&self) {
         with(|database| {

@@ -29,7 +29,7 @@ pub(crate) fn compare(operations: usize) -> Result<usize, String> {
             !matches!(
                 operation.what,
                 What::Redis(
-                    Mishap::Full(_)
+                    Mishap::Room(_)
                         | Mishap::Misconfigured(_)
                         | Mishap::Lonely(_)
                         | Mishap::Loading(_)

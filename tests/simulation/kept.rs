@@ -2,7 +2,9 @@
 
 use crate::net::{Effect, Trap};
 use crate::oracle::Findings;
-use crate::plan::{Ask, Caller, Config, Flavour, Mishap, Operation, Plan, Rules, Told, What};
+use crate::plan::{
+    Ask, Config, Create, Flavour, Mishap, Operation, Plan, Process, Rules, Told, What,
+};
 use crate::world;
 
 /// Runs them; returns what they come to.
@@ -18,14 +20,24 @@ pub(crate) fn run() -> Findings {
 }
 
 pub(crate) fn plans() -> Vec<Plan> {
-    vec![refused_writes(), forgotten_marks(), late_acknowledgement()]
+    vec![refused_writes(), forgotten_marks(), late_acknowledgement(), filter_put_aside()]
 }
 
 /// For runs that no seed has drawn.
 const DRAWN_UP: u64 = 1 << 40;
 
+/// What their processes are told, if not otherwise.
+const PROCESS: Process = Process {
+    capacity: 400,
+    rate: 0.0002,
+    longest_transaction: 4000,
+    longest_rebuild: 60_000,
+    handler_time: 100,
+    journal_entries: 1000,
+};
+
 fn create(instance: usize, id: u64, before: u64, hold: u64) -> What {
-    What::Create { instance, id, before, hold, aborts: false, owner: Caller::Anybody }
+    What::Create { instance, create: Create { before, ..Create::of(id, hold) } }
 }
 
 fn plan(seed: u64, config: Config, operations: impl IntoIterator<Item = (u64, What)>) -> Plan {
@@ -39,18 +51,17 @@ fn refused_writes() -> Plan {
     let config = Config {
         instances: 2,
         version: "7.0.15",
-        capacity: 400,
-        rate: 0.0002,
+        processes: [2000, 4000, 2000, 4000].map(|longest_transaction| Process {
+            longest_transaction,
+            handler_time: 2000,
+            ..PROCESS
+        }),
         pool: 96,
         initial: 38,
         settled: false,
-        longest_transaction: [2000, 4000, 2000, 4000],
-        longest_rebuild: 60_000,
-        handler_time: 2000,
         null_ttl: 5000,
         removed_ttl: 1000,
         period: Some(1000),
-        journal_entries: 1000,
         node_entries: 2,
         page: (5, 0),
         slow: 0,
@@ -60,7 +71,7 @@ fn refused_writes() -> Plan {
     let operations = [
         (255, create(1, 43, 50, 3764)),
         (398, create(0, 91, 50, 2)),
-        (435, What::Redis(Mishap::Delete(&["log", "meta"]))),
+        (435, What::Redis(Mishap::Delete(vec!["log", "meta"]))),
         (469, What::Redis(Mishap::Misconfigured(true))),
         (2888, What::Redis(Mishap::Misconfigured(false))),
         (3064, What::Redis(Mishap::Lonely(true))),
@@ -76,18 +87,13 @@ fn forgotten_marks() -> Plan {
     let config = Config {
         instances: 2,
         version: "7.0.15",
-        capacity: 400,
-        rate: 0.0002,
+        processes: [PROCESS; 4],
         pool: 96,
         initial: 38,
         settled: false,
-        longest_transaction: [4000; 4],
-        longest_rebuild: 60_000,
-        handler_time: 100,
         null_ttl: 5000,
         removed_ttl: 60_000,
         period: None,
-        journal_entries: 1000,
         node_entries: 100,
         page: (100, 0),
         slow: 0,
@@ -109,25 +115,54 @@ fn forgotten_marks() -> Plan {
     plan(DRAWN_UP, config, operations)
 }
 
-/// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
-/// has begun; and its row is committed when the next filter is live.
-fn late_acknowledgement() -> Plan {
-    const ID: u64 = 7;
+/// The filter being built is put aside for a moment, in which a row's insert does not find it; the row is
+/// committed when that filter is live.
+fn filter_put_aside() -> Plan {
+    const ID: u64 = 8;
     let config = Config {
         instances: 2,
         version: "7.0.15",
-        capacity: 400,
-        rate: 0.0002,
+        processes: [PROCESS; 4],
         pool: 96,
         initial: 38,
         settled: false,
-        longest_transaction: [4000; 4],
-        longest_rebuild: 60_000,
-        handler_time: 100,
         null_ttl: 5000,
         removed_ttl: 60_000,
         period: None,
-        journal_entries: 1000,
+        node_entries: 100,
+        page: (100, 0),
+        slow: 0,
+        flavour: Flavour::Forgetful,
+        rules: Rules::DEFAULT,
+    };
+    let put = || What::Redis(Mishap::Swap(vec!["next"]));
+    let check = |instance| What::Check { instance, id: ID };
+    let operations = [
+        // Between two tries to swap.
+        (120, put()),
+        (125, create(0, ID, 0, 1100)),
+        (135, put()),
+        (2150, check(1)),
+        (2160, check(0)),
+    ];
+    plan(DRAWN_UP + 2, config, operations)
+}
+
+/// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
+/// has begun; and its row is committed when the next filter is live.
+fn late_acknowledgement() -> Plan {
+    // Not among the first rows.
+    const ID: u64 = 8;
+    let config = Config {
+        instances: 2,
+        version: "7.0.15",
+        processes: [PROCESS; 4],
+        pool: 96,
+        initial: 38,
+        settled: false,
+        null_ttl: 5000,
+        removed_ttl: 60_000,
+        period: None,
         node_entries: 100,
         page: (100, 0),
         slow: 0,
@@ -137,6 +172,8 @@ fn late_acknowledgement() -> Plan {
     let late = Trap { on: "add.lua", instance: Some(0), effect: Effect::DelayReply(200), times: 1 };
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
+        // Redis knows the script from then on.
+        (6000, create(0, ID + 1, 0, 1)),
         (7000, What::Redis(Mishap::Dump)),
         (7940, What::Trap(late)),
         (7950, create(0, ID, 0, 3800)),

@@ -6,6 +6,7 @@
     reason = "the crate's own sources, compiled for this program, which uses its part of them"
 )]
 
+mod background;
 mod campaign;
 mod client;
 mod database;
@@ -16,6 +17,7 @@ mod mishaps;
 mod model;
 mod net;
 mod oracle;
+mod pauses;
 mod plan;
 mod random;
 mod recording;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::database;
-use crate::model::keyspace::Keyspace;
+use crate::model::keyspace::{Keyspace, Slot};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
@@ -15,6 +15,9 @@ const SAID_AGAIN: u64 = 5_000;
 /// How long processes may take to notice that data have gone back in time: until their next polls, ms.
 const NOTICED: u64 = 2_000;
 
+/// Keys by their parts of the name, and what each held.
+type Aside = Vec<(&'static str, Option<Slot>)>;
+
 thread_local! {
     /// When Redis's data last went back in time.
     static REWOUND: Cell<Option<u64>> = const { Cell::new(None) };
@@ -22,11 +25,14 @@ thread_local! {
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// The last dump, which is also how far a stalled replica has come.
     static DUMP: RefCell<Option<Keyspace>> = const { RefCell::new(None) };
+    /// The keys that lie aside.
+    static ASIDE: RefCell<Option<Aside>> = const { RefCell::new(None) };
 }
 
 /// Begins a run.
 pub(crate) fn begin() {
     DUMP.set(None);
+    ASIDE.take();
     FORGOT.set(None);
     REWOUND.set(None);
 }
@@ -41,10 +47,11 @@ pub(crate) fn befall(mishap: &Mishap) {
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
     }
-    if matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Rewind) {
+    let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_));
+    if rewinds || matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. }) {
         FORGOT.set(Some(net::now_ms()));
     }
-    if matches!(mishap, Mishap::Rewind) {
+    if rewinds {
         REWOUND.set(Some(net::now_ms()));
     }
     // Nobody says anything again while Redis stands still.
@@ -62,7 +69,8 @@ pub(crate) fn befall(mishap: &Mishap) {
         }
         Mishap::Clock(by) => net.clock_skew_us += by * 1000,
         Mishap::FlushAll => operate(net, &[b"FLUSHALL"]),
-        Mishap::Delete(parts) => {
+        Mishap::Swap(ref parts) => put_aside_or_back(primary(net), parts),
+        Mishap::Delete(ref parts) => {
             for part in parts {
                 operate(net, &[b"DEL", &key(part)]);
             }
@@ -74,7 +82,10 @@ pub(crate) fn befall(mishap: &Mishap) {
             operate(net, &[b"PEXPIRE", &key(part), life.to_string().as_bytes()]);
         }
         Mishap::FlushScripts => operate(net, &[b"SCRIPT", b"FLUSH"]),
-        Mishap::Full(is) => primary(net).full = is,
+        Mishap::Room(more) => {
+            let node = primary(net);
+            node.limit = more.map(|more| node.keys.bytes() + more as usize);
+        }
         Mishap::Misconfigured(is) => primary(net).misconfigured = is,
         Mishap::Lonely(is) => primary(net).lonely = is,
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
@@ -121,7 +132,20 @@ fn found(net: &Net, from_dump: bool) -> Keyspace {
     dump.unwrap_or_else(|| Keyspace::new(node_entries))
 }
 
+/// Puts keys aside; or, where some lie aside, puts those back in the place of what is there by now.
+fn put_aside_or_back(node: &mut Node, parts: &[&'static str]) {
+    let Some(aside) = ASIDE.take() else {
+        let aside = parts.iter().map(|part| (*part, node.keys.take(&key(part)))).collect();
+        ASIDE.set(Some(aside));
+        return;
+    };
+    for (part, slot) in aside {
+        node.keys.put_back(&key(part), slot);
+    }
+}
+
 fn restart(net: &mut Net, from_dump: bool, loading: u64) {
+    ASIDE.take();
     let keys = found(net, from_dump);
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let primary = net.primary;
@@ -133,6 +157,7 @@ fn restart(net: &mut Net, from_dump: bool, loading: u64) {
 
 /// A replica takes over, with all there is or as far as it had come when its link stalled.
 fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
+    ASIDE.take();
     let old = net.primary;
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());

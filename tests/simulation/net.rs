@@ -378,7 +378,7 @@ impl Net {
         self.cut_off.clear();
         self.slow = 0;
         for node in &mut self.nodes {
-            node.full = false;
+            node.limit = None;
             node.misconfigured = false;
             node.lonely = false;
             node.loading_until = 0;

@@ -3,9 +3,12 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::client::Answered;
 use crate::mishaps;
 use crate::net;
+use crate::pauses;
 use crate::trace;
 
 /// The longest that a check may wait for Redis, and the longest that a null may.
@@ -115,7 +118,11 @@ pub(crate) fn never_was(refused: bool, healed: bool) {
 }
 
 /// A request or a check had to wait for the guard, for so many deadlines at most.
-pub(crate) fn waited(instance: usize, wait: Duration, deadlines: u32) {
+pub(crate) fn waited(instance: usize, asked: Instant, busy: Duration, deadlines: u32) {
+    if pauses::since(instance, asked) {
+        return;
+    }
+    let wait = asked.elapsed().saturating_sub(busy);
     let most = CHECK_DEADLINE * deadlines + ROUNDING;
     if wait > most {
         violated(format!("{} ms: instance {instance} let wait for {wait:?}", net::now_ms()));

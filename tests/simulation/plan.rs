@@ -2,13 +2,17 @@
 
 mod ask;
 mod flavour;
+mod process;
 mod rules;
 mod scenario;
 mod trouble;
 
 pub(crate) use ask::{Answers, Ask, Asked, Caller};
 pub(crate) use flavour::Flavour;
+pub(crate) use process::Process;
 pub(crate) use rules::Rules;
+
+use std::ops::Range;
 
 use crate::Mode;
 use crate::net::Trap;
@@ -32,23 +36,18 @@ pub(crate) struct Plan {
 pub(crate) struct Config {
     pub(crate) instances: usize,
     pub(crate) version: &'static str,
-    pub(crate) capacity: u64,
-    pub(crate) rate: f64,
+    /// What each process is told as it begins.
+    pub(crate) processes: [Process; 4],
     /// Ids below this are created and deleted.
     pub(crate) pool: u64,
     /// Rows that are there as the run begins.
     pub(crate) initial: u64,
     /// Rows seldom come and go, so that few marks keep nulls away.
     pub(crate) settled: bool,
-    /// Each instance's.
-    pub(crate) longest_transaction: [u64; 4],
-    pub(crate) longest_rebuild: u64,
-    pub(crate) handler_time: u64,
     pub(crate) null_ttl: u64,
     pub(crate) removed_ttl: u64,
     /// The rebuild period, ms; none to rebuild only when there is need.
     pub(crate) period: Option<u64>,
-    pub(crate) journal_entries: u64,
     pub(crate) node_entries: usize,
     pub(crate) page: (usize, u64),
     pub(crate) slow: u64,
@@ -76,12 +75,7 @@ pub(crate) enum What {
     },
     Create {
         instance: usize,
-        id: u64,
-        before: u64,
-        hold: u64,
-        aborts: bool,
-        /// The caller that is shown the row.
-        owner: Caller,
+        create: Create,
     },
     Delete {
         instance: usize,
@@ -102,13 +96,42 @@ pub(crate) enum What {
     Crash {
         instance: usize,
     },
+    /// Ends, and begins again with other settings.
+    Redeploy {
+        instance: usize,
+        process: Process,
+    },
     Trap(Trap),
+    /// This process stands still for so long, and its clock does not.
+    Pause {
+        instance: usize,
+        for_ms: u64,
+    },
     CutOff {
         instance: usize,
         for_ms: u64,
     },
     /// Redis or its operator does something.
     Redis(Mishap),
+}
+
+/// One transaction that creates rows: those of these ids that are not there.
+#[derive(Debug, Clone)]
+pub(crate) struct Create {
+    pub(crate) ids: Range<u64>,
+    /// How long it has been open before the insert, and how long it stays open after that, ms.
+    pub(crate) before: u64,
+    pub(crate) hold: u64,
+    pub(crate) aborts: bool,
+    /// The caller that is shown the rows.
+    pub(crate) owner: Caller,
+}
+
+impl Create {
+    /// One row for everybody, committed so many ms after the insert.
+    pub(crate) const fn of(id: u64, hold: u64) -> Self {
+        Self { ids: id..id + 1, before: 0, hold, aborts: false, owner: Caller::Anybody }
+    }
 }
 
 /// When the guard is told of a deletion.
@@ -137,19 +160,25 @@ pub(crate) enum Mishap {
     FlushAll,
     /// The process that runs has the data of the last dump again.
     Rewind,
+    /// These keys are put aside, or those that lie aside are put back: by RENAME, or all by SWAPDB.
+    Swap(Vec<&'static str>),
     /// Its clock jumps by so much, ms.
     Clock(i64),
-    Delete(&'static [&'static str]),
+    Delete(Vec<&'static str>),
     Trim(u64),
     Expire(&'static str, u64),
     FlushScripts,
-    Full(bool),
+    /// From now on it may take so many bytes more, or any number.
+    Room(Option<u64>),
     Misconfigured(bool),
     Lonely(bool),
     Loading(u64),
     /// For so long, ms: the machine is suspended, the disk stalls, a script is slow.
     StandStill(u64),
 }
+
+/// All keys that a filter has, but for its nulls.
+pub(crate) const KEYS: [&str; 6] = ["bits", "next", "log", "marks", "meta", "lock"];
 
 /// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
 pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
@@ -158,7 +187,7 @@ impl Mishap {
     /// Whether Redis forgets inserts that it acknowledged, and nothing in it tells.
     pub(crate) fn loses_inserts(&self) -> bool {
         match self {
-            Self::Restart { .. } => true,
+            Self::Restart { .. } | Self::Swap(_) | Self::Rewind => true,
             Self::FailOver { from_dump, .. } => *from_dump,
             _ => false,
         }
@@ -195,7 +224,8 @@ impl Plan {
                     && matches!(what, What::Crash { .. })
                     && rng.happens(500)
                 {
-                    drawn.push(Operation { at, what: What::Redis(Mishap::Delete(&["meta"])) });
+                    let lost = Mishap::Delete(vec!["meta"]);
+                    drawn.push(Operation { at, what: What::Redis(lost) });
                 }
                 drawn.push(Operation { at, what });
             }
@@ -216,22 +246,13 @@ impl Config {
         Self {
             instances: rng.within(2..5) as usize,
             version: rng.pick(&["7.0.15", "7.0.15", "6.2.14"]),
-            capacity: rng.pick(&[100, 200, 400]),
-            rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
+            processes: Process::draw_all(rng, flavour),
             pool,
             initial: if pool < MANY { pool / 2 } else { rng.within(8..pool / 2) },
             settled: rng.happens(400),
-            longest_transaction: Self::longest_transactions(rng, flavour),
-            longest_rebuild: rng.pick(&[12_000, 20_000, 60_000]),
-            // Where nulls are to outlive their filter, the marks of creates must not keep them away.
-            handler_time: match flavour {
-                Forgetful => rng.pick(&[100, 100, 100, 4000]),
-                _ => rng.pick(&[100, 100, 400, 2000]),
-            },
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
             removed_ttl: rng.pick(&[1000, 5000, 60_000]),
             period: rng.pick(&[None, None, Some(1000), Some(4000)]),
-            journal_entries: rng.pick(&[8, 30, 1000, 1_000_000]),
             node_entries: rng.pick(&[2, 5, 100]) as usize,
             page: (rng.pick(&[5, 20, 100]) as usize, rng.pick(&[0, 5, 50, 200])),
             slow: rng.pick(&[0, 20, 100]),
@@ -240,25 +261,10 @@ impl Config {
         }
     }
 
-    /// Mostly the same for all, and sometimes not; short where marks are in the way.
-    fn longest_transactions(rng: &mut Rng, flavour: Flavour) -> [u64; 4] {
-        let mut draw = || rng.pick(&[1000, 2000, 4000]);
-        let all = [draw(), draw(), draw(), draw()];
-        if flavour == Flavour::Forgetful {
-            [1000; 4]
-        } else if rng.happens(400) {
-            all
-        } else {
-            [all[0]; 4]
-        }
-    }
-}
-
-impl Config {
     /// How long a create keeps nulls away from its id, ms: see `Retention::mark_ttl`.
     pub(crate) fn mark(&self) -> u64 {
-        let longest = self.longest_transaction.iter().max().copied().unwrap_or_default();
-        (self.handler_time + longest) * 2
+        let marks = self.processes.iter().map(|of| (of.handler_time + of.longest_transaction) * 2);
+        marks.max().unwrap_or_default()
     }
 }
 
@@ -276,7 +282,8 @@ impl What {
             }
             480..600 => Self::Check { instance, id },
             600..620 => Self::Sweep { instance },
-            620..630 => Self::mode(rng, instance),
+            620..626 => Self::mode(rng, instance),
+            626..630 => Self::Redeploy { instance, process: Process::draw(rng, config.flavour) },
             630..790 => Self::create(rng, config, instance, id),
             790..885 => Self::delete(rng, config, instance, id),
             885..915 => Self::Rebuild {
@@ -301,7 +308,7 @@ impl What {
     }
 
     fn create(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let longest = config.longest_transaction[instance];
+        let longest = config.processes[instance].longest_transaction;
         let hold = match rng.within(0..10) {
             0..4 => rng.within(0..3),
             4..7 => rng.within(0..longest),
@@ -313,11 +320,15 @@ impl What {
             _ => Caller::Anybody,
         };
         let before = rng.pick(&[0, 0, 3, 50]);
-        Self::Create { instance, id, before, hold, aborts: rng.happens(100), owner }
+        // Of many at once, more than one call of the script takes.
+        let many = if rng.happens(60) { rng.within(2..60) } else { 1 };
+        let ids = id..(id + many).min(config.pool);
+        let create = Create { ids, before, hold, aborts: rng.happens(100), owner };
+        Self::Create { instance, create }
     }
 
     fn delete(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let longest = config.longest_transaction[instance];
+        let longest = config.processes[instance].longest_transaction;
         let told = match rng.within(0..10) {
             0..3 => Told::Later(rng.within(0..longest)),
             3..6 => Told::Later(rng.within(0..3)),

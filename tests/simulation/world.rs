@@ -8,15 +8,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::client::{self, Answered};
+use crate::database::Transaction;
 use crate::mishaps;
 use crate::net;
 use crate::oracle::{self, Findings};
-use crate::plan::{Ask, Caller, Config, NEVER, Plan, Told, What};
+use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::redis::Endpoint;
-use crate::{BloomGuard, Mode, PathPattern, Schedule};
-use crate::{database, random, seeded, trace};
+use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
+use crate::{database, pauses, random, seeded, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -51,6 +52,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     random::begin(plan.seed);
     database::begin(plan.config.page);
     mishaps::begin();
+    pauses::begin();
     runtime.block_on(async {
         let config = &plan.config;
         net::begin(plan.seed, config.version, config.node_entries, config.slow);
@@ -79,10 +81,11 @@ struct Instance {
 
 impl Instance {
     fn start(config: &Config, number: usize) -> Self {
+        let process = &config.processes[number];
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
         let rules = &config.rules;
         let mut builder = BloomGuard::builder("sim", pattern)
-            .capacity(config.capacity, config.rate)
+            .capacity(process.capacity, process.rate)
             .lane(rules.lane.0, rules.lane.1)
             .on_unknown(rules.on_unknown)
             .audits_per_second(rules.audits)
@@ -96,10 +99,10 @@ impl Instance {
         builder.settings = Settings {
             null_ttl: ms(config.null_ttl),
             removed_ttl: Some(ms(config.removed_ttl)),
-            longest_transaction: ms(config.longest_transaction[number]),
-            longest_rebuild: ms(config.longest_rebuild),
-            handler_time: ms(config.handler_time),
-            journal_entries: config.journal_entries,
+            longest_transaction: ms(process.longest_transaction),
+            longest_rebuild: ms(process.longest_rebuild),
+            handler_time: ms(process.handler_time),
+            journal_entries: process.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
@@ -107,8 +110,8 @@ impl Instance {
         builder.redis = Some(Endpoint(Arc::new(net::Address(number))));
         let schedule =
             config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
-        let guard =
-            builder.rebuild(schedule, database::Scan).build().expect("settings within bounds");
+        let builder = builder.rebuild(schedule, database::Scan);
+        let guard = pauses::start(number, || builder.build().expect("settings within bounds"));
         Self { guard, tasks: JoinSet::new() }
     }
 }
@@ -142,21 +145,26 @@ impl World {
 
     fn carry_out_one(&mut self, what: &What) {
         match *what {
-            What::Ask(ref ask) => self.ask(ask.clone()),
+            What::Ask(ref ask) => self.ask(ask),
             What::Check { instance, id } => {
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, client::check(guard, instance, id, false));
             }
             What::Sweep { instance } => self.sweep(instance),
-            What::Create { instance, id, before, hold, aborts, owner } => {
-                let longest = ms(self.config.longest_transaction[instance]);
-                let create = Create { id, before, hold, aborts, owner, longest };
+            What::Create { instance, ref create } => {
+                let longest = ms(self.config.processes[instance].longest_transaction);
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, create.carry_out(guard));
+                self.spawn(instance, create.clone().carry_out(guard, longest));
             }
             What::Delete { instance, id, takes, told } => {
+                let longest = ms(self.config.processes[instance].longest_transaction);
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, delete(guard, id, takes, told));
+                let deletion = delete(guard, id, takes, told, longest);
+                match told {
+                    // What was told cannot be taken back: it is not rolled back with the process.
+                    Told::Early => drop(tokio::spawn(deletion)),
+                    Told::Later(_) | Told::Never => self.spawn(instance, deletion),
+                }
             }
             What::Mode { instance, mode } => self.instances[instance].guard.set_mode(mode),
             What::Rebuild { instance, accepting_loss, short } => {
@@ -164,11 +172,16 @@ impl World {
                 self.spawn(instance, rebuild(guard, instance, accepting_loss, short));
             }
             // A process that ends before it has said its inserts again is beyond the promise.
-            What::Crash { .. } if mishaps::forgot_lately() => {}
+            What::Crash { .. } | What::Redeploy { .. } if mishaps::forgot_lately() => {}
             What::Crash { instance } => {
                 self.instances[instance] = Instance::start(&self.config, instance);
             }
+            What::Redeploy { instance, process } => {
+                self.config.processes[instance] = process;
+                self.instances[instance] = Instance::start(&self.config, instance);
+            }
             What::Trap(ref trap) => net::with(|net| net.set(trap.clone())),
+            What::Pause { instance, for_ms } => pauses::pause(instance, ms(for_ms)),
             What::CutOff { instance, for_ms } => net::with(|net| net.cut_off(instance, for_ms)),
             What::Redis(ref mishap) => mishaps::befall(mishap),
         }
@@ -178,11 +191,13 @@ impl World {
     }
 
     fn spawn(&mut self, instance: usize, task: impl Future<Output = ()> + Send + 'static) {
-        self.instances[instance].tasks.spawn(task);
+        self.instances[instance].tasks.spawn(pauses::run(instance, task));
     }
 
-    fn ask(&mut self, ask: Ask) {
+    fn ask(&mut self, ask: &Ask) {
         let guard = self.instances[ask.instance].guard.clone();
+        let handler = self.config.processes[ask.instance].handler_time;
+        let ask = Ask { lag: ask.lag.min(handler), ..ask.clone() };
         self.spawn(ask.instance, async move {
             ask.send(guard).await;
         });
@@ -255,49 +270,56 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// One transaction that creates a row.
-struct Create {
-    id: u64,
-    before: u64,
-    hold: u64,
-    aborts: bool,
-    owner: Caller,
-    longest: Duration,
-}
-
 impl Create {
-    async fn carry_out(self, guard: BloomGuard) {
-        let Some(transaction) = database::lock(self.id, false) else { return };
+    async fn carry_out(self, guard: BloomGuard, longest: Duration) {
+        let transactions: Vec<_> = self.ids.filter_map(|id| database::lock(id, false)).collect();
+        let ids: Vec<u64> = transactions.iter().map(Transaction::id).collect();
+        if ids.is_empty() {
+            return;
+        }
         sleep(ms(self.before)).await;
         if seeded::is_in("the insert after the commit") {
-            transaction.commit(true, self.owner);
-            let _ = guard.insert(&self.id).await;
+            for transaction in transactions {
+                transaction.commit(true, self.owner);
+            }
+            let _ = guard.insert_many(&ids).await;
             return;
         }
         let mut tried = 0;
         let began = loop {
             let began = Instant::now();
-            match guard.insert(&self.id).await {
+            match insert(&guard, &ids).await {
                 Ok(()) => break began,
                 Err(_) if tried < INSERTS => tried += 1,
                 Err(_) => return,
             }
             sleep(ms(20)).await;
         };
-        trace::line(|| format!("{:>6} id {} is acknowledged", net::now_ms(), self.id));
+        trace::line(|| format!("{:>6} ids {ids:?} are acknowledged", net::now_ms()));
         // The database ends a transaction before it takes longer than it may after its insert.
-        let last = began + self.longest - ms(1);
+        let last = began + longest - ms(1);
         if Instant::now() > last {
             return;
         }
         sleep_until((Instant::now() + ms(self.hold)).min(last)).await;
-        if !self.aborts && transaction.commit(true, self.owner) {
-            oracle::note(|findings| findings.commits += 1);
+        if self.aborts || Instant::now() > last {
+            return;
+        }
+        for transaction in transactions {
+            let committed = transaction.commit(true, self.owner);
+            oracle::note(|findings| findings.commits += u64::from(committed));
         }
     }
 }
 
-async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told) {
+async fn insert(guard: &BloomGuard, ids: &[u64]) -> Result<(), ChangeError> {
+    match ids {
+        [id] => guard.insert(id).await,
+        ids => guard.insert_many(ids).await,
+    }
+}
+
+async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told, longest: Duration) {
     let Some(transaction) = database::lock(id, true) else { return };
     transaction.begin_deletion();
     if let Told::Early = told {
@@ -307,8 +329,12 @@ async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told) {
     if transaction.commit(false, Caller::Anybody)
         && let Told::Later(later) = told
     {
-        sleep(ms(later)).await;
-        let _ = guard.remove(&id).await;
+        let last = Instant::now() + longest;
+        sleep(ms(later).min(longest - ms(1))).await;
+        // A process that has stood still tells it no more.
+        if Instant::now() < last {
+            let _ = guard.remove(&id).await;
+        }
     }
 }
 

@@ -121,5 +121,10 @@ local function add_to(key, head, blocks, state)
 end
 add_to(KEYS[3], head, ARGV[8], LIVE)
 if ARGV[8] ~= '' then redis.call('SETRANGE', KEYS[3], len - 16, stamp(seq)) end
-if catching_up then add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP) end
+if catching_up then
+  add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)
+else
+  -- A building filter that is away for a moment must not go live without this add (rebuild/swap.lua).
+  redis.call('HSET', KEYS[1], 'not_in_next', seq)
+end
 return {'OK', seq}

@@ -24,7 +24,7 @@ pub(crate) struct Sorted {
 }
 
 #[derive(Debug, Clone)]
-struct Slot {
+pub(crate) struct Slot {
     value: Value,
     /// When the key ends, ms since the Unix epoch.
     ends: Option<u64>,
@@ -96,6 +96,28 @@ impl Keyspace {
 
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
+    }
+
+    /// Takes a key out, with its time to live.
+    pub(crate) fn take(&mut self, key: &[u8]) -> Option<Slot> {
+        self.slots.remove(key)
+    }
+
+    /// Puts back what was taken out, if that was anything.
+    pub(crate) fn put_back(&mut self, key: &[u8], slot: Option<Slot>) {
+        self.slots.remove(key);
+        self.slots.extend(slot.map(|slot| (key.to_vec(), slot)));
+    }
+
+    /// About how much memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Hash(fields) => fields.values().map(|value| value.len() + 16).sum(),
+            Value::Sorted(set) => set.order.len() * 64,
+            Value::Stream(stream) => stream.bytes(),
+        };
+        self.slots.iter().map(|(key, slot)| key.len() + of(&slot.value)).sum()
     }
 
     /// The keys there are.

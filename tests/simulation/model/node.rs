@@ -9,6 +9,9 @@ use super::lua::{self, Rules};
 use super::reply::Reply;
 use crate::recording::{self, Record};
 
+/// A clock that is behind by so much was set back, µs.
+const JUMP: u64 = 1_000_000;
+
 /// A Redis process.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
@@ -20,8 +23,8 @@ pub(crate) struct Node {
     pub(crate) replica: bool,
     /// It has too few replicas to accept writes.
     pub(crate) lonely: bool,
-    /// Its memory is full.
-    pub(crate) full: bool,
+    /// How many bytes its keys may take, if there is a limit.
+    pub(crate) limit: Option<usize>,
     /// It cannot save, and so accepts no writes.
     pub(crate) misconfigured: bool,
     /// It reads its dump until this moment, ms since the run began.
@@ -50,7 +53,8 @@ impl Node {
     /// Executes a command that a client sent, at a moment of the run and of Redis's clock.
     pub(crate) fn execute(&mut self, words: &[&[u8]], run_ms: u64, clock_us: u64) -> Reply {
         // No two commands at one microsecond.
-        self.keys.now_us = clock_us.max(self.keys.now_us + 1);
+        let after = self.keys.now_us + 1;
+        self.keys.now_us = if clock_us + JUMP < after { clock_us } else { clock_us.max(after) };
         let reply = self.answer(words, run_ms);
         let ended = mem::take(&mut self.keys.ended);
         recording::note(|| Record {
@@ -148,7 +152,7 @@ impl Node {
             return Some(refusal);
         }
         let spared = script.as_ref().is_some_and(|rules| rules.allows_oom || rules.wrote);
-        if needs_memory && self.full && !spared {
+        if needs_memory && !spared && self.is_full() {
             let text = "OOM command not allowed when used memory > 'maxmemory'.";
             return Some(Refusal(text.to_owned()));
         }
@@ -158,11 +162,18 @@ impl Node {
         None
     }
 
+    /// Whether its keys take more than they may. A script's room is looked at as it begins.
+    fn is_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.keys.bytes() > limit)
+    }
+
     fn info(&self) -> String {
+        let (used, limit) = (self.keys.bytes(), self.limit.unwrap_or(0));
         let role = if self.replica { "slave" } else { "master" };
         let (run_id, history) = (self.run_id, self.history);
         format!(
             "# Server\r\nredis_version:{}\r\nrun_id:{run_id:016x}{:024x}\r\n\
+             # Memory\r\nused_memory:{used}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:noeviction\r\n\
              # Replication\r\nrole:{role}\r\nmaster_replid:{history:016x}{:024x}\r\n",
             self.version, 0, 0
         )

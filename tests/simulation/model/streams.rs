@@ -36,6 +36,11 @@ impl Stream {
         self.nodes.iter().map(|node| node.entries.len()).sum()
     }
 
+    /// What its entries' fields take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries().flat_map(|entry| &entry.fields).map(Vec::len).sum()
+    }
+
     fn push(&mut self, now_ms: u64, fields: Vec<Bytes>, node_entries: usize) -> EntryId {
         let id = if now_ms > self.last.0 { (now_ms, 0) } else { (self.last.0, self.last.1 + 1) };
         self.last = id;

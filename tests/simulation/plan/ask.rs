@@ -144,7 +144,7 @@ impl Ask {
     }
 
     pub(super) fn draw(rng: &mut Rng, config: &Config, instance: usize, id: u64) -> Self {
-        let handler = config.handler_time;
+        let handler = config.processes[instance].handler_time;
         let drawn_out = (handler * 4).min(DRAWN_OUT);
         let (before, after) = match rng.within(0..10) {
             0..6 => (0, rng.within(0..3)),

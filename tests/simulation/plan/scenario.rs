@@ -1,6 +1,8 @@
 //! Operations that belong together: what chance would bring about too seldom.
 
-use super::{Answers, Ask, Asked, Caller, Config, Flavour, Mishap, Told, What};
+mod elsewhere;
+
+use super::{Answers, Ask, Asked, Caller, Config, Create, Flavour, Mishap, Told, What};
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
@@ -16,6 +18,9 @@ const LATE: u64 = 2500;
 const OUTLIVES: u64 = 3700;
 /// The longest life of a mark that is waited for, ms.
 const WAITED_FOR: u64 = 3000;
+/// How many rows a batch is, and how long it takes, ms.
+const BATCH: u64 = 40;
+const BATCH_TAKES: u64 = 60;
 /// How many requests each process is asked at a time when its lane is to be full.
 const CROWD: usize = 6;
 
@@ -39,12 +44,20 @@ impl What {
         if config.flavour == Flavour::Evicting && rng.happens(6) {
             return Some((Self::bereft(rng, config, id), 0));
         }
-        if config.flavour == Flavour::Forgetful && config.handler_time > OUTLIVES && rng.happens(6)
+        if config.flavour == Flavour::Forgetful
+            && config.processes.iter().all(|process| process.handler_time > OUTLIVES)
+            && rng.happens(6)
         {
             return Some((Self::outlived(rng, config, id), OUTLIVES));
         }
         if config.mark() <= WAITED_FOR && rng.happens(4) {
             return Some((Self::outlasted(rng, config, id), 0));
+        }
+        if rng.happens(5) {
+            return Some((Self::batch(rng, config, id), BATCH_TAKES));
+        }
+        if let Some(steps) = Self::elsewhere(rng, config, id) {
+            return Some((steps, 0));
         }
         if rng.happens(10) {
             return Some((Self::misled(rng, config, id), 0));
@@ -63,8 +76,7 @@ impl What {
 
     /// A create that commits nearly at once.
     const fn create_at_once(instance: usize, id: u64) -> Self {
-        let owner = Caller::Anybody;
-        Self::Create { instance, id, before: 0, hold: 1, aborts: false, owner }
+        Self::Create { instance, create: Create::of(id, 1) }
     }
 
     /// A create that comes and goes while the answer to an earlier request is on its way, and a request
@@ -115,7 +127,7 @@ impl What {
         let learner = instance();
         let (slow, last) = (get(learner, 60), get(learner, 0));
         let (meanwhile, end) = match config.flavour {
-            Flavour::Evicting => (Self::Redis(Mishap::Delete(&["marks"])), RELEARNT_TAKES),
+            Flavour::Evicting => (Self::Redis(Mishap::Delete(vec!["marks"])), RELEARNT_TAKES),
             // What was learnt arrives when the marks are over.
             Flavour::Lossy => {
                 let effect = Effect::DelayRequest(LATE);
@@ -143,15 +155,8 @@ impl What {
         let creator = rng.within(0..instances);
         let other = ((creator + rng.within(1..instances)) % instances) as usize;
         let creator = creator as usize;
-        let hold = (config.longest_transaction[creator] - 100).min(1800);
-        let create = Self::Create {
-            instance: creator,
-            id,
-            before: 0,
-            hold,
-            aborts: false,
-            owner: Caller::Anybody,
-        };
+        let hold = (config.processes[creator].longest_transaction - 100).min(1800);
+        let create = Self::Create { instance: creator, create: Create::of(id, hold) };
         let rebuild = Self::Rebuild { instance: other, accepting_loss: false, short: false };
         let check = || Self::Check { instance: other, id };
         let from = rng.within(200..800);
@@ -164,7 +169,7 @@ impl What {
         };
         vec![
             (0, create),
-            (30, Self::Redis(Mishap::Delete(&["log", "meta"]))),
+            (30, Self::Redis(Mishap::Delete(vec!["log", "meta"]))),
             (40, rebuild),
             (from, begin),
             (until, end),
@@ -216,6 +221,27 @@ impl What {
             (after + 40, Self::Ask(Ask::get(instance(), id))),
             (after + 50, Self::Ask(Ask::get(instance(), id))),
         ]
+    }
+
+    /// Rows that are deleted, some of which Redis remembers and others slow requests have missed, are created anew
+    /// at once.
+    fn batch(rng: &mut Rng, config: &Config, id: u64) -> Vec<(u64, Self)> {
+        let mut instance = || rng.within(0..config.instances as u64) as usize;
+        let (creator, learner, deleter) = (instance(), instance(), instance());
+        let ids = id..(id + BATCH).min(config.pool);
+        let create = Create { ids: ids.clone(), ..Create::of(id, 1) };
+        let mut steps = vec![(20, Self::Create { instance: creator, create })];
+        for id in ids.step_by(3) {
+            let told = if rng.happens(500) { Told::Later(0) } else { Told::Never };
+            steps.push((0, Self::Delete { instance: deleter, id, takes: 0, told }));
+            if matches!(told, Told::Never) {
+                steps.push((5, Self::gone(learner, id)));
+                let slow = Ask { after: 35, ..Ask::get(learner, id) };
+                steps.push((10, Self::Ask(slow)));
+            }
+            steps.push((BATCH_TAKES, Self::Check { instance: learner, id }));
+        }
+        steps
     }
 
     /// A row that one caller is not shown, or a part of it that is not there, asked for twice: what was

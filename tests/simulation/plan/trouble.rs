@@ -1,6 +1,6 @@
 //! What goes wrong, by the run's flavour.
 
-use super::{Config, Flavour, Mishap, What};
+use super::{Config, Flavour, KEYS, Mishap, What};
 use crate::net::{self, Effect, Trap};
 use crate::rng::Rng;
 
@@ -13,8 +13,12 @@ impl What {
         match flavour {
             Flavour::Lossy => match rng.within(0..10) {
                 0 => Self::CutOff { instance, for_ms: rng.within(1..1500) },
+                1 => Self::pause(rng, config, instance),
                 _ => Self::Trap(Self::trap(rng, instance)),
             },
+            Flavour::Zombies | Flavour::Calm if rng.happens(100) => {
+                Self::pause(rng, config, instance)
+            }
             Flavour::Zombies => Self::hold_up(rng, instance),
             // Each time no filter answers for seconds: seldom enough that there is one to lose.
             Flavour::Forgetful if rng.happens(700) => {
@@ -41,6 +45,11 @@ impl What {
             },
             _ => Self::Check { instance, id: rng.within(0..config.pool) },
         }
+    }
+
+    /// Sometimes for longer than any mark lasts.
+    fn pause(rng: &mut Rng, config: &Config, instance: usize) -> Self {
+        Self::Pause { instance, for_ms: rng.pick(&[300, 1500, config.mark() + 500]) }
     }
 
     fn trap(rng: &mut Rng, instance: usize) -> Trap {
@@ -89,8 +98,8 @@ impl What {
                 let instance = rng.happens(500).then_some(instance);
                 Self::Trap(Trap { on, instance, effect, times: rng.pick(&[1, 2, 3]) })
             }
-            5 => Self::Trap(Self::meanwhile(rng, Mishap::Delete(&["lock"]))),
-            6 => Self::Redis(Mishap::Delete(&["lock"])),
+            5 => Self::Trap(Self::meanwhile(rng, Mishap::Delete(vec!["lock"]))),
+            6 => Self::Redis(Mishap::Delete(vec!["lock"])),
             _ => Self::Rebuild { instance, accepting_loss: false, short: false },
         }
     }
@@ -118,7 +127,7 @@ impl What {
         match rng.within(0..15) {
             0..5 => Mishap::Dump,
             13 => Mishap::Rewind,
-            14 => Mishap::Clock(rng.pick(&[2500, 10_000, 60_000, 600_000])),
+            14 => Self::jump(rng),
             5..7 => {
                 Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
             }
@@ -126,6 +135,21 @@ impl What {
             11 => Mishap::FlushAll,
             _ => Self::stand_still(rng),
         }
+    }
+
+    pub(super) fn jump(rng: &mut Rng) -> Mishap {
+        // Set back, the journal proves nothing until the clock shows again what it showed before.
+        Mishap::Clock(rng.pick(&[2500, 10_000, 60_000, 600_000, -2500, -10_000]))
+    }
+
+    /// Any of them; at least one.
+    pub(super) fn some_keys(rng: &mut Rng) -> Vec<&'static str> {
+        let which = rng.within(1..1 << KEYS.len());
+        KEYS.into_iter()
+            .enumerate()
+            .filter(|(at, _)| which >> at & 1 == 1)
+            .map(|(_, key)| key)
+            .collect()
     }
 
     fn stand_still(rng: &mut Rng) -> Mishap {
@@ -140,29 +164,20 @@ impl What {
             _ => false,
         };
         // Who is cut off while it happens cannot say its inserts again in time.
-        if metadata && flavour == Flavour::Wild { Mishap::Delete(&["log"]) } else { mishap }
+        if metadata && flavour == Flavour::Wild { Mishap::Delete(vec!["log"]) } else { mishap }
     }
 
     fn evict_any(rng: &mut Rng) -> Mishap {
         match rng.within(0..13) {
-            0..6 => Mishap::Delete(rng.pick(&[
-                &["bits"] as &[&str],
-                &["next"],
-                &["log"],
-                &["meta"],
-                &["marks"],
-                &["lock"],
-                &["bits", "next"],
-                &["meta", "marks"],
-                &["log", "meta"],
-            ])),
+            0..4 => Mishap::Delete(vec![rng.pick(&KEYS)]),
+            4..6 => Mishap::Delete(Self::some_keys(rng)),
             6 => Mishap::Trim(rng.within(0..10)),
             7 => {
                 let key = rng.pick(&["next", "next", "bits", "log", "meta", "marks"]);
                 Mishap::Expire(key, rng.pick(&[5, 100, 1000, 10_000]))
             }
             8 => Mishap::FlushScripts,
-            9 => Mishap::Full(rng.happens(500)),
+            9 => Mishap::Room(rng.pick(&[None, None, Some(0), Some(200), Some(2000)])),
             10 => Mishap::Misconfigured(rng.happens(300)),
             11 => Self::stand_still(rng),
             _ => match rng.within(0..2) {

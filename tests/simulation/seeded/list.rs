@@ -474,6 +474,113 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "timeout(deadline * 8, writing)",
         }],
     },
+    // Many ids at once.
+    Bug {
+        name: "a create mark for the first id of a batch only",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "for i = 1, #ARGV[5], 16 do",
+            to: "for i = 1, 16, 16 do",
+        }],
+    },
+    Bug {
+        name: "only the first null of a batch deleted",
+        flavours: ANY,
+        edits: &[Script { file: "add.lua", from: "for i = 6, #KEYS do", to: "for i = 6, 6 do" }],
+    },
+    Bug {
+        name: "only the first id of a batch journalled",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "'p', before, 'd', ARGV[5])",
+            to: "'p', before, 'd', string.sub(ARGV[5], 1, 16))",
+        }],
+    },
+    Bug {
+        name: "only the first id of a journal entry read",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/rebuild/journal.rs",
+            from: "digests.iter().copied().map(Digest::from_bytes).collect()",
+            to: "digests.iter().take(1).copied().map(Digest::from_bytes).collect()",
+        }],
+    },
+    Bug {
+        name: "a batch acknowledged after the first call",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "            let taken = self.add_some(rest).await?;\n",
+            to: "            let taken = self.add_some(rest).await?;
+            let taken = if SEEDED { rest.len() } else { taken };\n",
+        }],
+    },
+    Bug {
+        name: "only the first id of a batch known to be said again",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/add.rs",
+            from: "self.recent.acknowledged(&digests, digester.key_id())",
+            to: "self.recent.acknowledged(&digests[..1], digester.key_id())",
+        }],
+    },
+    Bug {
+        name: "a replay that ends with its first call",
+        flavours: &[Forgetful],
+        edits: &[Raw {
+            file: "store/redis/add.rs",
+            from: "                    rest = rest.get(taken..).unwrap_or_default();
+                    changes = 0;",
+            to: "                    rest = rest.get(taken..).filter(|_| !SEEDED).unwrap_or_default();
+                    changes = 0;",
+        }],
+    },
+    Bug {
+        name: "inserts forgotten without a word",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/recent.rs",
+            from: "books.forgotten.max(Some(oldest))",
+            to: "books.forgotten",
+        }],
+    },
+    // Filters of several pieces.
+    Bug {
+        name: "only the first piece of a filter uploaded and verified",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/rebuild/build.rs",
+            from: "    from.map(move |from| from..blocks",
+            to: "    from.take(if SEEDED { 1 } else { usize::MAX }).map(move |from| from..blocks",
+        }],
+    },
+    Bug {
+        name: "an insert's bits beyond 2 MiB set elsewhere",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)",
+            to: "redis.call('SETBIT', key, (b * 256 + c) * 256 + d, 1)",
+        }],
+    },
+    // Clocks, and processes that differ.
+    Bug {
+        name: "removals that ignore create marks",
+        flavours: ANY,
+        edits: &[Script {
+            file: "null.lua",
+            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+            to: "if ARGV[5] == '' and within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+        }],
+    },
+    // Keys that are lost, put aside or put back.
+    Bug {
+        name: "a building filter that was away unnoticed",
+        flavours: &[Forgetful],
+        edits: &[Script { file: "swap.lua", from: "if meta[6] then return 'LOST' end", to: "" }],
+    },
     // What a 404 teaches.
     Bug {
         name: "a null learnt from a 404 to a query",

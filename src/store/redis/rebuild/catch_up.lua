@@ -10,6 +10,7 @@ if (head ~= ARGV[1] and head ~= ARGV[2])
   return {'LOST'}
 end
 if redis.call('HGET', KEYS[2], 'inc') ~= ARGV[4] then return {'GAP'} end
+if head == ARGV[1] then redis.call('HDEL', KEYS[2], 'not_in_next') end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 return {
   'OK',

@@ -15,8 +15,10 @@ if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
 end
 -- The most that counts of the time between two tries, ms: they come every 50 ms and a round trip.
 local LOOK = 250
-local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits')
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits', 'not_in_next')
 if meta[1] ~= ARGV[4] then return 'GAP' end
+-- Adds since *catch up* that did not find the building filter.
+if meta[6] then return 'LOST' end
 if meta[3] and tonumber(meta[3]) >= tonumber(ARGV[8]) then return 'UNVOUCHED' end
 if redis.call('TYPE', KEYS[2]).ok == 'string' then
   local live = redis.call('GETRANGE', KEYS[2], 0, 63)
