@@ -22,7 +22,7 @@ impl Shared {
         commands
             .add_command(cmd("HMGET").arg(&self.keys.meta).arg(&["reach", "seq", "last"]).clone());
         commands
-            .add_command(cmd("XRANGE").arg(&self.keys.log).arg(&["-", "+", "COUNT", "1"]).clone());
+            .add_command(cmd("XRANGE").arg(&self.keys.log).arg(&["0", "+", "COUNT", "1"]).clone());
         let replies = self.bulk.ask(&connection, &commands, DEADLINE).await?;
         let [fields, entries] =
             Reply::new("the journal's reach", Value::Array(replies)).fields()?;
