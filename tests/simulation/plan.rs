@@ -20,6 +20,8 @@ use crate::rng::Rng;
 
 /// From so many ids on, a rebuild that finds a single row has lost some.
 const MANY: u64 = 48;
+/// So many ids that an insert of most of them takes several calls.
+const HUNDREDS: u64 = 240;
 /// Ids from here on are never created.
 pub(crate) const NEVER: u64 = 1_000_000;
 
@@ -242,7 +244,7 @@ impl Config {
         use Flavour::{Calm, Evicting, Forgetful, Lossy, Wild, Zombies};
         let flavour =
             rng.pick(&[Calm, Lossy, Lossy, Zombies, Zombies, Forgetful, Forgetful, Evicting, Wild]);
-        let pool = rng.pick(&[4, 8, 16, 32, MANY, 96, 96]);
+        let pool = rng.pick(&[4, 8, 16, 32, MANY, 96, 96, HUNDREDS]);
         Self {
             instances: rng.within(2..5) as usize,
             version: rng.pick(&["7.0.15", "7.0.15", "6.2.14"]),
@@ -321,7 +323,8 @@ impl What {
         };
         let before = rng.pick(&[0, 0, 3, 50]);
         // Of many at once, more than one call of the script takes.
-        let many = if rng.happens(60) { rng.within(2..60) } else { 1 };
+        let many = if rng.happens(60) { rng.within(2..HUNDREDS) } else { 1 };
+        let id = if many > 1 { rng.within(0..id + 1) } else { id };
         let ids = id..(id + many).min(config.pool);
         let create = Create { ids, before, hold, aborts: rng.happens(100), owner };
         Self::Create { instance, create }

@@ -487,7 +487,7 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "only the first null of a batch deleted",
         flavours: ANY,
-        edits: &[Script { file: "add.lua", from: "for i = 6, #KEYS do", to: "for i = 6, 6 do" }],
+        edits: &[Script { file: "add.lua", from: "unpack(KEYS, 6)", to: "KEYS[6]" }],
     },
     Bug {
         name: "only the first id of a batch journalled",
@@ -561,8 +561,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "redis.call('SETBIT', key, ((a * 256 + b) * 256 + c) * 256 + d, 1)",
-            to: "redis.call('SETBIT', key, (b * 256 + c) * 256 + d, 1)",
+            from: "local at = struct.unpack('>I4', blocks, i)",
+            to: "local at = struct.unpack('>I4', blocks, i) % 2097152",
         }],
     },
     // Clocks, and processes that differ.

@@ -9,7 +9,7 @@ const REBUILT: u64 = 6000;
 /// How many creates there are in the midst of an upload.
 const UPLOADED: u64 = 6;
 /// How many rows are forgotten at once.
-const FORGOTTEN: u64 = 40;
+const FORGOTTEN: u64 = 160;
 /// The longest mark that is outlasted by a handler, ms.
 const MARK: u64 = 3000;
 /// How long a handler takes whose process stands still meanwhile, ms.
@@ -81,6 +81,7 @@ impl What {
 
     /// Rows that are inserted at once; a failover loses them all while their transaction is open.
     fn forgotten_batch(config: &Config, (one, other): (usize, usize), id: u64) -> Vec<(u64, Self)> {
+        let id = id.min(config.pool.saturating_sub(FORGOTTEN));
         let ids = id..(id + FORGOTTEN).min(config.pool);
         let create = Create { ids: ids.clone(), ..Create::of(id, 900) };
         let mut steps = vec![
@@ -88,7 +89,7 @@ impl What {
             (5, Self::Create { instance: one, create }),
             (60, Self::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
         ];
-        for (later, id) in (0..).zip(ids) {
+        for (later, id) in (0..).zip(ids.step_by(4)) {
             steps.push((3500 + later * 30, Self::Check { instance: other, id }));
         }
         steps
