@@ -557,6 +557,42 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
+        name: "ids of one block take each other's bits out of an insert",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/script.rs",
+            from: "*word |= mask",
+            to: "*word = *mask",
+        }],
+    },
+    Bug {
+        name: "an insert over the bits that a block has",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "bit.bor(bits[word], mask[word])",
+            to: "mask[word]",
+        }],
+    },
+    Bug {
+        name: "a replay of the journal over the bits that a block has",
+        flavours: ANY,
+        edits: &[Script {
+            file: "replay.lua",
+            from: "bit.bor(bits[word], mask[word])",
+            to: "mask[word]",
+        }],
+    },
+    Bug {
+        name: "create marks dropped before their time",
+        flavours: ANY,
+        edits: &[Script {
+            file: "add.lua",
+            from: "redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now,",
+            to: "redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', ends,",
+        }],
+    },
+    Bug {
         name: "an insert's bits beyond 2 MiB set elsewhere",
         flavours: ANY,
         edits: &[Script {
