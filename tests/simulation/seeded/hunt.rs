@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::{kept, seeded, world};
 
 /// Seeds tried for each bug at most.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 4000;
 
 /// Hunts for every bug; the program whose sources have them does this. `SIM_BUG` names a part of those
 /// bugs' names that are looked for, and with `SIM_SEED` the first one is put into that run.

@@ -584,12 +584,12 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "create marks dropped before their time",
+        name: "a null dated when it is written",
         flavours: ANY,
-        edits: &[Script {
-            file: "add.lua",
-            from: "redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now,",
-            to: "redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', ends,",
+        edits: &[Source {
+            file: "store/redis/null.rs",
+            from: "(Source::Response, claim.asked_us)",
+            to: "(Source::Response, live.redis_us(Instant::now()))",
         }],
     },
     Bug {
