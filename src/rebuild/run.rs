@@ -138,9 +138,9 @@ impl RebuildRun<'_> {
         })
     }
 
-    /// Returns how many ids the last generation held, as the live header or this process knows.
+    /// Returns how many ids the last generation held, as the store or this process knows.
     fn previous(&self, build: &dyn Build) -> u64 {
-        build.previous().as_ref().map_or(self.last_items, |header| header.items.into())
+        build.previous().unwrap_or(self.last_items)
     }
 
     /// *Scan*, again with a larger filter where the source outgrows it.

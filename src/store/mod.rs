@@ -195,8 +195,8 @@ pub(crate) trait Build: Send {
     /// The fencing token, which becomes the generation.
     fn token(&self) -> Generation;
 
-    /// The filter that is live as the rebuild begins, or why there is none.
-    fn previous(&self) -> &Result<Header, Doubt>;
+    /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
+    fn previous(&self) -> Option<u64>;
 
     /// The digester the rebuild hashes with.
     fn digester(&self) -> &Digester;

@@ -10,7 +10,8 @@ use bloom_guard::{
 };
 use futures_util::{StreamExt, stream};
 use support::eventually;
-use support::model::{Table, get};
+use support::model::{Table, get, guard_over, live};
+use support::redis_server::RedisServer;
 
 fn builder() -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
@@ -343,6 +344,34 @@ async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
         *source.0.lock().unwrap() = 0..10_000;
         tokio::time::sleep(2 * hour).await;
         assert!(guard.state().live.unwrap().generation > generation);
+    }
+}
+
+/// It has never built a filter itself; the last one was found incomplete, or its trust was lost.
+#[tokio::test]
+async fn a_process_that_begins_beside_a_filter_out_of_use_knows_how_many_ids_there_were() {
+    let redis = RedisServer::start();
+    let whole = Table::with(0..1_000);
+    let builder = guard_over(&redis.url(), &whole).build().unwrap();
+    live(&builder).await;
+    drop(builder);
+    for state in [b"\x66".as_slice(), b"\0"] {
+        redis::cmd("SETRANGE")
+            .arg("bg:{users}:bits")
+            .arg(11)
+            .arg(state)
+            .exec(&mut redis.connection())
+            .unwrap();
+        let newcomer = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+        let error = eventually("it has tried", Duration::from_secs(10), || async {
+            match newcomer.rebuild_now().await.map_err(|error| error.to_string()) {
+                Err(error) if error.contains("ids where") => Ok(error),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        assert!(error.contains("gave 100 ids where the live filter has 1000"), "{error}");
+        assert!(newcomer.state().live.is_err());
     }
 }
 

@@ -256,7 +256,10 @@ impl Config {
             removed_ttl: rng.pick(&[1000, 5000, 60_000]),
             period: rng.pick(&[None, None, Some(1000), Some(4000)]),
             node_entries: rng.pick(&[2, 5, 100]) as usize,
-            page: (rng.pick(&[5, 20, 100]) as usize, rng.pick(&[0, 5, 50, 200])),
+            page: (
+                if pool == HUNDREDS { 100 } else { rng.pick(&[5, 20, 100]) } as usize,
+                rng.pick(&[0, 5, 50, 200]),
+            ),
             slow: rng.pick(&[0, 20, 100]),
             flavour,
             rules: Rules::draw(rng),

@@ -20,7 +20,7 @@ use crate::verdict::Doubt;
 pub(super) struct MemoryBuild {
     shared: Arc<Shared>,
     token: Generation,
-    previous: Result<Header, Doubt>,
+    previous: Option<u64>,
     /// The moment of *mark*.
     began: Instant,
     /// The journal's first entry that is not in the filter yet, once any has been read.
@@ -43,7 +43,7 @@ impl MemoryBuild {
         Some(Self {
             shared: Arc::clone(shared),
             token,
-            previous: shared.header(),
+            previous: shared.header().ok().map(|header| header.items.into()),
             began: Instant::now(),
             cursor: None,
             plan: None,
@@ -125,8 +125,8 @@ impl Build for MemoryBuild {
         self.token
     }
 
-    fn previous(&self) -> &Result<Header, Doubt> {
-        &self.previous
+    fn previous(&self) -> Option<u64> {
+        self.previous
     }
 
     fn digester(&self) -> &Digester {

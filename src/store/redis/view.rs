@@ -2,7 +2,7 @@
 
 use super::reply::Reply;
 use crate::error::StoreError;
-use crate::filter::format::VERSION;
+use crate::filter::format::{STATE_OFFSET, VERSION};
 use crate::filter::{FormatError, Header, State};
 use crate::verdict::Doubt;
 
@@ -32,6 +32,14 @@ impl Seen {
     /// Returns the header if the key holds a whole filter in this state.
     pub(crate) fn in_state(&self, state: State) -> Option<&Header> {
         self.filter.as_ref().ok().filter(|header| header.state == state)
+    }
+
+    /// Returns how many ids a filter was built from, also one that was put out of use: its state is not in the
+    /// checksum.
+    pub(crate) fn items(&self) -> Option<u64> {
+        let mut head = self.head.clone();
+        *head.get_mut(STATE_OFFSET)? = State::Live.as_byte();
+        Header::decode(&head).ok().map(|header| header.items.into())
     }
 
     /// Returns the first bytes of a key that is no filter. A rebuild may replace it whatever they say.

@@ -82,7 +82,7 @@ impl RedisBuild {
             token: terms.token,
             incarnation: connection.identity.incarnation.clone(),
             digester: connection.identity.digester.clone(),
-            previous: view.live(),
+            previous: view.live.items(),
             damaged_live: view.live.damaged().to_vec(),
             damaged_next: view.next.damaged().to_vec(),
             cursor: format!("{}-0", terms.start_ms),

@@ -17,7 +17,6 @@ use crate::store::redis::reply::Reply;
 use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::view::View;
-use crate::verdict::Doubt;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -35,7 +34,7 @@ pub(crate) struct RedisBuild {
     pub(super) token: Generation,
     pub(super) incarnation: Vec<u8>,
     pub(super) digester: Digester,
-    pub(super) previous: Result<Header, Doubt>,
+    pub(super) previous: Option<u64>,
     /// The live key's first bytes, if they are no filter.
     pub(super) damaged_live: Vec<u8>,
     /// The building key's first bytes, if they are no filter.

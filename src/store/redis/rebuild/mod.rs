@@ -25,18 +25,17 @@ use std::sync::Arc;
 
 use self::build::RedisBuild;
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header};
+use crate::filter::{Filter, Generation};
 use crate::id::{Digest, Digester};
 use crate::store::{BoxFuture, Build, Plan};
-use crate::verdict::Doubt;
 
 impl Build for RedisBuild {
     fn token(&self) -> Generation {
         self.token
     }
 
-    fn previous(&self) -> &Result<Header, Doubt> {
-        &self.previous
+    fn previous(&self) -> Option<u64> {
+        self.previous
     }
 
     fn digester(&self) -> &Digester {
