@@ -125,8 +125,8 @@ impl Builder {
         self.judge("rebuild", judged)
     }
 
-    /// How long a null lasts: for that long after a 404 requests for the same id are refused at once.
-    /// Spread by up to a tenth either way.
+    /// How long a null lasts: for that long after a 404 to a plain GET, requests for the same id without credentials
+    /// are refused at once. Spread by up to a tenth either way.
     ///
     /// Defaults to 30 seconds; from 1 second to 1 hour.
     pub fn negative_ttl(mut self, ttl: Duration) -> Self {
@@ -139,7 +139,7 @@ impl Builder {
     /// ends it first.
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time any of them stated counts, for as long as the filter's metadata lives.
+    /// longest time that any of them states counts, and for about twice that long after it was last stated.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;

@@ -25,8 +25,8 @@ impl Builder {
     /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
     /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
     ///
-    /// It does not speak of ids found lately, which pass, nor of the time before this process has seen a
-    /// filter at all: a first deploy verifies nothing, and all requests pass.
+    /// It does not speak of ids found lately, which pass, nor of a first deploy: while Redis says that there is no
+    /// filter, and this process has never seen one, all requests pass.
     ///
     /// Defaults to [`OnUnknown::PassLimited`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
@@ -78,7 +78,7 @@ impl Builder {
     /// from its owner. Where only some do, mark the others' responses with
     /// [`Missing`](crate::Missing).
     ///
-    /// Defaults to `false`: nothing is learnt from requests with `Authorization` or `Cookie`.
+    /// Defaults to `false`: no 404 to a request with `Authorization` or `Cookie` is remembered for others.
     pub fn shared_absence(mut self, shared: bool) -> Self {
         self.options.nulls.shared = shared;
         self
@@ -107,8 +107,7 @@ impl Builder {
     /// them, and how many ids created lately are marked.
     ///
     /// With Redis, a call of [`insert`](crate::BloomGuard::insert) makes one entry, and
-    /// [`insert_many`](crate::BloomGuard::insert_many) one for each batch of some fifty ids, of about 50 bytes and 16
-    /// an id. Without Redis each id makes one, of about 32 bytes. A mark takes some 120 bytes.
+    /// [`insert_many`](crate::BloomGuard::insert_many) one for each 128 ids, of about 50 bytes and 16 an id. Without Redis each id makes one, of about 32 bytes. A mark takes some 120 bytes.
     ///
     /// An entry is kept for twice `longest_transaction + handler_time`, and 105 minutes more for a rebuild: 136
     /// minutes by default. So the default holds 122 entries a second, all day long. Up to 537 ids a second all

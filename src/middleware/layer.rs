@@ -169,7 +169,7 @@ impl BloomGuard {
     }
 
     /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
-    /// then requests pass unchecked. Without a source in any process there never is one: see
+    /// then requests pass unchecked, or share the lane. Without a source in any process there never is one: see
     /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
@@ -195,8 +195,8 @@ impl BloomGuard {
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
-    /// after a purge, or for a table that is empty to begin with. Until one of these or the first row,
-    /// an empty table has no filter.
+    /// after a purge, or for a table that is empty to begin with. Until then, or until a
+    /// rebuild reads a first row, an empty table has no filter.
     ///
     /// # Errors
     ///
