@@ -75,7 +75,8 @@ fn add_libraries(lua: &Lua) -> mlua::Result<()> {
     let library = lua.create_table()?;
     let unpack = |_: &Lua, (format, text, from): (String, mlua::LuaString, Option<usize>)| {
         let begin = from.unwrap_or(1) - 1;
-        let (count, signed) = (format.len() / 2, format.starts_with(">i4"));
+        let count = format.matches(['i', 'I']).count();
+        let signed = format.starts_with(">i4");
         let bytes = text.as_bytes();
         let (words, _) = bytes[begin..begin + 4 * count].as_chunks::<4>();
         let value = |word: &[u8; 4]| match signed {

@@ -124,7 +124,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Zombies],
         edits: &[Script {
             file: "swap.lua",
-            from: "string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24)",
+            from: "token(live) >= token(ARGV[1])",
             to: "false",
         }],
     },

@@ -53,6 +53,10 @@ local function stamp(number)
   end
   return bytes
 end
+local function number_of(stamp)
+  local high, low = struct.unpack('>I4I4', stamp)
+  return high * 4294967296 + low
+end
 local function stamp_of_live()
   if redis.call('TYPE', KEYS[3]).ok ~= 'string' then return nil end
   local head, len = redis.call('GETRANGE', KEYS[3], 0, 63), redis.call('STRLEN', KEYS[3])
@@ -78,9 +82,8 @@ local function go_on_with_journal()
 end
 if fresh then
   go_on_with_journal()
-  local number = 0
-  for i = 1, #(stamp_of_live() or '') do number = number * 256 + string.byte(stamp_of_live(), i) end
-  raise('seq', math.max(number, tonumber(ARGV[10])))
+  local there = stamp_of_live()
+  raise('seq', math.max(there and number_of(there) or 0, tonumber(ARGV[10])))
 end
 if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
@@ -105,7 +108,7 @@ else
   local there, expected = stamp_of_live(), stamp(get('seq'))
   if there and there ~= expected then spoil() end
   local known = redis.call('HGET', KEYS[1], 'inc') == ARGV[8]
-  local back = there and there > expected
+  local back = there and number_of(there) > get('seq')
     or known and get('seq') < tonumber(ARGV[10])
     or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
   local jumped = known and ARGV[11] == '1'

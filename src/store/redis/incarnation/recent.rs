@@ -56,6 +56,8 @@ struct Acknowledged {
 /// The inserts that an incarnation may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replay {
+    /// The number of the first of them.
+    pub(crate) first: u64,
     /// The number after the last of them.
     pub(crate) end: u64,
     /// When the last of their transactions is over.
@@ -130,6 +132,7 @@ impl RecentInserts {
         }
         let last = books.acknowledged.back().map_or(0, |insert| insert.at);
         let replay = Replay {
+            first: books.gone,
             end: books.gone + books.acknowledged.len() as u64,
             over: last.saturating_add(tenths(self.reach)),
         };
@@ -141,6 +144,11 @@ impl RecentInserts {
     /// what has become of them, and nothing waits for the replay.
     pub(crate) fn is_over(&self, replay: Replay) -> bool {
         replay.over < self.now()
+    }
+
+    /// Whether they were over when the incarnation began, `age` ago: its rebuilds read what has become of them.
+    pub(crate) fn was_over(&self, replay: Replay, age: Duration) -> bool {
+        replay.over < self.now().saturating_sub(tenths(age))
     }
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.

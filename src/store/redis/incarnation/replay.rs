@@ -95,15 +95,17 @@ impl Shared {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, .. } = &*connection.identity;
         let replay = self.recent.begin_replay(incarnation, digester.key_id());
-        match self.replay_up_to(connection, replay).await {
-            Err(_) if self.recent.is_over(replay) => {
-                self.give_up_replay(connection, Duration::ZERO).await
+        let replayed = self.replay_up_to(connection, replay, *age + connection.age()).await;
+        // What was forgotten since the last incarnation may be open for longer than what is replayed.
+        let forgotten = self.recent.complete_since(*age + connection.age());
+        match (replayed, forgotten) {
+            (Err(_), _) if self.recent.is_over(replay) => {
+                let open = forgotten.err().unwrap_or_default();
+                self.give_up_replay(connection, open).await
             }
-            Err(error) => Err(error),
-            Ok(()) => match self.recent.complete_since(*age + connection.age()) {
-                Ok(()) => Ok(()),
-                Err(open) => self.give_up_replay(connection, open).await,
-            },
+            (Err(error), _) => Err(error),
+            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Err(open)) => self.give_up_replay(connection, open).await,
         }
     }
 
@@ -112,8 +114,12 @@ impl Shared {
         &self,
         connection: &Arc<Connection>,
         replay: Replay,
+        age: Duration,
     ) -> Result<(), StoreError> {
-        let mut at = 0;
+        let mut at = replay.first;
+        if self.recent.was_over(replay, age) {
+            return Ok(());
+        }
         while at < replay.end {
             if self.recent.is_over(replay) {
                 return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });

@@ -9,6 +9,13 @@
 -- ARGV[9] the generation in decimal   ARGV[10] the state of a disproved filter, one byte
 -- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that no process can replay may have become
 -- visible since the rebuild began; or 'HELD' while processes may have adds to replay: to be tried again.
+-- A header's token; 0 where it is cut short. It is no more than 2^53, so a number holds it. Lua would order strings
+-- as the server's locale does.
+local function token(head)
+  if #head < 24 then return 0 end
+  local high, low = struct.unpack('>I4I4', head, 17)
+  return high * 4294967296 + low
+end
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
@@ -24,7 +31,7 @@ if redis.call('TYPE', KEYS[2]).ok == 'string' then
   local live = redis.call('GETRANGE', KEYS[2], 0, 63)
   if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8)
     and live ~= ARGV[5]
-    and string.sub(live, 17, 24) >= string.sub(ARGV[1], 17, 24) then
+    and token(live) >= token(ARGV[1]) then
     return 'FENCED'
   end
 end
