@@ -55,8 +55,8 @@ impl RedisBuild {
             Err(_) => return Err(odd("another number of fields".to_owned())),
         };
         let mut lease = Lease::new(lock);
-        match Terms::read(&shared, &connection, fields) {
-            Ok(terms) => {
+        match Self::terms(&shared, &connection, fields).await {
+            Ok((terms, view)) => {
                 let build = Self::leased(shared, &connection, &view, lease, &terms);
                 Ok(Begun::Leased(Box::new(build)))
             }
@@ -65,6 +65,16 @@ impl RedisBuild {
                 Err(error)
             }
         }
+    }
+
+    /// Reads what the lease says, and what there is to be replaced: the process may have stood still since it looked.
+    async fn terms(
+        shared: &Shared,
+        connection: &Arc<Connection>,
+        fields: [Reply; 9],
+    ) -> Result<(Terms, View), StoreError> {
+        let terms = Terms::read(shared, connection, fields)?;
+        Ok((terms, shared.read_view(&shared.bulk, connection, CALL).await?))
     }
 
     fn leased(
