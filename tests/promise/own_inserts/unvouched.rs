@@ -79,6 +79,84 @@ async fn inserts_under_a_lost_secret_key_are_not_vouched_for() {
     never_refused([&newcomer, &creator], &table).await;
 }
 
+/// The same of a process that has lived for longer than a transaction takes: the insert's is open all the same.
+#[tokio::test]
+async fn inserts_under_a_lost_secret_key_are_not_vouched_for_by_an_old_process() {
+    const LONGEST: Duration = Duration::from_secs(4);
+    let redis = RedisServer::start();
+    let route = Route::to(redis.port()).await;
+    let table = Table::with(0..1_000);
+    let first = guard_over(&redis.url(), &table).build().unwrap();
+    let creator = guard(&route.url()).longest_transaction(LONGEST).build().unwrap();
+    let begun = Instant::now();
+    live(&first).await;
+    live(&creator).await;
+    drop(first);
+    eventually("it is old", LONGEST * 3, || async {
+        if begun.elapsed() > LONGEST + Duration::from_secs(1) {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        }
+    })
+    .await;
+    creator.insert(&OPEN).await.unwrap();
+    let inserted = Instant::now();
+    route.turn(Traffic::Cut);
+    redis.run::<()>(&["FLUSHALL"]);
+    let newcomer = guard_over(&redis.url(), &table).build().unwrap();
+    live(&newcomer).await;
+    route.turn(Traffic::To(redis.port()));
+    eventually("the newcomer's filter is not trusted any more", BACK, || async {
+        match newcomer.check(&OPEN).await.unwrap() {
+            Verdict::Unknown(_) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let mut committed = false;
+    throughout(LONGEST * 2, || {
+        if !committed && inserted.elapsed() > LONGEST - Duration::from_millis(500) {
+            table.commit(OPEN);
+            committed = true;
+        }
+        let (newcomer, creator, table) = (&newcomer, &creator, &table);
+        async move {
+            for guard in [newcomer, creator] {
+                let status = get_looked_up(guard, table, OPEN).await;
+                assert!(!committed || status == 200, "acknowledged, and refused");
+            }
+        }
+    })
+    .await;
+}
+
+/// A process that inserted something long ago has nothing to give up when the metadata are lost.
+#[tokio::test]
+async fn an_idle_process_gives_nothing_up() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&guard).await;
+    guard.insert(&OPEN).await.unwrap();
+    table.commit(OPEN);
+    let inserted = Instant::now();
+    eventually("its transaction is over", BACK, || async {
+        if inserted.elapsed() > Duration::from_secs(3) { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    redis.run::<i64>(&["DEL", META]);
+    eventually("the new incarnation is joined and trusted", BACK, || async {
+        let joined: Option<Vec<u8>> = redis.run(&["HGET", META, "inc"]);
+        match (joined, guard.check(&u64::MAX).await.unwrap()) {
+            (Some(_), Verdict::Absent(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(redis.run::<Option<String>>(&["HGET", META, "unvouched"]), None);
+}
+
 /// Counts what the replay of own inserts logs.
 #[derive(Clone, Default)]
 struct Lines(Arc<AtomicU64>);
