@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::GRACE;
 use super::recent::RecentInserts;
 use super::seen::{Known, Seen};
@@ -100,7 +102,12 @@ impl JoinIncarnation {
     ) -> Result<Identity, StoreError> {
         let (offered, known) = (self.offer()?, self.seen.known(process.run));
         let before = known.incarnation.clone();
+        let sent = Instant::now();
         let reply = self.send(wire, process, &offered, known, occasion).await?;
+        if sent.elapsed() > 2 * HANDSHAKE {
+            // This process was busy, so it cannot say when Redis read its clock.
+            return Err(StoreError::Timeout { deadline: HANDSHAKE });
+        }
         let [key_id, key, incarnation, age, newest, number, seq, seconds, micros, reach] =
             reply.fields()?;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
