@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Verdict};
+use bloom_guard::{BloomGuard, SecretKey, Verdict};
 
 use super::{BITS, META};
 use support::model::{Table, get_looked_up, guard, guard_over, live};
@@ -96,6 +96,29 @@ async fn an_insert_that_is_not_in_a_restored_backup_of_all_keys_is_not_refused()
         }
     };
     not_refused_after(&redis, || copy("", ".old"), || copy(".old", "")).await;
+}
+
+/// Whoever inserted what the copy lacks is gone, and so are the metadata; the application gave the secret key.
+#[tokio::test]
+async fn an_old_copy_of_the_filter_in_an_emptied_redis_is_not_trusted() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let key = || SecretKey::new([7; 16]);
+    let creator = guard_over(&redis.url(), &table).secret_key(key()).build().unwrap();
+    live(&creator).await;
+    redis.run::<i64>(&["COPY", BITS, "copy", "DB", "1"]);
+    creator.insert(&LOST).await.unwrap();
+    table.commit(LOST);
+    drop(creator);
+    redis.run::<()>(&["FLUSHDB"]);
+    redis.run::<()>(&["SWAPDB", "0", "1"]);
+    redis.run::<()>(&["RENAME", "copy", BITS]);
+    let newcomer = guard(&redis.url()).secret_key(key()).build().unwrap();
+    throughout(NOTICED, || async {
+        let verdict = newcomer.check(&LOST).await.unwrap();
+        assert!(!matches!(verdict, Verdict::Absent(_)), "{:?}", newcomer.state());
+    })
+    .await;
 }
 
 /// No check can see it. A look at what the journal holds does, in the background.

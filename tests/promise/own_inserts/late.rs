@@ -60,7 +60,14 @@ async fn a_process_trusts_no_filter_before_its_own_inserts_are_in() {
     table.commit(OPEN);
     route.turn(Traffic::To(redis.port()));
     eventually("the creator trusts the new filter", BACK, || async {
-        assert_eq!(get_looked_up(&creator, &table, OPEN).await, 200, "acknowledged, and refused");
+        let first = creator.check(&OPEN).await.unwrap();
+        assert_eq!(
+            get_looked_up(&creator, &table, OPEN).await,
+            200,
+            "acknowledged, and refused: {first:?}, then {:?} {:#?}",
+            creator.check(&OPEN).await,
+            creator.state()
+        );
         match creator.check(&u64::MAX).await.unwrap() {
             Verdict::Absent(_) => Ok(()),
             other => Err(format!("{other:?}")),

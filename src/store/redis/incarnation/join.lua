@@ -65,6 +65,13 @@ local function stamp_of_live()
   if len ~= 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then return nil end
   return redis.call('GETRANGE', KEYS[3], len - 16, len - 9)
 end
+local function spoil()
+  if redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 7) == 'BLMGUARD' then
+    -- 0 is no state, and every check reads it.
+    redis.call('SETRANGE', KEYS[3], 11, '\0')
+  end
+end
+
 local fresh = redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1
 if fresh and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then distrust_marks() end
 -- A new incarnation goes on with the numbers of a surviving journal or filter, and of what the caller knows. So no two
@@ -84,6 +91,8 @@ if fresh then
   go_on_with_journal()
   local there = stamp_of_live()
   raise('seq', math.max(there and number_of(there) or 0, tonumber(ARGV[10])))
+  -- Nothing says any more how much the filter has to hold. It may be an old copy.
+  spoil()
 end
 if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
@@ -92,13 +101,6 @@ if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
     redis.call('DEL', KEYS[2])
     redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now))
     redis.call('HINCRBY', KEYS[1], 'seq', 1)
-  end
-end
-
-local function spoil()
-  if redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 7) == 'BLMGUARD' then
-    -- 0 is no state, and every check reads it.
-    redis.call('SETRANGE', KEYS[3], 11, '\0')
   end
 end
 
