@@ -175,14 +175,14 @@ fn late_acknowledgement() -> Plan {
         // Redis knows the script from then on.
         (6000, create(0, ID + 1, 0, 1)),
         (7000, What::Redis(Mishap::Dump)),
-        (7940, What::Trap(late)),
-        (7950, create(0, ID, 0, 3800)),
-        (8000, What::Redis(Mishap::FailOver { from_dump: true, old_stays: true })),
+        (8240, What::Trap(late)),
+        (8250, create(0, ID, 0, 3800)),
+        (8300, What::Redis(Mishap::FailOver { from_dump: true, old_stays: true })),
         // Its answer tells that the process is none to ask any more.
-        (8005, check(0)),
-        (11_990, check(1)),
-        (12_000, check(0)),
-        (12_500, check(1)),
+        (8305, check(0)),
+        (12_290, check(1)),
+        (12_300, check(0)),
+        (12_800, check(1)),
     ];
     plan(DRAWN_UP + 1, config, operations)
 }
