@@ -131,10 +131,12 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
     }
     println!(
         "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked; {} \
-         refusals were nulls",
+         refusals were nulls; {} existing ids were refused before a poll could show that data had \
+         gone back in time",
         share(findings.busy, findings.existing) * 100.0,
         findings.quiet,
         findings.nulls,
+        findings.refused_unnoticed,
     );
     println!(
         "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s",
