@@ -31,12 +31,13 @@ for wheel in "${wheels[@]}"; do
   servers+=("$server")
 done
 
+failed=0
 if [ "${1:-}" = faults ]; then
   for server in "${servers[@]}"; do
     "$server" --version
-    REDIS_SERVER="$server" cargo test --release -p bloom-guard-tests --test faults -- --nocapture
+    REDIS_SERVER="$server" cargo test --release -p bloom-guard-tests --test faults -- --nocapture || failed=1
   done
-  exit
+  exit "$failed"
 fi
 
 tests=(--release --workspace --all-features --test promise --test redis)
@@ -48,7 +49,6 @@ for server in "${servers[@]}"; do
   REDIS_SERVER="$server" cargo test "${tests[@]}" -- "${rooms[@]}" >"$server.log" 2>&1 &
   runs+=($!)
 done
-failed=0
 for index in "${!runs[@]}"; do
   server=${servers[$index]}
   status=0
