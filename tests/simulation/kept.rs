@@ -20,7 +20,13 @@ pub(crate) fn run() -> Findings {
 }
 
 pub(crate) fn plans() -> Vec<Plan> {
-    vec![refused_writes(), forgotten_marks(), late_acknowledgement(), filter_put_aside()]
+    vec![
+        refused_writes(),
+        forgotten_marks(),
+        late_acknowledgement(),
+        filter_put_aside(),
+        late_checks(),
+    ]
 }
 
 /// For runs that no seed has drawn.
@@ -185,4 +191,40 @@ fn late_acknowledgement() -> Plan {
         (12_800, check(1)),
     ];
     plan(DRAWN_UP + 1, config, operations)
+}
+
+/// A row is created while two batches of its process's checks are under way, one of which has looked for it
+/// already; it is asked for again before they are answered.
+fn late_checks() -> Plan {
+    const ID: u64 = 8;
+    let config = Config {
+        instances: 2,
+        version: "7.0.15",
+        processes: [PROCESS; 4],
+        pool: 96,
+        initial: 38,
+        settled: false,
+        null_ttl: 5000,
+        removed_ttl: 60_000,
+        period: None,
+        node_entries: 100,
+        page: (100, 0),
+        slow: 0,
+        flavour: Flavour::Calm,
+        rules: Rules::DEFAULT,
+    };
+    let late = Trap { on: "check", instance: Some(0), effect: Effect::DelayReply(15), times: 2 };
+    let check = |id| What::Check { instance: 0, id };
+    let operations = [
+        // Redis knows the script from then on.
+        (6000, create(1, ID + 1, 0, 1)),
+        (6500, What::Trap(late)),
+        (6500, check(ID)),
+        (6501, check(ID + 2)),
+        (6502, create(1, ID, 0, 0)),
+        (6510, check(ID)),
+        (6510, check(ID)),
+        (6512, check(ID)),
+    ];
+    plan(DRAWN_UP + 3, config, operations)
 }
