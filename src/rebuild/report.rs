@@ -141,12 +141,13 @@ impl Progress {
     pub(super) fn enter(&self, step: RebuildStep) {
         let mut course = self.course();
         course.step = step;
-        match (step, course.reading_since.take()) {
-            (RebuildStep::Lease, _) => course.read_for = Duration::ZERO,
-            (RebuildStep::Scan, _) => course.reading_since = Some(Instant::now()),
-            (_, Some(since)) => course.read_for = since.elapsed(),
-            (_, None) => {}
+        let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        match step {
+            RebuildStep::Lease => course.read_for = Duration::ZERO,
+            RebuildStep::Scan => course.reading_since = Some(Instant::now()),
+            _ => {}
         }
+        course.read_for += read;
     }
 
     /// Returns for how long the last rebuild has read the source.

@@ -1,6 +1,6 @@
 //! Runs that once broke the promise, made small.
 
-use crate::net::{Effect, Trap};
+use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{
     Ask, Config, Create, Flavour, Mishap, Operation, Plan, Process, Rules, Told, What,
@@ -20,7 +20,13 @@ pub(crate) fn run() -> Findings {
 }
 
 pub(crate) fn plans() -> Vec<Plan> {
-    vec![refused_writes(), forgotten_marks(), late_acknowledgement(), filter_put_aside()]
+    vec![
+        refused_writes(),
+        forgotten_marks(),
+        late_acknowledgement(),
+        filter_put_aside(),
+        answer_from_before_the_replay(),
+    ]
 }
 
 /// For runs that no seed has drawn.
@@ -34,6 +40,24 @@ const PROCESS: Process = Process {
     longest_rebuild: 60_000,
     handler_time: 100,
     journal_entries: 1000,
+};
+
+/// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.
+const CONFIG: Config = Config {
+    instances: 2,
+    version: "7.0.15",
+    processes: [PROCESS; 4],
+    pool: 96,
+    initial: 38,
+    settled: false,
+    null_ttl: 5000,
+    removed_ttl: 60_000,
+    period: None,
+    node_entries: 100,
+    page: (100, 0),
+    slow: 0,
+    flavour: Flavour::Forgetful,
+    rules: Rules::DEFAULT,
 };
 
 fn create(instance: usize, id: u64, before: u64, hold: u64) -> What {
@@ -84,22 +108,6 @@ fn refused_writes() -> Plan {
 /// soon enough, the deletion is told.
 fn forgotten_marks() -> Plan {
     const ID: u64 = 7;
-    let config = Config {
-        instances: 2,
-        version: "7.0.15",
-        processes: [PROCESS; 4],
-        pool: 96,
-        initial: 38,
-        settled: false,
-        null_ttl: 5000,
-        removed_ttl: 60_000,
-        period: None,
-        node_entries: 100,
-        page: (100, 0),
-        slow: 0,
-        flavour: Flavour::Forgetful,
-        rules: Rules::DEFAULT,
-    };
     let get = What::Ask(Ask::get(0, ID));
     let operations = [
         (8000, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Later(3900) }),
@@ -112,29 +120,13 @@ fn forgotten_marks() -> Plan {
         (11_950, get.clone()),
         (12_500, get),
     ];
-    plan(DRAWN_UP, config, operations)
+    plan(DRAWN_UP, CONFIG, operations)
 }
 
 /// The filter being built is put aside for a moment, in which a row's insert does not find it; the row is
 /// committed when that filter is live.
 fn filter_put_aside() -> Plan {
     const ID: u64 = 8;
-    let config = Config {
-        instances: 2,
-        version: "7.0.15",
-        processes: [PROCESS; 4],
-        pool: 96,
-        initial: 38,
-        settled: false,
-        null_ttl: 5000,
-        removed_ttl: 60_000,
-        period: None,
-        node_entries: 100,
-        page: (100, 0),
-        slow: 0,
-        flavour: Flavour::Forgetful,
-        rules: Rules::DEFAULT,
-    };
     let put = || What::Redis(Mishap::Swap(vec!["next"]));
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
@@ -145,7 +137,7 @@ fn filter_put_aside() -> Plan {
         (2150, check(1)),
         (2160, check(0)),
     ];
-    plan(DRAWN_UP + 2, config, operations)
+    plan(DRAWN_UP + 2, CONFIG, operations)
 }
 
 /// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
@@ -153,22 +145,6 @@ fn filter_put_aside() -> Plan {
 fn late_acknowledgement() -> Plan {
     // Not among the first rows.
     const ID: u64 = 8;
-    let config = Config {
-        instances: 2,
-        version: "7.0.15",
-        processes: [PROCESS; 4],
-        pool: 96,
-        initial: 38,
-        settled: false,
-        null_ttl: 5000,
-        removed_ttl: 60_000,
-        period: None,
-        node_entries: 100,
-        page: (100, 0),
-        slow: 0,
-        flavour: Flavour::Forgetful,
-        rules: Rules::DEFAULT,
-    };
     let late = Trap { on: "add.lua", instance: Some(0), effect: Effect::DelayReply(200), times: 1 };
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
@@ -184,5 +160,28 @@ fn late_acknowledgement() -> Plan {
         (12_300, check(0)),
         (12_800, check(1)),
     ];
-    plan(DRAWN_UP + 1, config, operations)
+    plan(DRAWN_UP + 1, CONFIG, operations)
+}
+
+/// A process is cut off while Redis loses one of its inserts, and until a filter without it is live and its row is
+/// committed. When it is back, its checks are asked before its replay and answered after it. The other process,
+/// which cannot know of the row, is cut off meanwhile.
+fn answer_from_before_the_replay() -> Plan {
+    const ID: u64 = 8;
+    let trap = |on, instance, effect, times| {
+        What::Trap(Trap { on, instance: Some(instance), effect, times })
+    };
+    let check = |instance| What::Check { instance, id: ID };
+    let mut operations = vec![
+        (6000, What::Redis(Mishap::Dump)),
+        (6950, create(0, ID, 0, 2400)),
+        (7000, trap("", 0, Effect::FallSilent(2300), 1)),
+        (7010, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+        (9100, trap("", 1, Effect::FallSilent(2000), 1)),
+        (9100, trap(AGAIN, 0, Effect::DelayRequest(20), 3)),
+        (9100, trap("check", 0, Effect::DelayReply(15), 2000)),
+        (9110, check(1)),
+    ];
+    operations.extend((9300..10_600).map(|at| (at, check(0))));
+    plan(DRAWN_UP + 3, CONFIG, operations)
 }

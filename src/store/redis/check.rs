@@ -58,6 +58,8 @@ impl Shared {
             };
             let position = header.geometry.position(&digest);
             let known = self.seen.seq(&live.identity.incarnation);
+            // An answer from before the replay may be read after it.
+            let believed = self.believes(&live);
             let answer = self.ask(&live, &header, &position, &digest, deadline).await?;
             if answer.generation == header.generation.get() {
                 let verdict = answer.verdict(&header, &position, &live);
@@ -77,6 +79,7 @@ impl Shared {
                 }
                 self.seen.note(&live.identity.incarnation, answer.stamp);
                 if matches!(verdict, Verdict::Absent(_)) {
+                    believed?;
                     self.believes(&live)?;
                 }
                 let claim = NullClaim { asked_us, generation: Some(header.generation) };
