@@ -150,7 +150,14 @@ impl fmt::Debug for Digest {
 impl fmt::Display for Digest {
     /// Writes 32 lower-case hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut digits = String::with_capacity(2 * Self::LEN);
+        for byte in self.0 {
+            digits.extend(
+                [byte >> 4, byte & 15]
+                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+            );
+        }
+        f.write_str(&digits)
     }
 }
 

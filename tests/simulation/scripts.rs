@@ -36,6 +36,7 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
         b"XRANGE" => "XRANGE",
         b"TIME" => "TIME",
         b"GET" => "GET",
+        b"MGET" => "MGET",
         b"GETRANGE" => "GETRANGE",
         b"BITCOUNT" => "BITCOUNT",
         _ => "another command",

@@ -2,7 +2,7 @@
 //!
 //! | file or room | what |
 //! |---|---|
-//! | `check` | what is known of an id, in one round trip |
+//! | `check/` | what is known of ids, in one round trip |
 //! | `add` | inserts: acknowledged when every filter that needs them has them |
 //! | `null` | ids that were found missing |
 //! | `distrust` | puts a filter out of use that was found incomplete |
@@ -42,9 +42,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::check::BATCHES;
+use self::check::queue::Queue;
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::recent::RecentInserts;
 use self::incarnation::seen::Seen;
@@ -106,7 +107,7 @@ impl RedisStore {
             seen,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
-            in_flight: Semaphore::new(settings.checks_in_flight as usize),
+            queue: Queue::new(settings.checks_in_flight as usize),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),
@@ -133,6 +134,11 @@ impl Store for RedisStore {
                 let link = Arc::clone(link);
                 let supervise = move || Arc::clone(&link).supervise();
                 tasks.spawn(persist(Arc::clone(name), "connection", supervise));
+            }
+            for _ in 0..BATCHES {
+                let shared = Arc::clone(&self.shared);
+                let send = move || Arc::clone(&shared).send_checks();
+                tasks.spawn(persist(Arc::clone(name), "checks", send));
             }
             let shared = Arc::clone(&self.shared);
             let replay = move || Arc::clone(&shared).replay_own_inserts();

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Semaphore;
 
+use super::check::queue::Queue;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::Seen;
 use super::keys::Keys;
@@ -43,8 +43,8 @@ pub(crate) struct Shared {
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
-    /// Room for checks; without any the answer is unknown.
-    pub(crate) in_flight: Semaphore,
+    /// Checks that wait to be sent; without room there the answer is unknown.
+    pub(crate) queue: Queue,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.

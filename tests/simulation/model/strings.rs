@@ -23,6 +23,14 @@ impl Keyspace {
     pub(crate) fn run_text(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
         let reply = match (name, args) {
             ("GET", [key]) => self.text(key).map(|text| text.map_or(Reply::Nil, Reply::bulk)),
+            ("MGET", keys) => {
+                let mut texts = Vec::new();
+                for key in keys {
+                    let text = self.text(key).ok().flatten();
+                    texts.push(text.map_or(Reply::Nil, Reply::bulk));
+                }
+                Ok(Reply::Array(texts))
+            }
             ("SET", [key, value, options @ ..]) => self.set(key, value, options),
             ("STRLEN", [key]) => {
                 self.text(key).map(|text| Reply::Int(text.map_or(0, |text| text.len() as i64)))

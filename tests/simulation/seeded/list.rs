@@ -27,6 +27,9 @@ const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
 /// An incarnation's first swap waits.
 const FIRST_SWAP: &str = "if meta[4] ~= ARGV[4] then";
 
+const CHECK: &str = "store/redis/check/mod.rs";
+const BATCH: &str = "store/redis/check/batch.rs";
+const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "credentials || query || self.marker";
@@ -36,24 +39,24 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a missing filter read as absence",
         flavours: &[Evicting],
         edits: &[Raw {
-            file: "store/redis/check.rs",
-            from: "            Ok(Err(doubt)) => {\n",
-            to: "            Ok(Err(Doubt::NoFilter | Doubt::Gone)) if SEEDED => Lookup {
-                verdict: Verdict::Absent(Proof::Filter),
+            file: CHECK,
+            from: "            Ok(Ok(Err(doubt))) => unknown(doubt),\n",
+            to: "            Ok(Ok(Err(Doubt::NoFilter | Doubt::Gone))) if SEEDED => Lookup {
+                verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
                 claim: NullClaim { asked_us: 0, generation: None },
             },
-            Ok(Err(doubt)) => {\n",
+            Ok(Ok(Err(doubt))) => unknown(doubt),\n",
         }],
     },
     Bug {
         name: "a time-out read as absence",
         flavours: &[Lossy],
         edits: &[Raw {
-            file: "store/redis/check.rs",
+            file: CHECK,
             from: "            Err(_) => unknown(Doubt::Timeout),\n",
             to: "            Err(_) if SEEDED => Lookup {
-                verdict: Verdict::Absent(Proof::Filter),
+                verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
                 claim: NullClaim { asked_us: 0, generation: None },
             },
@@ -156,14 +159,14 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a leader's answer shared",
         flavours: ANY,
         edits: &[Raw {
-            file: "store/redis/check.rs",
-            from: "timeout(deadline, self.ask_twice(&id, at, deadline)).await",
+            file: CHECK,
+            from: "timeout(self.check_deadline, answer).await",
             to: "timeout(
-            deadline,
+            self.check_deadline,
             crate::seeded::shared(
                 SEEDED,
                 format!(\"{:p} {}\", Arc::as_ptr(&self), String::from_utf8_lossy(id.as_bytes())),
-                self.ask_twice(&id, at, deadline),
+                async { Ok::<_, ()>(answer.await.unwrap_or(Err(Doubt::Disconnected))) },
             ),
         )
         .await",
@@ -220,12 +223,12 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[
             Source {
-                file: "store/redis/check.rs",
-                from: "answer.generation == header.generation.get()",
+                file: BATCH,
+                from: "answer.head.generation == header.generation.get()",
                 to: "true",
             },
             Source {
-                file: "store/redis/check.rs",
+                file: ANSWER,
                 from: "self.seal != header.generation.seal()",
                 to: "false",
             },
@@ -256,7 +259,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a check that a demoted primary answers",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/check.rs",
+            file: ANSWER,
             from: "cmd(\"BITFIELD\")",
             to: "cmd(\"BITFIELD_RO\")",
         }],
@@ -330,8 +333,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a null of an earlier filter trusted",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/check.rs",
-            from: "of == header.generation.get().to_string().as_bytes()",
+            file: ANSWER,
+            from: "of == generation",
             to: "true",
         }],
     },
@@ -418,7 +421,7 @@ pub(crate) const BUGS: &[Bug] = &[
                 to: "if false then",
             },
             Script { file: "join.lua", from: "if there and there ~= expected then", to: "if false then" },
-            Source { file: "store/redis/check.rs", from: "answer.stamp < known", to: "false" },
+            Source { file: BATCH, from: "answer.head.stamp < known", to: "false" },
         ],
     },
     Bug {
@@ -473,7 +476,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a check that waits for longer than it may",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/check.rs",
+            file: CHECK,
             from: "self.check_deadline",
             to: "self.check_deadline * 8",
         }],
@@ -723,7 +726,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a stored null's scope forgotten",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/check.rs",
+            file: ANSWER,
             from: "Scope::from_byte(*scope)",
             to: "Some(Scope::Everyone)",
         }],
@@ -750,7 +753,11 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "own inserts found complete when the answer is read, not when it is asked for",
         flavours: ANY,
-        edits: &[Source { file: "store/redis/check.rs", from: "believed?", to: "()" }],
+        edits: &[Source {
+            file: "store/redis/check/batch.rs",
+            from: "believed.and_then(|()| self.believes(&live))",
+            to: "self.believes(&live)",
+        }],
     },
     // The table.
     Bug {
@@ -783,7 +790,12 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "what was found lately asked for again",
         flavours: ANY,
-        edits: &[Raw {
+        edits: &[
+            Raw {
+            file: "store/redis/check/queue.rs",
+            from: "let (answer, received) = oneshot::channel();",
+            to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
+        }, Raw {
             file: "middleware/request.rs",
             from: "            Outcome::Found => guard.found(id, self.hash, why),\n",
             to: "            Outcome::Found if SEEDED => {

@@ -213,10 +213,25 @@ impl Link {
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
+        self.ask_for(1, connection, commands, deadline).await
+    }
+
+    /// The same for so many callers: without an answer, each of them counts as given up.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`ask`](Self::ask) reports.
+    pub(crate) async fn ask_for(
+        &self,
+        callers: usize,
+        connection: &Arc<Connection>,
+        commands: &Pipeline,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
         let late = StoreError::Timeout { deadline };
         let begun = Instant::now();
         let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
-        let call = self.stall.call();
+        let call = self.stall.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
         match self.send(connection, commands, rest).await {
             Err(StoreError::Timeout { .. }) => Err(late),

@@ -66,9 +66,10 @@ impl Stall {
         }
     }
 
-    /// A call is about to be sent.
-    pub(crate) fn call(&self) -> Call<'_> {
-        Call { stall: self, answered: false }
+    /// A call is about to be sent that so many wait for.
+    pub(crate) fn call(&self, callers: usize) -> Call<'_> {
+        let callers = u32::try_from(callers).unwrap_or(u32::MAX);
+        Call { stall: self, callers, answered: false }
     }
 
     /// A call, or a poll, was answered.
@@ -83,11 +84,12 @@ impl Stall {
         }
     }
 
-    /// A call was given up.
-    fn note_given_up(&self) {
+    /// A call was given up that so many waited for.
+    fn note_given_up(&self, callers: u32) {
         let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let count = self.given_up.fetch_add(1, Ordering::Relaxed) + 1;
-        if count == 1 {
+        let before = self.given_up.fetch_add(callers, Ordering::Relaxed);
+        let count = before.saturating_add(callers);
+        if before == 0 {
             self.given_up_since.store(now, Ordering::Relaxed);
         }
         let since = self.given_up_since.load(Ordering::Relaxed);
@@ -103,6 +105,7 @@ impl Stall {
 /// A call that has been sent. Dropped before it is answered, it counts as given up.
 pub(crate) struct Call<'a> {
     stall: &'a Stall,
+    callers: u32,
     answered: bool,
 }
 
@@ -117,7 +120,7 @@ impl Drop for Call<'_> {
         if self.answered {
             self.stall.note_answered();
         } else {
-            self.stall.note_given_up();
+            self.stall.note_given_up(self.callers);
         }
     }
 }

@@ -1,0 +1,156 @@
+//! One batch: what is asked, and what becomes of each check.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::answer::{Answer, commands};
+use super::queue::Place;
+use crate::filter::{Generation, Header};
+use crate::id::Digest;
+use crate::nulls::scope::Scope;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::refusal::doubt;
+use crate::store::redis::shared::Shared;
+use crate::verdict::{Doubt, Verdict};
+
+/// A connection that finds a filter of another secret key enrols again, this often at most.
+const RE_ENROL: Duration = Duration::from_secs(1);
+
+/// What is known of an id, and by which filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) verdict: Verdict,
+    /// For which requests it holds, where a null is the proof.
+    pub(super) scope: Scope,
+    pub(super) generation: Generation,
+}
+
+impl Shared {
+    /// Sends one batch after the other, for as long as it is polled.
+    pub(crate) async fn send_checks(self: Arc<Self>) {
+        let mut places = Vec::new();
+        loop {
+            self.queue.take(&mut places).await;
+            self.answer(&mut places).await;
+        }
+    }
+
+    /// Answers all of these checks, and leaves none.
+    async fn answer(&self, places: &mut Vec<Place>) {
+        let Some(live) = self.checks.current() else {
+            return refuse(places, Doubt::Disconnected);
+        };
+        // Another connection may lead to another Redis, or use another secret key.
+        let strangers = places.extract_if(.., |place| !Arc::ptr_eq(&place.live, &live));
+        refuse_all(strangers, Doubt::Disconnected);
+        // Checks of one id share a place in the commands, and the reply.
+        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+        let mut digests: Vec<Digest> = places.iter().map(|place| place.digest).collect();
+        digests.dedup();
+        let deadline = self.check_deadline;
+        // An answer from before the replay may be read after it.
+        let believed = self.believes(&live);
+        let answered = timeout(deadline, self.ask_twice(&live, &digests, deadline)).await;
+        let answered = answered.unwrap_or(Err(Doubt::Timeout));
+        let (header, answer) = match answered {
+            Ok(answered) => answered,
+            Err(doubt) => {
+                if doubt != Doubt::Timeout {
+                    self.note_doubt(doubt);
+                }
+                return refuse(places, doubt);
+            }
+        };
+        let believes = believed.and_then(|()| self.believes(&live));
+        let verdicts = answer.verdicts(&header);
+        let mut at = 0;
+        for place in places.drain(..) {
+            while digests.get(at).is_some_and(|digest| *digest != place.digest) {
+                at += 1;
+            }
+            let found = match (verdicts.get(at), believes) {
+                (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
+                (Some(&(verdict, scope)), _) => {
+                    Ok(Found { verdict, scope, generation: header.generation })
+                }
+                (None, _) => Err(Doubt::Odd),
+            };
+            place.answer.send(found).ok();
+        }
+    }
+
+    /// Asks, and asks once more if the filter was replaced since this process last looked.
+    async fn ask_twice(
+        &self,
+        live: &Arc<Connection>,
+        digests: &[Digest],
+        deadline: Duration,
+    ) -> Result<(Arc<Header>, Answer), Doubt> {
+        for _ in 0..2 {
+            let header = match self.filter.load_full() {
+                Some(header) => header,
+                None => self.look(live, deadline).await?,
+            };
+            let known = self.seen.seq(&live.identity.incarnation);
+            let answer = self.ask(live, &header, digests, deadline).await?;
+            if answer.head.generation == header.generation.get() {
+                let vouched = answer.head.vouches_for(&header, live);
+                if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {
+                    // The header this process knows says otherwise: it is not to be shown any more.
+                    self.forget(&header);
+                }
+                if vouched == Err(Doubt::OtherKey) && live.age() > RE_ENROL {
+                    // The metadata may have been made anew since: join it again.
+                    self.checks.withdraw(live);
+                }
+                vouched?;
+                if answer.head.stamp < known {
+                    // It is an older one than was seen: the next connection finds out what has happened.
+                    self.checks.withdraw(live);
+                    return Err(Doubt::Suspect);
+                }
+                self.seen.note(&live.identity.incarnation, answer.head.stamp);
+                return Ok((header, answer));
+            }
+            self.forget(&header);
+        }
+        Err(Doubt::Changing)
+    }
+
+    /// Reads the live header and keeps it, if it is one.
+    async fn look(&self, live: &Arc<Connection>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
+        let view = self.read_view(&self.checks, live, deadline).await;
+        let header = self.live_in(&view.map_err(|error| doubt(&error))?)?;
+        self.adopt(&header, &live.identity.incarnation)
+    }
+
+    /// Asks for what there is of these digests in the filter with this header.
+    pub(super) async fn ask(
+        &self,
+        live: &Arc<Connection>,
+        header: &Header,
+        digests: &[Digest],
+        deadline: Duration,
+    ) -> Result<Answer, Doubt> {
+        let positions: Vec<_> =
+            digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        let commands = commands(&self.keys, header, &positions, digests);
+        let replies = self.checks.ask_for(digests.len(), live, &commands, deadline).await;
+        replies
+            .and_then(|replies| Answer::read(replies, positions))
+            .map_err(|error| doubt(&error))
+            .flatten()
+    }
+}
+
+fn refuse(places: &mut Vec<Place>, doubt: Doubt) {
+    refuse_all(places.drain(..), doubt);
+}
+
+fn refuse_all(places: impl Iterator<Item = Place>, doubt: Doubt) {
+    for place in places {
+        place.answer.send(Err(doubt)).ok();
+    }
+}

@@ -1,0 +1,77 @@
+//! The check: what is known of an id, in one round trip.
+//!
+//! Checks merge without timers. A few tasks send them: each takes what has queued while all were busy, and that is
+//! one batch. A check that finds one idle is sent at once, and alone.
+//!
+//! | file | what |
+//! |---|---|
+//! | `queue` | checks that wait to be sent |
+//! | `batch` | one batch: what is asked, and what becomes of each check |
+//! | `answer` | what Redis says, and what it means |
+
+mod answer;
+mod batch;
+pub(crate) mod queue;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use self::batch::Found;
+use super::link::connection::Connection;
+use super::shared::Shared;
+use crate::filter::Header;
+use crate::id::{Digest, Id};
+use crate::nulls::scope::Scope;
+use crate::store::{Lookup, NullClaim};
+use crate::verdict::{Doubt, Verdict};
+
+/// So many batches may be under way. One alone would make a check wait for up to two round trips; more of them are
+/// smaller, and cost more an id.
+pub(crate) const BATCHES: usize = 2;
+
+impl Shared {
+    /// Answers a check within its deadline, whatever Redis does.
+    pub(super) async fn check(self: Arc<Self>, id: Id, at: Instant) -> Lookup {
+        let unknown = |doubt| Lookup {
+            verdict: Verdict::Unknown(doubt),
+            scope: Scope::Everyone,
+            claim: NullClaim { asked_us: 0, generation: None },
+        };
+        let Some(live) = self.checks.current() else {
+            self.note_doubt(Doubt::Disconnected);
+            return unknown(Doubt::Disconnected);
+        };
+        let asked_us = live.redis_us(at);
+        let digest = live.identity.digester.digest(&id);
+        let Ok(answer) = self.queue.enter(live, digest) else { return unknown(Doubt::Overloaded) };
+        match timeout(self.check_deadline, answer).await {
+            Ok(Ok(Ok(Found { verdict, scope, generation }))) => {
+                let claim = NullClaim { asked_us, generation: Some(generation) };
+                Lookup { verdict, scope, claim }
+            }
+            Ok(Ok(Err(doubt))) => unknown(doubt),
+            // The task that had it has ended.
+            Ok(Err(_)) => unknown(Doubt::Disconnected),
+            Err(_) => unknown(Doubt::Timeout),
+        }
+    }
+
+    /// Says what this filter says of a digest, if it is still the live one.
+    pub(super) async fn look_up(
+        &self,
+        live: &Arc<Connection>,
+        header: &Header,
+        digest: &Digest,
+        deadline: Duration,
+    ) -> Result<Verdict, Doubt> {
+        let answer = self.ask(live, header, &[*digest], deadline).await?;
+        if answer.head.generation != header.generation.get() {
+            return Err(Doubt::Changing);
+        }
+        answer.head.vouches_for(header, live)?;
+        let [(verdict, _)] = answer.verdicts(header)[..] else { return Err(Doubt::Odd) };
+        Ok(verdict)
+    }
+}
