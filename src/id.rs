@@ -150,14 +150,12 @@ impl fmt::Debug for Digest {
 impl fmt::Display for Digest {
     /// Writes 32 lower-case hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut digits = String::with_capacity(2 * Self::LEN);
-        for byte in self.0 {
-            digits.extend(
-                [byte >> 4, byte & 15]
-                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
-            );
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 2 * Self::LEN];
+        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
         }
-        f.write_str(&digits)
+        f.write_str(std::str::from_utf8(&hex).map_err(|_| fmt::Error)?)
     }
 }
 
