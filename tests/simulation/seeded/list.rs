@@ -40,7 +40,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Raw {
             file: CHECK,
-            from: "            Ok(Ok(Err(doubt))) => unknown(doubt),\n",
+            from: "                Ok(Ok(Err(doubt))) => unknown(doubt),\n",
             to: "            Ok(Ok(Err(Doubt::NoFilter | Doubt::Gone))) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
@@ -54,7 +54,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: CHECK,
-            from: "            Err(_) => unknown(Doubt::Timeout),\n",
+            from: "                Err(_) => unknown(Doubt::Timeout),\n",
             to: "            Err(_) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
@@ -160,12 +160,16 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "timeout(self.check_deadline, answer).await",
-            to: "timeout(
-            self.check_deadline,
+            from: "        let deadline = at + self.check_deadline;\n",
+            to: "        let deadline = at + self.check_deadline;\n        let question = format!(\"{:p} {}\", self, String::from_utf8_lossy(id.as_bytes()));\n",
+        }, Raw {
+            file: CHECK,
+            from: "timeout_at(deadline, answer).await",
+            to: "timeout_at(
+            deadline,
             crate::seeded::shared(
                 SEEDED,
-                format!(\"{:p} {}\", Arc::as_ptr(&self), String::from_utf8_lossy(id.as_bytes())),
+                question,
                 async { Ok::<_, ()>(answer.await.unwrap_or(Err(Doubt::Disconnected))) },
             ),
         )

@@ -16,7 +16,7 @@ pub(crate) mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use self::batch::Found;
 use super::link::connection::Connection;
@@ -24,7 +24,7 @@ use super::shared::Shared;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
-use crate::store::{Lookup, NullClaim};
+use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 /// So many batches may be under way. One alone would make a check wait for up to two round trips; more of them are
@@ -32,8 +32,8 @@ use crate::verdict::{Doubt, Verdict};
 pub(crate) const BATCHES: usize = 2;
 
 impl Shared {
-    /// Answers a check within its deadline, whatever Redis does.
-    pub(super) async fn check(self: Arc<Self>, id: Id, at: Instant) -> Lookup {
+    /// Puts a check into the queue, and returns its answer, which comes within the deadline, whatever Redis does.
+    pub(super) fn check(&self, id: &Id, at: Instant) -> Answer<Lookup> {
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
             scope: Scope::Everyone,
@@ -41,21 +41,26 @@ impl Shared {
         };
         let Some(live) = self.checks.current() else {
             self.note_doubt(Doubt::Disconnected);
-            return unknown(Doubt::Disconnected);
+            return Answer::Ready(unknown(Doubt::Disconnected));
         };
         let asked_us = live.redis_us(at);
-        let digest = live.identity.digester.digest(&id);
-        let Ok(answer) = self.queue.enter(live, digest) else { return unknown(Doubt::Overloaded) };
-        match timeout(self.check_deadline, answer).await {
-            Ok(Ok(Ok(Found { verdict, scope, generation }))) => {
-                let claim = NullClaim { asked_us, generation: Some(generation) };
-                Lookup { verdict, scope, claim }
+        let digest = live.identity.digester.digest(id);
+        let Ok(answer) = self.queue.enter(live, digest) else {
+            return Answer::Ready(unknown(Doubt::Overloaded));
+        };
+        let deadline = at + self.check_deadline;
+        Answer::Pending(Box::pin(async move {
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Ok(Found { verdict, scope, generation }))) => {
+                    let claim = NullClaim { asked_us, generation: Some(generation) };
+                    Lookup { verdict, scope, claim }
+                }
+                Ok(Ok(Err(doubt))) => unknown(doubt),
+                // The task that had it has ended.
+                Ok(Err(_)) => unknown(Doubt::Disconnected),
+                Err(_) => unknown(Doubt::Timeout),
             }
-            Ok(Ok(Err(doubt))) => unknown(doubt),
-            // The task that had it has ended.
-            Ok(Err(_)) => unknown(Doubt::Disconnected),
-            Err(_) => unknown(Doubt::Timeout),
-        }
+        }))
     }
 
     /// Says what this filter says of a digest, if it is still the live one.
