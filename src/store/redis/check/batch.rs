@@ -27,6 +27,15 @@ pub(super) struct Found {
     pub(super) generation: Generation,
 }
 
+/// What a batch asks for.
+pub(super) struct Asked<'a> {
+    pub(super) live: &'a Arc<Connection>,
+    /// Each once.
+    pub(super) digests: &'a [Digest],
+    /// How many wait for the answers.
+    pub(super) callers: usize,
+}
+
 impl Shared {
     /// Sends one batch after the other, for as long as it is polled.
     pub(crate) async fn send_checks(self: Arc<Self>) {
@@ -49,10 +58,10 @@ impl Shared {
         places.sort_unstable_by_key(|place| *place.digest.as_bytes());
         let mut digests: Vec<Digest> = places.iter().map(|place| place.digest).collect();
         digests.dedup();
-        let deadline = self.check_deadline;
+        let asked = Asked { live: &live, digests: &digests, callers: places.len() };
         // An answer from before the replay may be read after it.
         let believed = self.believes(&live);
-        let answered = timeout(deadline, self.ask_twice(&live, &digests, deadline)).await;
+        let answered = timeout(self.check_deadline, self.ask_twice(&asked)).await;
         let answered = answered.unwrap_or(Err(Doubt::Timeout));
         let (header, answer) = match answered {
             Ok(answered) => answered,
@@ -82,19 +91,15 @@ impl Shared {
     }
 
     /// Asks, and asks once more if the filter was replaced since this process last looked.
-    async fn ask_twice(
-        &self,
-        live: &Arc<Connection>,
-        digests: &[Digest],
-        deadline: Duration,
-    ) -> Result<(Arc<Header>, Answer), Doubt> {
+    async fn ask_twice(&self, asked: &Asked<'_>) -> Result<(Arc<Header>, Answer), Doubt> {
+        let (live, deadline) = (asked.live, self.check_deadline);
         for _ in 0..2 {
             let header = match self.filter.load_full() {
                 Some(header) => header,
                 None => self.look(live, deadline).await?,
             };
             let known = self.seen.seq(&live.identity.incarnation);
-            let answer = self.ask(live, &header, digests, deadline).await?;
+            let answer = self.ask(asked, &header, deadline).await?;
             if answer.head.generation == header.generation.get() {
                 let vouched = answer.head.vouches_for(&header, live);
                 if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {
@@ -126,22 +131,19 @@ impl Shared {
         self.adopt(&header, &live.identity.incarnation)
     }
 
-    /// Asks for what there is of these digests in the filter with this header.
+    /// Asks for what there is of some digests in the filter with this header.
     pub(super) async fn ask(
         &self,
-        live: &Arc<Connection>,
+        &Asked { live, digests, callers }: &Asked<'_>,
         header: &Header,
-        digests: &[Digest],
         deadline: Duration,
     ) -> Result<Answer, Doubt> {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let commands = commands(&self.keys, header, &positions, digests);
-        let replies = self.checks.ask_for(digests.len(), live, &commands, deadline).await;
-        replies
-            .and_then(|replies| Answer::read(replies, positions))
-            .map_err(|error| doubt(&error))
-            .flatten()
+        let replies = self.checks.ask_for(callers, live, &commands, deadline).await;
+        let read = replies.and_then(|replies| Answer::read(replies, positions));
+        read.map_err(|error| doubt(&error))?
     }
 }
 

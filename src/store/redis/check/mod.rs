@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use self::batch::Found;
+use self::batch::{Asked, Found};
 use super::link::connection::Connection;
 use super::shared::Shared;
 use crate::filter::Header;
@@ -71,7 +71,8 @@ impl Shared {
         digest: &Digest,
         deadline: Duration,
     ) -> Result<Verdict, Doubt> {
-        let answer = self.ask(live, header, &[*digest], deadline).await?;
+        let asked = Asked { live, digests: &[*digest], callers: 1 };
+        let answer = self.ask(&asked, header, deadline).await?;
         if answer.head.generation != header.generation.get() {
             return Err(Doubt::Changing);
         }
