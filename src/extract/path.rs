@@ -164,6 +164,9 @@ fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
     if raw.len() > 3 * Id::MAX_LEN {
         return Err(InvalidId::TooLong { len: raw.len() });
     }
+    if !raw.contains('%') {
+        return Ok(raw.into());
+    }
     percent_decode_str(raw).decode_utf8().map_err(|_| InvalidId::NotText)
 }
 

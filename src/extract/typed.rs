@@ -1,5 +1,6 @@
 //! The canonical form of a typed id.
 
+use std::any::TypeId;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -11,12 +12,30 @@ use crate::id::{Id, InvalidId};
 /// A text of more than [`Id::MAX_LEN`] bytes is refused before it is parsed, so nobody can make the
 /// parser work on 64 KiB. The price is that a number behind hundreds of zeros is refused although
 /// its type would read it; an insert refuses that spelling too.
-pub(super) fn canonical<T: FromStr + Display>(text: &str) -> Result<Id, InvalidId> {
+pub(super) fn canonical<T: FromStr + Display + 'static>(text: &str) -> Result<Id, InvalidId> {
     if text.len() > Id::MAX_LEN {
         return Err(InvalidId::TooLong { len: text.len() });
     }
+    if is::<T, String>() {
+        return Id::new(text);
+    }
     let value: T = text.parse().map_err(|_| InvalidId::Malformed)?;
-    Id::display(&value)
+    if is_integer::<T>() && is_plain_decimal(text) { Id::new(text) } else { Id::display(&value) }
+}
+
+fn is<T: 'static, U: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<U>()
+}
+
+/// Whether this is one of the usual types of ids that are written as decimal numbers.
+fn is_integer<T: 'static>() -> bool {
+    is::<T, u64>() || is::<T, i64>() || is::<T, u32>() || is::<T, i32>() || is::<T, u128>() || is::<T, i128>()
+}
+
+/// Whether an integer's text is as the integer is written: without a plus and without zeros in front.
+fn is_plain_decimal(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.starts_with(|first| matches!(first, '1'..='9'))
 }
 
 #[cfg(test)]
@@ -25,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    fn spelt<T: FromStr + Display>(text: &str) -> Result<String, InvalidId> {
+    fn spelt<T: FromStr + Display + 'static>(text: &str) -> Result<String, InvalidId> {
         canonical::<T>(text).map(|id| String::from_utf8(id.as_bytes().to_vec()).unwrap())
     }
 
@@ -43,6 +62,25 @@ mod tests {
     fn what_the_type_does_not_read_is_malformed() {
         for text in ["", " 7", "7.0", "-0", "7abc", "0x7", "18446744073709551616", "٧"] {
             assert_eq!(spelt::<u64>(text), Err(InvalidId::Malformed), "{text}");
+        }
+    }
+
+    /// What takes a shorter way is what the type writes.
+    #[test]
+    fn an_integer_is_spelt_as_its_type_writes_it() {
+        fn check<T: FromStr + Display + 'static>(text: &str) {
+            let written = text.parse::<T>().map(|value| value.to_string());
+            assert_eq!(spelt::<T>(text).ok(), written.ok(), "{text}");
+        }
+        let signs = ["", "+", "-", "--", "+-", " "];
+        let digits = ["", "0", "7", "00", "07", "70", "10", "256", "4294967296", "18446744073709551616", "1e3", "1_0"];
+        for text in signs.iter().flat_map(|sign| digits.map(|digits| format!("{sign}{digits}"))) {
+            check::<u32>(&text);
+            check::<i32>(&text);
+            check::<u64>(&text);
+            check::<i64>(&text);
+            check::<u128>(&text);
+            check::<i128>(&text);
         }
     }
 
