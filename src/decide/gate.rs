@@ -142,10 +142,11 @@ impl Gate {
         }
     }
 
-    /// The record was found.
-    pub(crate) fn found(&self, id: IdHash, now: Instant) {
-        self.found.note(id, now);
-        self.missed.forget(id);
+    /// The record was found by a request of that time. An id that is noted as found is not among the missed.
+    pub(crate) fn found(&self, id: IdHash, at: Instant) {
+        if self.found.note(id, at) {
+            self.missed.forget(id);
+        }
     }
 
     /// The record was missing.

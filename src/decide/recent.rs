@@ -88,8 +88,9 @@ impl RecentIds {
         self.line(id).iter().any(|place| is_of(place.load(Ordering::Relaxed), id, now))
     }
 
-    /// Notes that an id was met.
-    pub(crate) fn note(&self, id: IdHash, now: Instant) {
+    /// Notes that an id was met; says whether that was news. It is none within a part of its life, or when
+    /// the id was met again since.
+    pub(crate) fn note(&self, id: IdHash, now: Instant) -> bool {
         let now = self.time(now);
         let noted = id.tag() << TIME_BITS | now;
         let line = self.line(id);
@@ -97,10 +98,11 @@ impl RecentIds {
         for place in line {
             let there = place.load(Ordering::Relaxed);
             if there >> TIME_BITS == id.tag() && there != 0 {
-                if there != noted {
+                let is_news = age(now, there) >= TICKS;
+                if is_news {
                     place.store(noted, Ordering::Relaxed);
                 }
-                return;
+                return is_news;
             }
             let age = if there == 0 { TIME } else { age(there, now) };
             if age > oldest.0 {
@@ -108,6 +110,7 @@ impl RecentIds {
             }
         }
         oldest.1.store(noted, Ordering::Relaxed);
+        true
     }
 
     /// Takes an id out.
@@ -138,7 +141,7 @@ fn is_of(there: u64, id: IdHash, now: u64) -> bool {
     there >> TIME_BITS == id.tag() && there != 0 && age(there, now) < TICKS
 }
 
-/// How many ticks ago a place was written. The count begins again after 2²⁴ ticks.
+/// How many ticks before `now` a place was written. The count begins again after 2²⁴ ticks.
 const fn age(there: u64, now: u64) -> u64 {
     now.wrapping_sub(there) & TIME
 }
@@ -195,11 +198,23 @@ mod tests {
     }
 
     #[test]
+    fn a_note_is_news_once_in_a_part_of_its_life_and_never_goes_back() {
+        let recent = RecentIds::new(1_000, LIFE);
+        let (begun, part, id) = (recent.origin, LIFE / TICKS as u32, hashes(1)[0]);
+        let noted = [0, 0, 1, 1, 0].map(|parts| recent.note(id, begun + part * parts));
+        assert_eq!(noted, [true, false, true, false, false]);
+        assert!(recent.holds(id, begun + LIFE));
+        recent.forget(id);
+        assert!(recent.note(id, begun));
+        assert!(!recent.holds(id, begun + LIFE));
+    }
+
+    #[test]
     fn nearly_all_of_the_ids_it_is_meant_for_are_held() {
         let recent = RecentIds::new(100_000, LIFE);
         let now = Instant::now();
         let ids = hashes(100_000);
-        ids.iter().for_each(|id| recent.note(*id, now));
+        assert!(ids.iter().all(|id| recent.note(*id, now)));
         let held = ids.iter().filter(|id| recent.holds(**id, now)).count();
         // Poisson with mean 4 exceeds 8 places in 2 % of the lines, mostly by one or two ids.
         assert!(held > 98_000, "{held}");

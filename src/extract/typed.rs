@@ -29,7 +29,12 @@ fn is<T: 'static, U: 'static>() -> bool {
 
 /// Whether this is one of the usual types of ids that are written as decimal numbers.
 fn is_integer<T: 'static>() -> bool {
-    is::<T, u64>() || is::<T, i64>() || is::<T, u32>() || is::<T, i32>() || is::<T, u128>() || is::<T, i128>()
+    is::<T, u64>()
+        || is::<T, i64>()
+        || is::<T, u32>()
+        || is::<T, i32>()
+        || is::<T, u128>()
+        || is::<T, i128>()
 }
 
 /// Whether an integer's text is as the integer is written: without a plus and without zeros in front.
@@ -73,7 +78,20 @@ mod tests {
             assert_eq!(spelt::<T>(text).ok(), written.ok(), "{text}");
         }
         let signs = ["", "+", "-", "--", "+-", " "];
-        let digits = ["", "0", "7", "00", "07", "70", "10", "256", "4294967296", "18446744073709551616", "1e3", "1_0"];
+        let digits = [
+            "",
+            "0",
+            "7",
+            "00",
+            "07",
+            "70",
+            "10",
+            "256",
+            "4294967296",
+            "18446744073709551616",
+            "1e3",
+            "1_0",
+        ];
         for text in signs.iter().flat_map(|sign| digits.map(|digits| format!("{sign}{digits}"))) {
             check::<u32>(&text);
             check::<i32>(&text);

@@ -17,7 +17,7 @@ use self::canary::Findings;
 use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
-use crate::decide::gate::{Admission, Gate, Ruling, Why};
+use crate::decide::gate::{Gate, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
@@ -103,13 +103,14 @@ impl Guard {
         &self.gate
     }
 
-    /// Admits a request whose record was found lately; the table's first row.
-    pub(crate) fn admit_found(&self, id: IdHash, now: Instant) -> Option<Admission> {
-        self.gate.is_found(id, now).then(|| {
+    /// Whether a request's record was found lately, so that it is admitted; the table's first row.
+    pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
+        let is_found = self.gate.is_found(id, now);
+        if is_found {
             self.metrics.admitted.add(1);
             self.metrics.admitted_found.add(1);
-            Admission::FOUND
-        })
+        }
+        is_found
     }
 
     /// Says what is known of an id.
@@ -165,11 +166,11 @@ impl Guard {
         }
     }
 
-    /// An admitted request found the record.
-    pub(crate) fn found(&self, id: Id, hash: IdHash, why: Why) {
-        self.gate.found(hash, Instant::now());
+    /// A request that was admitted then found the record.
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, since: Instant) {
+        self.gate.found(hash, since);
         if let Why::Sample(_) | Why::Shadow(_) = why
-            && !self.findings.report(id)
+            && !self.findings.report(id.clone())
         {
             self.metrics.findings_dropped.add(1);
         }

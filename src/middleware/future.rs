@@ -13,6 +13,7 @@ use tower_service::Service;
 
 use super::rejection::{Rejection, reject};
 use super::request::{AdmittedRequest, PendingRequest, Watch};
+use super::shared::Shared;
 use crate::store::{Answer, BoxFuture, Lookup};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
@@ -31,19 +32,20 @@ pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
         Rejected { response: Option<Response<ResBody>> },
-        LookingUp { waiting: Option<Waiting<S, R, ReqBody>> },
+        LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
         Running { #[pin] response: F, watch: Option<Watch> },
         Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
     }
 }
 
 /// A request that waits for its decision, with the service that was readied for it.
-struct Waiting<S, R, ReqBody> {
-    lookup: BoxFuture<'static, Lookup>,
-    inner: S,
-    request: Request<ReqBody>,
-    pending: PendingRequest,
-    rejection: Arc<R>,
+pub(super) struct Waiting<S, R, ReqBody> {
+    pub(super) lookup: BoxFuture<'static, Lookup>,
+    pub(super) inner: S,
+    pub(super) request: Request<ReqBody>,
+    pub(super) pending: PendingRequest,
+    pub(super) shared: Arc<Shared>,
+    pub(super) rejection: Arc<R>,
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
@@ -62,16 +64,9 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
         Self { state: State::Rejected { response: Some(response) } }
     }
 
-    /// The request waits to be decided.
-    pub(super) const fn looking_up(
-        lookup: BoxFuture<'static, Lookup>,
-        inner: S,
-        request: Request<ReqBody>,
-        pending: PendingRequest,
-        rejection: Arc<R>,
-    ) -> Self {
-        let waiting = Some(Waiting { lookup, inner, request, pending, rejection });
-        Self { state: State::LookingUp { waiting } }
+    /// The request waits to be decided. Boxed, so that requests that do not wait are moved with less.
+    pub(super) fn looking_up(waiting: Waiting<S, R, ReqBody>) -> Self {
+        Self { state: State::LookingUp { waiting: Some(Box::new(waiting)) } }
     }
 }
 
@@ -93,14 +88,17 @@ where
                 }
                 StateProj::Running { response, watch } => {
                     let answer = ready!(response.poll(cx));
+                    let learning = match (&answer, watch.as_mut()) {
+                        (Ok(response), Some(watch)) => watch.conclude(response),
+                        _ => None,
+                    };
                     // Dropped where the service failed, it counts as not answered.
-                    let watch = watch.take();
-                    let response = answer?;
-                    match watch.and_then(|watch| watch.conclude(&response)) {
+                    *watch = None;
+                    match learning {
                         Some(Answer::Pending(remembering)) => {
-                            State::Remembering { remembering, response: Some(response) }
+                            State::Remembering { remembering, response: Some(answer?) }
                         }
-                        Some(Answer::Ready(())) | None => return Poll::Ready(Ok(response)),
+                        Some(Answer::Ready(())) | None => return Poll::Ready(answer),
                     }
                 }
                 StateProj::Remembering { remembering, response } => {
@@ -123,13 +121,13 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { lookup: _, mut inner, request, pending, rejection } = self;
-        match pending.decide(lookup, Instant::now()) {
+        let Self { lookup: _, mut inner, request, pending, shared, rejection } = self;
+        match pending.decide(&shared, &request, lookup, Instant::now()) {
             Ok(admitted) => {
                 let watch = Some(Watch::Record(admitted));
                 State::Running { response: inner.call(request), watch }
             }
-            Err(rejected) => State::Rejected { response: Some(reject(&*rejection, &rejected)) },
+            Err(rejected) => State::Rejected { response: Some(reject(&*rejection, rejected)) },
         }
     }
 }

@@ -82,7 +82,7 @@ impl InvalidSample {
         Self { canary: Arc::clone(canary), reason }
     }
 
-    pub(super) fn conclude<B>(self, response: &Response<B>) {
+    pub(super) fn conclude<B>(&self, response: &Response<B>) {
         self.canary.judge(self.reason, response.status());
     }
 }

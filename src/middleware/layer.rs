@@ -69,7 +69,8 @@ impl BloomGuard {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         self.shared.start();
-        Ok(self.shared.guard.check(&id, Instant::now()).answer().await.verdict_for(Scope::Everyone))
+        let lookup = self.shared.guard.check(&id, Instant::now()).answer().await;
+        Ok(lookup.verdict_for(|| Scope::Everyone))
     }
 
     /// Returns what is known of each of these ids, in their order. All are asked for at once: with Redis this is a

@@ -145,13 +145,13 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
 /// Makes the response and lets it say why it is one.
 pub(super) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
-    rejected: &Rejected,
+    rejected: Rejected,
 ) -> Response<B> {
-    let mut response = rejection.reject(rejected);
+    let mut response = rejection.reject(&rejected);
     if let Some(wait) = rejected.retry_after {
         keep_from_lying(&mut response, wait);
     }
-    response.extensions_mut().insert(rejected.clone());
+    response.extensions_mut().insert(rejected);
     response
 }
 
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_default_is_empty_and_kept_by_no_cache() {
         let rejected = Rejected::absent(Proof::Filter, Method::GET);
-        let response: Response<String> = reject(&NotFound, &rejected);
+        let response: Response<String> = reject(&NotFound, rejected);
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
         assert_eq!(response.body(), "");
@@ -196,7 +196,7 @@ mod tests {
     fn problem_details_say_what_and_never_which() {
         let rejected =
             Rejected::invalid(InvalidId::Malformed, StatusCode::BAD_REQUEST, Method::GET);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
@@ -216,11 +216,11 @@ mod tests {
                 *response.status_mut() = status;
                 response
             };
-            let response = reject(&denies, &rejected);
+            let response = reject(&denies, rejected.clone());
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()[RETRY_AFTER], "2");
         }
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone());
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         assert_eq!(
@@ -233,7 +233,7 @@ mod tests {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("9"));
             response
         };
-        let response = reject(&throttles, &rejected);
+        let response = reject(&throttles, rejected);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_response_to_head_has_no_body() {
         let rejected = Rejected::absent(Proof::Null, Method::HEAD);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, &rejected);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
         assert!(response.body().is_empty());
     }
 

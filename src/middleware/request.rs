@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use http::request::Parts;
-use http::{Method, Response};
+use http::{Request, Response};
 use tokio::time::Instant;
 
 use super::invalid::InvalidSample;
@@ -17,47 +16,44 @@ use crate::store::{Answer, Lookup, NullClaim};
 
 /// A guarded request that is not decided yet.
 pub(super) struct PendingRequest {
-    shared: Arc<Shared>,
-    id: Id,
-    hash: IdHash,
-    method: Method,
-    kind: RequestKind,
+    pub(super) id: Id,
+    pub(super) hash: IdHash,
 }
 
 impl PendingRequest {
-    pub(super) fn new(shared: Arc<Shared>, id: Id, parts: &Parts) -> Self {
-        let hash = shared.guard.gate().hash(&id);
-        let kind = shared.options.nulls.kind(parts);
-        Self { shared, id, hash, method: parts.method.clone(), kind }
-    }
-
-    /// Admits it if its record was found lately.
-    pub(super) fn admit_found(self, now: Instant) -> Result<AdmittedRequest, Self> {
-        match self.shared.guard.admit_found(self.hash, now) {
-            Some(admission) => Ok(self.admit(admission, None)),
-            None => Err(self),
-        }
-    }
-
-    pub(super) fn look_up(&self, now: Instant) -> Answer<Lookup> {
-        self.shared.guard.check(&self.id, now)
-    }
-
     /// Decides by what the look-up said.
-    pub(super) fn decide(self, lookup: &Lookup, now: Instant) -> Result<AdmittedRequest, Rejected> {
+    pub(super) fn decide<B>(
+        self,
+        shared: &Arc<Shared>,
+        request: &Request<B>,
+        lookup: &Lookup,
+        now: Instant,
+    ) -> Result<AdmittedRequest, Rejected> {
+        let nulls = shared.options.nulls;
         // A null may have been learnt from others than this caller's like.
-        let verdict = lookup.verdict_for(self.kind.needs);
-        match self.shared.guard.rule(self.hash, verdict, now) {
-            Ruling::Admit(admission) => Ok(self.admit(admission, Some(lookup.claim))),
-            Ruling::Refuse(proof) => Err(Rejected::absent(proof, self.method)),
-            Ruling::Busy { retry_after } => Err(Rejected::busy(verdict, retry_after, self.method)),
+        let verdict = lookup.verdict_for(|| nulls.needs(request));
+        match shared.guard.rule(self.hash, verdict, now) {
+            Ruling::Admit(admission) => {
+                let kind = nulls.kind(request);
+                let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
+                Ok(AdmittedRequest::new(shared, self, kind, admission, claim, now))
+            }
+            Ruling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),
+            Ruling::Busy { retry_after } => {
+                Err(Rejected::busy(verdict, retry_after, request.method().clone()))
+            }
         }
     }
 
-    fn admit(self, admission: Admission, claim: Option<NullClaim>) -> AdmittedRequest {
-        let Self { shared, id, hash, method: _, kind } = self;
-        let claim = claim.filter(|_| admission.why == Why::Present);
-        AdmittedRequest { shared, hash, kind, claim, open: Some(Open { id, admission }) }
+    /// Admits it because its record was found lately.
+    pub(super) fn admit_found<B>(
+        self,
+        shared: &Arc<Shared>,
+        request: &Request<B>,
+        now: Instant,
+    ) -> AdmittedRequest {
+        let kind = RequestKind::teaching_nothing(request.method());
+        AdmittedRequest::new(shared, self, kind, Admission::FOUND, None, now)
     }
 }
 
@@ -65,35 +61,44 @@ impl PendingRequest {
 /// frees its place in the lane and counts as not answered.
 pub(super) struct AdmittedRequest {
     shared: Arc<Shared>,
+    id: Id,
     hash: IdHash,
     kind: RequestKind,
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
-    open: Option<Open>,
-}
-
-/// What is needed until the answer is there.
-struct Open {
-    id: Id,
     admission: Admission,
+    /// When it was admitted.
+    since: Instant,
+    is_answered: bool,
 }
 
 impl AdmittedRequest {
+    fn new(
+        shared: &Arc<Shared>,
+        PendingRequest { id, hash }: PendingRequest,
+        kind: RequestKind,
+        admission: Admission,
+        claim: Option<NullClaim>,
+        since: Instant,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        Self { shared, id, hash, kind, claim, admission, since, is_answered: false }
+    }
+
     /// Learns from the response; returns what has to be waited for before it is handed on.
-    fn conclude<B>(mut self, response: &Response<B>) -> Option<Answer<()>> {
-        let Open { id, admission: Admission { why, place } } = self.open.take()?;
+    fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
+        self.is_answered = true;
         // A request of an id that is missed already went through the lane.
-        let first = place.is_none();
-        drop(place);
-        let guard = &self.shared.guard;
+        let first = self.admission.place.take().is_none();
+        let (guard, why) = (&self.shared.guard, self.admission.why);
         match self.shared.options.nulls.outcome(self.kind, response) {
-            Outcome::Found => guard.found(id, self.hash, why),
+            Outcome::Found => guard.found(&self.id, self.hash, why, self.since),
             Outcome::Missing(lesson) => {
                 if why == Why::Present && first {
                     guard.metrics().present_missing.add(1);
                 }
                 guard.missing(self.hash);
-                return Some(guard.learn(&id, self.claim?, lesson?));
+                return Some(guard.learn(&self.id, self.claim?, lesson?));
             }
             Outcome::NotAnswered => guard.not_answered(self.hash),
             Outcome::SaysNothing => {}
@@ -104,7 +109,7 @@ impl AdmittedRequest {
 
 impl Drop for AdmittedRequest {
     fn drop(&mut self) {
-        if self.open.take().is_some() {
+        if !self.is_answered {
             self.shared.guard.not_answered(self.hash);
         }
     }
@@ -120,7 +125,7 @@ pub(super) enum Watch {
 
 impl Watch {
     /// Learns from the response; returns what has to be waited for before it is handed on.
-    pub(super) fn conclude<B>(self, response: &Response<B>) -> Option<Answer<()>> {
+    pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         match self {
             Self::Record(request) => request.conclude(response),
             Self::Invalid(sample) => {

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::future::ResponseFuture;
+use super::future::{ResponseFuture, Waiting};
 use super::rejection::{NotFound, Rejected, Rejection, reject};
 use super::request::{PendingRequest, Watch};
 use super::shared::{Screened, Shared};
@@ -57,7 +57,7 @@ impl<S: Clone, R> BloomGuardService<S, R> {
     /// that idles after a refusal must not sit on a concurrency permit.
     fn refuse<F, ReqBody, ResBody>(
         &mut self,
-        rejected: &Rejected,
+        rejected: Rejected,
     ) -> ResponseFuture<F, S, R, ReqBody, ResBody>
     where
         R: Rejection<ResBody>,
@@ -93,35 +93,37 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         self.shared.start();
         let (parts, body) = request.into_parts();
-        let pending = match self.shared.screen(&parts) {
-            Screened::About(id) => PendingRequest::new(Arc::clone(&self.shared), id, &parts),
-            Screened::Reject(rejected) => return self.refuse(&rejected),
+        let screened = self.shared.screen(&parts);
+        let request = Request::from_parts(parts, body);
+        let id = match screened {
+            Screened::About(id) => id,
+            Screened::Reject(rejected) => return self.refuse(rejected),
             Screened::Sample(sample) => {
-                let response = self.inner.call(Request::from_parts(parts, body));
+                let response = self.inner.call(request);
                 return ResponseFuture::running(response, Some(Watch::Invalid(sample)));
             }
-            Screened::Pass => {
-                return ResponseFuture::running(
-                    self.inner.call(Request::from_parts(parts, body)),
-                    None,
-                );
-            }
+            Screened::Pass => return ResponseFuture::running(self.inner.call(request), None),
         };
-        let request = Request::from_parts(parts, body);
-        let now = Instant::now();
-        let pending = match pending.admit_found(now) {
-            Ok(admitted) => return ResponseFuture::admitted(self.inner.call(request), admitted),
-            Err(pending) => pending,
-        };
-        match pending.look_up(now) {
-            Answer::Ready(lookup) => match pending.decide(&lookup, now) {
+        let guard = &self.shared.guard;
+        let (hash, now) = (guard.gate().hash(&id), Instant::now());
+        let pending = PendingRequest { id, hash };
+        if guard.is_found(hash, now) {
+            let admitted = pending.admit_found(&self.shared, &request, now);
+            return ResponseFuture::admitted(self.inner.call(request), admitted);
+        }
+        match guard.check(&pending.id, now) {
+            Answer::Ready(lookup) => match pending.decide(&self.shared, &request, &lookup, now) {
                 Ok(admitted) => ResponseFuture::admitted(self.inner.call(request), admitted),
-                Err(rejected) => self.refuse(&rejected),
+                Err(rejected) => self.refuse(rejected),
             },
-            Answer::Pending(lookup) => {
-                let rejection = Arc::clone(&self.rejection);
-                ResponseFuture::looking_up(lookup, self.take_ready(), request, pending, rejection)
-            }
+            Answer::Pending(lookup) => ResponseFuture::looking_up(Waiting {
+                lookup,
+                inner: self.take_ready(),
+                request,
+                pending,
+                shared: Arc::clone(&self.shared),
+                rejection: Arc::clone(&self.rejection),
+            }),
         }
     }
 }

@@ -6,8 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName};
-use http::request::Parts;
-use http::{Extensions, Method, Response, StatusCode};
+use http::{Extensions, Method, Request, Response, StatusCode};
 
 use super::freshness::fresh_for;
 use super::scope::Scope;
@@ -44,8 +43,6 @@ pub(crate) struct NullRules {
 /// What of a request's head matters to nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestKind {
-    /// The scope of a null that may refuse it.
-    pub(crate) needs: Scope,
     shows: Shows,
     teaches: Teaches,
 }
@@ -55,6 +52,19 @@ pub(crate) struct RequestKind {
 enum Shows {
     Record,
     Nothing,
+}
+
+impl RequestKind {
+    /// Judges a request whose 404 becomes no null, whatever else is in its head.
+    pub(crate) fn teaching_nothing(method: &Method) -> Self {
+        Self { shows: Shows::by(method), teaches: Teaches::Nothing }
+    }
+}
+
+impl Shows {
+    fn by(method: &Method) -> Self {
+        if reads(method) { Self::Record } else { Self::Nothing }
+    }
 }
 
 /// Which 404s to a request become nulls.
@@ -89,24 +99,27 @@ pub(crate) struct Lesson {
 
 impl NullRules {
     /// Judges a request by its head.
-    pub(crate) fn kind(self, request: &Parts) -> RequestKind {
-        let credentials = !self.shared
-            && (request.headers.contains_key(header::AUTHORIZATION)
-                || request.headers.contains_key(header::COOKIE));
-        let query = request.uri.query().is_some_and(|query| !query.is_empty());
-        let upgrade = request.headers.contains_key(header::UPGRADE);
-        let teaches = if request.method != Method::GET || upgrade {
+    pub(crate) fn kind<B>(self, request: &Request<B>) -> RequestKind {
+        let needs = self.needs(request);
+        let query = request.uri().query().is_some_and(|query| !query.is_empty());
+        let upgrade = request.headers().contains_key(header::UPGRADE);
+        let teaches = if request.method() != Method::GET || upgrade {
             Teaches::Nothing
-        } else if credentials || query || self.marker {
+        } else if needs == Scope::Everyone || query || self.marker {
             Teaches::WhenMarked
         } else {
             Teaches::Always
         };
-        RequestKind {
-            needs: if credentials { Scope::Everyone } else { Scope::Anonymous },
-            shows: if reads(&request.method) { Shows::Record } else { Shows::Nothing },
-            teaches,
-        }
+        RequestKind { shows: Shows::by(request.method()), teaches }
+    }
+
+    /// Returns the scope of a null that may refuse a request: one with credentials needs one that speaks for all.
+    pub(crate) fn needs<B>(self, request: &Request<B>) -> Scope {
+        let headers = request.headers();
+        let credentials = !self.shared
+            && (headers.contains_key(header::AUTHORIZATION)
+                || headers.contains_key(header::COOKIE));
+        if credentials { Scope::Everyone } else { Scope::Anonymous }
     }
 
     /// Returns what a response says of the record that was asked for.
@@ -195,19 +208,17 @@ fn names_any(headers: &HeaderMap, header: HeaderName, names: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     const STRICT: NullRules = NullRules { gone_counts: false, shared: false, marker: false };
     const SHARED: NullRules = NullRules { shared: true, ..STRICT };
     const MARKER: NullRules = NullRules { marker: true, ..STRICT };
 
-    fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Parts {
+    fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Request<()> {
         let request = Request::builder().method(method).uri(uri);
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        request.body(()).unwrap().into_parts().0
+        request.body(()).unwrap()
     }
 
     fn response(status: u16, headers: &[(&str, &str)]) -> Response<()> {
@@ -222,16 +233,16 @@ mod tests {
         response
     }
 
-    fn plain() -> Parts {
+    fn plain() -> Request<()> {
         request(Method::GET, "/users/7", &[])
     }
 
-    fn outcome(rules: NullRules, request: &Parts, response: &Response<()>) -> Outcome {
+    fn outcome(rules: NullRules, request: &Request<()>, response: &Response<()>) -> Outcome {
         rules.outcome(rules.kind(request), response)
     }
 
     /// For whom a null is learnt.
-    fn taught(rules: NullRules, request: &Parts, response: &Response<()>) -> Option<Scope> {
+    fn taught(rules: NullRules, request: &Request<()>, response: &Response<()>) -> Option<Scope> {
         match outcome(rules, request, response) {
             Outcome::Missing(lesson) => lesson.map(|lesson| lesson.scope),
             _ => None,
@@ -300,10 +311,10 @@ mod tests {
     fn one_callers_404_is_not_everybodys() {
         for header in [("authorization", "Bearer x"), ("cookie", "session=x")] {
             let asked = request(Method::GET, "/users/7", &[header]);
-            assert_eq!(STRICT.kind(&asked).needs, Scope::Everyone, "{header:?}");
+            assert_eq!(STRICT.needs(&asked), Scope::Everyone, "{header:?}");
             assert_eq!(outcome(STRICT, &asked, &response(404, &[])), Outcome::Missing(None));
             assert_eq!(taught(STRICT, &asked, &marked(response(404, &[]))), Some(Scope::Everyone));
-            assert_eq!(SHARED.kind(&asked).needs, Scope::Anonymous);
+            assert_eq!(SHARED.needs(&asked), Scope::Anonymous);
             assert_eq!(taught(SHARED, &asked, &response(404, &[])), Some(Scope::Everyone));
         }
     }

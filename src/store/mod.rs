@@ -58,10 +58,10 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// What it says to a request that only a null of this scope may refuse.
-    pub(crate) fn verdict_for(&self, needed: Scope) -> Verdict {
+    /// What it says to a request that only a null of this scope may refuse. It matters where the proof is a null.
+    pub(crate) fn verdict_for(&self, needed: impl FnOnce() -> Scope) -> Verdict {
         match self.verdict {
-            Verdict::Absent(Proof::Null) if !self.scope.covers(needed) => Verdict::Present,
+            Verdict::Absent(Proof::Null) if !self.scope.covers(needed()) => Verdict::Present,
             other => other,
         }
     }
