@@ -73,21 +73,36 @@ impl Geometry {
     /// Returns where the bits of an id are.
     #[must_use]
     pub fn position(&self, digest: &Digest) -> Position {
+        let (block, bits) = self.bits(digest);
+        let mut mask = [0; 8];
+        for Bit { word, mask: bit } in bits {
+            mask[word] |= bit;
+        }
+        Position { block, mask }
+    }
+
+    /// Returns the block of an id, and its bits in it one after the other.
+    pub(super) fn bits(&self, digest: &Digest) -> (u32, impl Iterator<Item = Bit> + use<>) {
         let (h1, h2) = murmur3(digest, self.seed);
         // The quotient is below `blocks`: h1 is below 2^64.
         let block = ((u128::from(h1) * u128::from(self.blocks)) >> 64) as u32;
-        let mut mask = [0; 8];
         let (mut word, mut state) = (h2, h2);
-        for i in 0..self.hashes {
+        let bits = (0..self.hashes).map(move |i| {
             if i > 0 && i % POSITIONS_PER_WORD == 0 {
                 word = split_mix(&mut state);
             }
             let bit = word % (1 << POSITION_BITS);
-            mask[(bit >> 6) as usize] |= 1 << (63 - (bit & 63));
             word >>= POSITION_BITS;
-        }
-        Position { block, mask }
+            Bit { word: (bit >> 6) as usize, mask: 1 << (63 - (bit & 63)) }
+        });
+        (block, bits)
     }
+}
+
+/// A bit of a block: which of the eight words, and a mask over it.
+pub(super) struct Bit {
+    pub(super) word: usize,
+    pub(super) mask: u64,
 }
 
 /// The bits of one id: a block and a mask over it.
