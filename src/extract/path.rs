@@ -43,6 +43,9 @@ use crate::id::{Id, InvalidId};
 /// `/api` sees the path without `/api`; one around the whole application sees it with.
 pub struct PathPattern<T = String> {
     router: matchit::Router<Route>,
+    /// What stands before the id where there is one pattern only and its last segment is the id. The
+    /// matcher would say the same.
+    prefix: Option<Box<str>>,
     capture: Box<str>,
     /// A pattern has other captures beside the id's, or there are several patterns.
     ambiguous: bool,
@@ -86,11 +89,13 @@ impl<T> PathPattern<T> {
         let capture = named(pattern, &captures, name)?;
         let mut new = Self {
             router: matchit::Router::new(),
+            prefix: None,
             capture: name.into(),
             ambiguous: captures.len() > 1,
             id: PhantomData,
         };
         new.insert(pattern, Route::Guarded(capture))?;
+        new.prefix = prefix(pattern, name).map(Box::from);
         Ok(new)
     }
 
@@ -125,7 +130,18 @@ impl<T> PathPattern<T> {
     }
 
     fn insert(&mut self, pattern: &str, route: Route) -> Result<(), PatternError> {
+        self.prefix = None;
         insert(&mut self.router, pattern, route)
+    }
+
+    /// Returns the id as the path has it, if the path is guarded.
+    fn raw<'path>(&self, path: &'path str) -> Option<&'path str> {
+        if let Some(prefix) = &self.prefix {
+            return path.strip_prefix(&**prefix).filter(|id| !id.is_empty() && !id.contains('/'));
+        }
+        let found = self.router.at(path).ok()?;
+        let Route::Guarded(capture) = found.value else { return None };
+        found.params.get(capture)
     }
 }
 
@@ -136,9 +152,7 @@ where
     fn extract(&self, parts: &Parts) -> Extraction {
         // The path is empty for an authority-form target and `*` for an asterisk-form one: neither
         // matches, as every pattern begins with a slash.
-        let Ok(found) = self.router.at(parts.uri.path()) else { return Extraction::Unguarded };
-        let Route::Guarded(capture) = found.value else { return Extraction::Unguarded };
-        let Some(raw) = found.params.get(capture) else { return Extraction::Unguarded };
+        let Some(raw) = self.raw(parts.uri.path()) else { return Extraction::Unguarded };
         decoded(raw).and_then(|text| typed::canonical::<T>(&text)).into()
     }
 
@@ -156,6 +170,12 @@ impl<T> fmt::Debug for PathPattern<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PathPattern").field("router", &self.router).finish_non_exhaustive()
     }
+}
+
+/// Returns what stands before a pattern's last segment, if that is the capture and the only one.
+fn prefix<'pattern>(pattern: &'pattern str, name: &str) -> Option<&'pattern str> {
+    let prefix = pattern.strip_suffix('}')?.strip_suffix(name)?.strip_suffix('{')?;
+    (prefix.ends_with('/') && !prefix.contains(['{', '}'])).then_some(prefix)
 }
 
 /// Decodes a raw capture as axum does: a broken escape stays as it is, and the result is UTF-8.
@@ -207,6 +227,36 @@ mod tests {
             let not_text = Extraction::Invalid(InvalidId::NotText);
             assert_eq!(extract(&files, &format!("/files/{overlong}")), not_text);
         }
+    }
+
+    #[test]
+    fn a_single_pattern_finds_what_the_matcher_finds() {
+        let parts = ["", "/", "//", "users", "7", "{id}", "%2F", "a b", "é"];
+        let paths = parts.iter().flat_map(|a| parts.map(|b| format!("{a}{b}"))).collect::<Vec<_>>();
+        for pattern in
+            ["/users/{id}", "/{id}", "//{id}", "/é/users/{id}", "/users/7/{id}", "/u/{a}/{id}"]
+        {
+            let short = PathPattern::<u64>::capture(pattern, "id").unwrap();
+            let mut matched = PathPattern::<u64>::capture(pattern, "id").unwrap();
+            matched.prefix = None;
+            assert_eq!(short.prefix.is_none(), pattern.contains("{a}"), "{pattern}");
+            let stem = pattern.trim_end_matches("{id}");
+            for path in paths
+                .iter()
+                .flat_map(|path| [path.clone(), format!("{stem}{path}"), format!("/{path}")])
+            {
+                assert_eq!(short.raw(&path), matched.raw(&path), "{pattern} at {path}");
+            }
+        }
+        for (pattern, name) in [("/files/{*id}", "id"), ("/{id}/x", "id"), ("/{{x}}/{id}", "id")] {
+            assert_eq!(
+                PathPattern::<u64>::capture(pattern, name).unwrap().prefix,
+                None,
+                "{pattern}"
+            );
+        }
+        let users = PathPattern::<u64>::new("/users/{id}").unwrap();
+        assert_eq!(users.except("/users/me").unwrap().prefix, None);
     }
 
     #[test]

@@ -81,7 +81,9 @@ impl Shared {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        Lookup { verdict, scope, claim: NullClaim { asked_us: self.clock.us(at), generation } }
+        // A null rests on nothing but this verdict: on any other a claim of long ago, which is too late.
+        let asked_us = if verdict == Verdict::Present { self.clock.us(at) } else { i64::MIN };
+        Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
     }
 
     fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
