@@ -1,41 +1,60 @@
-//! Ten million ids from memory, rebuilt into Redis, while another client pings it.
+//! Ten million ids from memory, rebuilt in this process and into Redis, while others go on.
 //!
-//! `cargo bench -p bloom-guard-tests --bench rebuild` prints how long it took and the slowest PING; `REBUILD_IDS` sets
+//! `cargo bench -p bloom-guard-tests --bench rebuild` prints how long each took, how long the PINGs of another client
+//! of Redis took, and how late tasks of the same runtime woke that sleep a millisecond at a time. `REBUILD_IDS` sets
 //! another number of ids. It needs `redis-server` on the PATH.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
+use bloom_guard::{BloomGuard, Builder, PathPattern, RebuildReport, Schedule, from_iter};
 use support::redis_server::RedisServer;
+
+/// Tasks that sleep.
+const SLEEPERS: usize = 8;
+const TICK: Duration = Duration::from_millis(1);
+/// How long the machine is looked at without a rebuild.
+const QUIET: Duration = Duration::from_secs(3);
 
 fn main() {
     let ids = std::env::var("REBUILD_IDS").map_or(10_000_000, |ids| ids.parse().expect("a number"));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(rebuild(ids));
+    runtime.block_on(async {
+        let redis = RedisServer::start();
+        let (pings, ticks) = (Pings::start(&redis), Ticks::start());
+        tokio::time::sleep(QUIET).await;
+        println!("without a rebuild:");
+        ticks.stop().await.print("ticks' lateness");
+        pings.stop().print("pings");
+        println!("{ids} ids in this process:");
+        rebuild(builder(ids)).await;
+        println!("{ids} ids into redis, by the guard's first rebuild:");
+        let pings = Pings::start(&redis);
+        rebuild(builder(ids).redis(&redis.url())).await;
+        pings.stop().print("pings");
+    });
 }
 
-async fn rebuild(ids: u64) {
-    let redis = RedisServer::start();
-    let guard =
-        BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
-            .capacity(ids, 0.001)
-            .redis(&redis.url())
-            .rebuild(Schedule::manual(), from_iter(move || 0..ids))
-            .build()
-            .expect("a configuration within bounds");
-    let pings = Pings::start(&redis);
+fn builder(ids: u64) -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
+        .capacity(ids, 0.001)
+        .rebuild(Schedule::manual(), from_iter(move || 0..ids))
+}
+
+async fn rebuild(builder: Builder) {
+    let guard = builder.build().expect("a configuration within bounds");
+    let ticks = Ticks::start();
     let begun = Instant::now();
     guard.ready().await;
     let took = begun.elapsed();
-    let (count, slowest, median) = pings.stop();
-    let report = guard.rebuild_status().last.expect("a rebuild").expect("that went live");
-    println!("{ids} ids into a filter of {} bytes, by the guard's first rebuild:", report.bytes);
+    let ticks = ticks.stop().await;
+    let report: RebuildReport =
+        guard.rebuild_status().last.expect("a rebuild").expect("that went live");
     println!("  from build() to ready:  {:>8.2} s", took.as_secs_f64());
     println!("  the rebuild itself:     {:>8.2} s", report.took.as_secs_f64());
     println!("  of it the scan:         {:>8.2} s", report.scan_took.as_secs_f64());
-    println!("  {count} pings meanwhile, median {median:.2?}, slowest {slowest:.2?}");
+    ticks.print("ticks' lateness");
 }
 
 /// A client that pings once a millisecond and keeps the times.
@@ -55,18 +74,68 @@ impl Pings {
                 let begun = Instant::now();
                 redis::cmd("PING").exec(&mut connection).expect("a pong");
                 times.push(begun.elapsed());
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(TICK);
             }
             times
         });
         Self { done, thread }
     }
 
-    /// Returns how many there were, the slowest and the median.
-    fn stop(self) -> (usize, Duration, Duration) {
+    fn stop(self) -> Times {
         self.done.store(true, Ordering::Relaxed);
-        let mut times = self.thread.join().expect("the pinging thread");
-        times.sort();
-        (times.len(), times[times.len() - 1], times[times.len() / 2])
+        Times(self.thread.join().expect("the pinging thread"))
+    }
+}
+
+/// Tasks of the runtime that note how late they wake.
+struct Ticks {
+    done: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<Vec<Duration>>>,
+}
+
+impl Ticks {
+    fn start() -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let tasks = (0..SLEEPERS).map(|_| {
+            let stop = Arc::clone(&done);
+            tokio::spawn(async move {
+                let mut times = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let due = tokio::time::Instant::now() + TICK;
+                    tokio::time::sleep_until(due).await;
+                    times.push(due.elapsed());
+                }
+                times
+            })
+        });
+        Self { done: Arc::clone(&done), tasks: tasks.collect() }
+    }
+
+    async fn stop(self) -> Times {
+        self.done.store(true, Ordering::Relaxed);
+        let mut times = Vec::new();
+        for task in self.tasks {
+            times.extend(task.await.expect("a ticking task"));
+        }
+        Times(times)
+    }
+}
+
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn print(mut self, what: &str) {
+        self.0.sort();
+        let [median, p999, p9999] = [0.5, 0.999, 0.9999].map(|part| self.at(part));
+        println!(
+            "  {what}: {}, median {median:.2?}, p99.9 {p999:.2?}, p99.99 {p9999:.2?}, slowest {:.2?}",
+            self.0.len(),
+            self.at(1.0)
+        );
+    }
+
+    /// Returns the time that this part of them, 0 to 1, does not exceed.
+    fn at(&self, part: f64) -> Duration {
+        self.0[(part * (self.0.len() - 1) as f64).ceil() as usize]
     }
 }

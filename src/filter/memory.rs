@@ -1,6 +1,8 @@
 //! A filter's bits in this process.
 
+use std::array;
 use std::fmt;
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +10,9 @@ use super::block::{Bit, Geometry, Membership, Position};
 use super::format::{BLOCK_LEN, FormatError};
 use super::rate::load_of_fill;
 use crate::Digest;
+
+/// Ids whose blocks are fetched at once. Their positions fit the innermost cache.
+const FETCHED: usize = 64;
 
 /// The bits of a filter in memory, to be filled and asked by any number of threads at once.
 ///
@@ -49,6 +54,21 @@ impl Filter {
                 word.fetch_or(*mask, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Puts many ids into a filter that no other thread has. A large filter is in no near cache: blocks are
+    /// fetched many at a time, and bits need no lock.
+    pub(crate) fn insert_all(&mut self, digests: &[Digest]) {
+        let (whole, rest) = digests.as_chunks::<FETCHED>();
+        for digests in whole {
+            let positions: [Position; FETCHED] =
+                array::from_fn(|n| self.geometry.position(&digests[n]));
+            // One word brings its whole block.
+            let fetched = positions.iter().map(|position| *self.block_mut(position).0[0].get_mut());
+            black_box(fetched.fold(0, |all, word| all ^ word));
+            positions.iter().for_each(|position| self.set(position));
+        }
+        rest.iter().for_each(|digest| self.set(&self.geometry.position(digest)));
     }
 
     /// Returns what the filter says of an id.
@@ -119,6 +139,16 @@ impl Filter {
 
     fn block(&self, position: &Position) -> &Block {
         &self.blocks[position.block() as usize]
+    }
+
+    fn block_mut(&mut self, position: &Position) -> &mut Block {
+        &mut self.blocks[position.block() as usize]
+    }
+
+    fn set(&mut self, position: &Position) {
+        for (word, mask) in self.block_mut(position).0.iter_mut().zip(position.mask()) {
+            *word.get_mut() |= mask;
+        }
     }
 
     fn range(&self, blocks: Range<u32>) -> &[Block] {
@@ -199,6 +229,23 @@ mod tests {
             }
         });
         assert!((0..4000).all(|n| filter.lookup(&digest(n)) == Membership::Possible));
+    }
+
+    #[test]
+    fn ids_put_in_together_are_as_those_put_in_one_by_one() {
+        let geometry = Sizing::new(4000, 0.001).unwrap().geometry(1);
+        for count in [0, 1, FETCHED, FETCHED + 1, 4000] {
+            let digests: Vec<Digest> = (0..count as u64).map(digest).collect();
+            let (one_by_one, mut together) = (Filter::new(geometry), Filter::new(geometry));
+            digests.iter().for_each(|digest| one_by_one.insert(digest));
+            together.insert_all(&digests);
+            let bytes = |filter: &Filter| {
+                let mut bytes = Vec::new();
+                filter.write_blocks(0..geometry.blocks(), &mut bytes);
+                bytes
+            };
+            assert_eq!(bytes(&together), bytes(&one_by_one), "{count}");
+        }
     }
 
     #[test]

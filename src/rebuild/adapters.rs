@@ -179,7 +179,7 @@ where
         });
         while let Some(chunk) = chunks.recv().await {
             for id in &chunk {
-                ids.push_text(id)?;
+                ids.push_text(id).await?;
             }
         }
         // The channel closes however the scan ends. Only its result tells whether it was whole.

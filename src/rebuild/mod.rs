@@ -19,6 +19,7 @@
 //! | *settle* | if the reply is lost, ask what is live | |
 
 mod adapters;
+mod filling;
 mod report;
 mod run;
 mod schedule;

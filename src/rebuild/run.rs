@@ -179,16 +179,16 @@ impl RebuildRun<'_> {
         digester: &Digester,
         sizing: &Sizing,
     ) -> Result<(Arc<Filter>, u64, Vec<Digest>), RebuildError> {
-        let filter = Arc::new(empty(sizing.geometry(seed()?)).await?);
-        let mut sink = IdSink::new(self.extractor, digester, &filter, self.progress);
+        let filter = empty(sizing.geometry(seed()?)).await?;
+        let mut sink = IdSink::new(self.extractor, digester, filter, self.progress);
         let end = self.source.scan(&mut sink).await;
         let ids = sink.count();
         if let Some(source) = sink.invalid() {
             return Err(RebuildError::InvalidId { after: ids, source });
         }
         end.map_err(RebuildError::Source)?;
-        let sample = sink.into_sample();
-        Ok((filter, ids, sample))
+        let (filter, sample) = sink.finish().await.map_err(RebuildError::Source)?;
+        Ok((Arc::new(filter), ids, sample))
     }
 
     /// Returns the application's sizing, or a larger one where the ids would not fit it.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use super::filling::Filling;
 use super::report::Progress;
+use crate::error::BoxError;
 use crate::extract::{AsId, IdExtractor};
 use crate::filter::Filter;
 use crate::id::{Digest, Digester, Id, InvalidId};
@@ -16,7 +18,7 @@ const YIELD: u64 = 256;
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
     digester: &'a Digester,
-    filter: &'a Filter,
+    filling: Filling,
     progress: &'a Progress,
     count: u64,
     sample: Vec<Digest>,
@@ -28,14 +30,14 @@ impl<'a> IdSink<'a> {
     pub(super) fn new(
         extractor: &'a dyn IdExtractor,
         digester: &'a Digester,
-        filter: &'a Filter,
+        filter: Filter,
         progress: &'a Progress,
     ) -> Self {
         progress.scanned(0);
         Self {
             extractor,
             digester,
-            filter,
+            filling: Filling::new(filter),
             progress,
             count: 0,
             sample: Vec::with_capacity(SAMPLE),
@@ -54,18 +56,24 @@ impl<'a> IdSink<'a> {
     pub async fn push(&mut self, id: &(impl AsId + Sync + ?Sized)) -> Result<(), InvalidId> {
         let id = id.as_id(self.extractor);
         self.take(id)?;
-        if self.count.is_multiple_of(YIELD) {
-            tokio::task::yield_now().await;
-        }
+        self.breathe().await;
         Ok(())
     }
 
     /// Takes in an id that an adapter wrote down without knowing the extractor.
-    pub(super) fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
+    pub(super) async fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
         let id = std::str::from_utf8(text.as_bytes())
             .map_err(|_| InvalidId::NotText)
             .and_then(|text| self.extractor.canonical(text));
-        self.take(id)
+        self.take(id)?;
+        self.breathe().await;
+        Ok(())
+    }
+
+    async fn breathe(&mut self) {
+        if self.count.is_multiple_of(YIELD) {
+            self.filling.breathe().await;
+        }
     }
 
     /// Returns how many ids were pushed.
@@ -78,14 +86,20 @@ impl<'a> IdSink<'a> {
         self.invalid
     }
 
-    pub(super) fn into_sample(mut self) -> Vec<Digest> {
-        std::mem::take(&mut self.sample)
+    /// Returns the filter with all ids in it, and a sample of them.
+    ///
+    /// # Errors
+    ///
+    /// The filter is lost.
+    pub(super) async fn finish(mut self) -> Result<(Filter, Vec<Digest>), BoxError> {
+        let filter = self.filling.finish().await?;
+        Ok((filter, std::mem::take(&mut self.sample)))
     }
 
     fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
         let id = id.inspect_err(|error| self.invalid = Some(*error))?;
         let digest = self.digester.digest(&id);
-        self.filter.insert(&digest);
+        self.filling.push(digest);
         if self.count.is_multiple_of(self.stride) {
             self.keep(digest);
         }
