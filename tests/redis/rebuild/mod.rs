@@ -1,5 +1,6 @@
 //! Rebuilds on Redis lose nothing, whatever else goes on.
 
+mod at_work;
 mod cuts;
 mod inserts;
 mod keys;

@@ -361,7 +361,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "swap.lua",
-            from: "if waited < grace then",
+            from: "if waited < grace and not has_worked() then",
             to: "if now < redis.call('HGET', KEYS[3], 'since') + grace then",
         }],
     },
@@ -369,6 +369,15 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a wait while Redis stands still",
         flavours: &[Evicting],
         edits: &[Script { file: "swap.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+    },
+    Bug {
+        name: "work that goes on while Redis stands still",
+        flavours: &[Evicting],
+        edits: &[Script {
+            file: "at_work.lua",
+            from: "or now < tonumber(last) or now - last > LOOK then",
+            to: "then",
+        }],
     },
     Bug {
         name: "a null left behind by a create",
