@@ -1,0 +1,56 @@
+//! The race: bloom-guard beside what others do, on one Redis, one machine, in one run.
+//!
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- checks fill local http] [--quick] [--out DIR]`
+//! runs the sections named, or all. It prints tables, and writes `peers.json` and charts into `benches/results`;
+//! with `--quick`, whose figures mean nothing, below `target`.
+
+mod chart;
+mod checks;
+mod contender;
+mod fill;
+mod http;
+mod ids;
+mod local;
+mod redis_server;
+mod redisbloom;
+mod report;
+mod scale;
+
+use std::path::PathBuf;
+
+use crate::report::Report;
+use crate::scale::Scale;
+
+type Section = fn(&Scale, &mut Report);
+
+const SECTIONS: [(&str, Section); 4] =
+    [("checks", checks::run), ("fill", fill::run), ("local", local::run), ("http", http::run)];
+
+fn main() {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let (mut scale, mut directory, mut chosen) = (Scale::FULL, None, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match &*argument {
+            "--quick" => scale = Scale::QUICK,
+            "--out" => directory = Some(PathBuf::from(arguments.next().expect("--out names a directory"))),
+            name => {
+                let section = SECTIONS.iter().find(|(known, _)| *known == name);
+                chosen.push(*section.unwrap_or_else(|| panic!("there is no section {name}")));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        chosen.extend(SECTIONS);
+    }
+    let kept = if scale.recorded { here.join("../results") } else { here.join("target/results") };
+    let directory = directory.unwrap_or(kept);
+    std::fs::create_dir_all(&directory).expect("a directory that can be written");
+    let mut report = Report::new();
+    for (name, section) in chosen {
+        println!("\n== {name}");
+        section(&scale, &mut report);
+    }
+    report.write(&directory);
+    chart::draw(&report, &directory);
+}
