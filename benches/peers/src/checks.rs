@@ -13,57 +13,60 @@ use crate::report::{Report, Rounds, grouped};
 use crate::scale::{RATE, Scale};
 
 const IN_FLIGHT: [u64; 3] = [1, 64, 512];
+/// What the name of Redis's processor time ends with.
+const REDIS: &str = ", Redis";
 
 pub fn run(scale: &Scale, report: &mut Report) {
     Runtime::new().expect("a runtime").block_on(measure(scale, report));
 }
 
 async fn measure(scale: &Scale, report: &mut Report) {
-    let module = redisbloom::module();
-    let server = RedisServer::start(module.as_deref().ok());
-    report.version(format!("redis-server {}", server.version()));
-    let mut contenders = vec![
-        Contender::go_zero(&server, scale.ids).await,
-        Contender::rueidisprob(&server, scale.ids, RATE).await,
-        Contender::redisson(&server, scale.ids, RATE).await,
-        Contender::getbits(&server, scale.ids, RATE).await,
-    ];
-    match module {
-        Ok(_) => contenders.push(Contender::redisbloom(&server, scale.ids, RATE).await),
-        Err(why) => report.leave_out(why),
-    }
-    contenders.push(Contender::get(&server, scale.ids).await);
-    contenders.push(Contender::ours(&server, scale.ids, RATE).await);
-    for contender in &contenders {
-        contender.verify(scale.ids).await;
-    }
+    let (server, redisbloom) = redisbloom::start(report);
+    let contenders = contenders(&server, redisbloom, scale.ids).await;
     let mut rounds = Rounds::default();
     for round in 0..scale.check_rounds as u64 {
         for (kind, in_flight) in cells() {
+            let work = Work { ids: scale.ids, kind, in_flight, seed: round };
             for contender in &contenders {
-                let work = Work { ids: scale.ids, kind, in_flight, seed: round };
                 work.run(contender, scale.check_time / 8).await;
                 let before = server.cpu();
                 let tally = work.run(contender, scale.check_time).await;
-                let used = server.cpu() - before;
-                let name = name(kind, in_flight);
-                let checks = tally.checks as f64;
-                rounds.note(&name, contender.name, "checks/s", checks / tally.took.as_secs_f64());
-                let each = used.as_secs_f64() * 1e6 / checks;
-                rounds.note(&format!("{name}, Redis"), contender.name, "µs/check", each);
-                if tally.unknown > 0 {
-                    println!("{}: {name}: {} checks unknown", contender.name, tally.unknown);
-                }
+                tally.note(&name(kind, in_flight), contender, server.cpu() - before, &mut rounds);
             }
         }
     }
-    let conditions = format!("{} ids at {RATE}, one multiplexed connection on loopback, as many tasks as checks in flight, median of {} rounds of {:?}", grouped(scale.ids as f64), scale.check_rounds, scale.check_time);
+    let conditions = format!(
+        "{} ids at {RATE}, one multiplexed connection on loopback, as many tasks as checks in flight, \
+         median of {} rounds of {:?}",
+        grouped(scale.ids as f64),
+        scale.check_rounds,
+        scale.check_time
+    );
     report.add(rounds.medians(&conditions));
     print(report);
 }
 
+/// Fills all filters, and sees to it that they are.
+async fn contenders(server: &RedisServer, redisbloom: bool, ids: u64) -> Vec<Contender> {
+    let mut contenders = vec![
+        Contender::go_zero(server, ids).await,
+        Contender::rueidisprob(server, ids, RATE).await,
+        Contender::redisson(server, ids, RATE).await,
+        Contender::getbits(server, ids, RATE).await,
+    ];
+    if redisbloom {
+        contenders.push(Contender::redisbloom(server, ids, RATE).await);
+    }
+    contenders.push(Contender::get(server, ids).await);
+    contenders.push(Contender::ours(server, ids, RATE).await);
+    for contender in &contenders {
+        contender.verify(ids).await;
+    }
+    contenders
+}
+
 fn cells() -> impl Iterator<Item = (Kind, u64)> {
-    Kind::BOTH.into_iter().flat_map(|kind| IN_FLIGHT.map(|in_flight| (kind, in_flight)))
+    IN_FLIGHT.into_iter().flat_map(|in_flight| Kind::BOTH.map(|kind| (kind, in_flight)))
 }
 
 /// The figure's name.
@@ -78,8 +81,9 @@ pub fn names() -> Vec<String> {
 
 fn print(report: &Report) {
     for kind in Kind::BOTH {
-        for (what, suffix) in [("checks", ""), ("Redis's processor time", ", Redis")] {
-            let column = |in_flight| (name(kind, in_flight) + suffix, format!("{in_flight} in flight"));
+        for (what, suffix) in [("checks", ""), ("Redis's processor time", REDIS)] {
+            let column =
+                |in_flight| (name(kind, in_flight) + suffix, format!("{in_flight} in flight"));
             report.table(&format!("{what}, ids {}", kind.as_str()), &IN_FLIGHT.map(column));
         }
     }
@@ -97,7 +101,25 @@ struct Work {
 struct Tally {
     checks: u64,
     unknown: u64,
+    /// Why one of them was unknown.
+    doubt: Option<&'static str>,
     took: Duration,
+}
+
+impl Tally {
+    /// `used` is the processor time that Redis used.
+    fn note(&self, name: &str, contender: &Contender, used: Duration, rounds: &mut Rounds) {
+        let (checks, took) = (self.checks as f64, self.took.as_secs_f64());
+        let mut note = |suffix, unit, value| {
+            rounds.note(&format!("{name}{suffix}"), contender.name, unit, value)
+        };
+        note("", "checks/s", checks / took);
+        note(REDIS, "µs/check", used.as_secs_f64() * 1e6 / checks);
+        note(", unknown", "of 1,000 checks", self.unknown as f64 / checks * 1e3);
+        if let Some(doubt) = self.doubt {
+            println!("{}: {name}: {} checks unknown: {doubt}", contender.name, self.unknown);
+        }
+    }
 }
 
 impl Work {
@@ -109,19 +131,23 @@ impl Work {
             let (contender, ids, kind) = (contender.clone(), self.ids, self.kind);
             let mut random = Random::new(self.seed << 32 | task);
             tasks.spawn(async move {
-                let (mut checks, mut unknown) = (0, 0);
+                let mut tally = Tally::default();
                 while begun.elapsed() < time {
-                    let said = contender.check(kind.draw(ids, &mut random)).await;
-                    checks += 1;
-                    unknown += u64::from(said == Said::Unknown);
+                    tally.checks += 1;
+                    if let Said::Unknown(doubt) = contender.check(kind.draw(ids, &mut random)).await
+                    {
+                        tally.unknown += 1;
+                        tally.doubt = Some(doubt);
+                    }
                 }
-                (checks, unknown)
+                tally
             });
         }
         let mut tally = Tally::default();
-        for (checks, unknown) in tasks.join_all().await {
-            tally.checks += checks;
-            tally.unknown += unknown;
+        for own in tasks.join_all().await {
+            tally.checks += own.checks;
+            tally.unknown += own.unknown;
+            tally.doubt = tally.doubt.or(own.doubt);
         }
         tally.took = begun.elapsed();
         tally

@@ -33,7 +33,9 @@ fn main() {
     while let Some(argument) = arguments.next() {
         match &*argument {
             "--quick" => scale = Scale::QUICK,
-            "--out" => directory = Some(PathBuf::from(arguments.next().expect("--out names a directory"))),
+            "--out" => {
+                directory = Some(PathBuf::from(arguments.next().expect("--out names a directory")))
+            }
             name => {
                 let section = SECTIONS.iter().find(|(known, _)| *known == name);
                 chosen.push(*section.unwrap_or_else(|| panic!("there is no section {name}")));

@@ -19,11 +19,15 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server; with a module if one is named, and it loads.
-    pub fn start(module: Option<&Path>) -> Self {
+    /// Starts a server.
+    pub fn start() -> Self {
+        Self::with_module(None).expect("redis-server starts; is it installed?")
+    }
+
+    /// Starts a server with a module; nothing if it does not load.
+    pub fn with_module(module: Option<&Path>) -> Option<Self> {
         // Another process may take the port between our probe and the server's bind.
-        let launched = (0..5).find_map(|_| Self::launch(module));
-        launched.expect("redis-server starts; is it installed?")
+        (0..5).find_map(|_| Self::launch(module))
     }
 
     fn launch(module: Option<&Path>) -> Option<Self> {
@@ -43,7 +47,9 @@ impl RedisServer {
         let mut server =
             Self { process: process.expect("redis-server"), port, _directory: directory };
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(10) && server.process.try_wait().is_ok_and(|end| end.is_none()) {
+        while begun.elapsed() < Duration::from_secs(10)
+            && server.process.try_wait().is_ok_and(|end| end.is_none())
+        {
             if server.client().get_connection_with_timeout(Duration::from_secs(1)).is_ok() {
                 return Some(server);
             }

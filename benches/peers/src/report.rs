@@ -47,7 +47,11 @@ impl Rounds {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
 }
 
 /// All figures of a run.
@@ -97,17 +101,19 @@ impl Report {
 
     /// Returns the figures' names, each once.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        let mut names: Vec<String> = self.figures.iter().map(|figure| figure.name.clone()).collect();
-        names.dedup();
-        names.sort();
-        names.dedup();
+        let mut names: Vec<String> = Vec::new();
+        for figure in &self.figures {
+            if !names.contains(&figure.name) {
+                names.push(figure.name.clone());
+            }
+        }
         names.into_iter()
     }
 
     /// Prints a table: a row a contender, a column a name. Beside each figure is how many times as good ours is.
     pub fn table(&self, title: &str, columns: &[(String, String)]) {
         let Some(first) = columns.iter().find_map(|(name, _)| self.of(name).next()) else { return };
-        println!("\n{title} [{}; in brackets how many times as good ours is]", first.unit);
+        println!("\n{title} [{}; in brackets how many times as good {OURS} is]", first.unit);
         let mut contenders: Vec<&str> = Vec::new();
         for figure in columns.iter().flat_map(|(name, _)| self.of(name)) {
             if !contenders.contains(&&*figure.contender) {
@@ -117,7 +123,8 @@ impl Report {
         let headers: String = columns.iter().map(|(_, header)| format!("{header:>22}")).collect();
         println!("{:34}{headers}", "");
         for contender in contenders {
-            let cells = columns.iter().map(|(name, _)| format!("{:>22}", self.cell(name, contender)));
+            let cells =
+                columns.iter().map(|(name, _)| format!("{:>22}", self.cell(name, contender)));
             println!("{contender:34}{}", cells.collect::<String>());
         }
     }
@@ -126,13 +133,14 @@ impl Report {
         let value = |contender| self.of(name).find(|figure| figure.contender == contender);
         let Some(figure) = value(contender) else { return "-".to_owned() };
         let ratio = match value(OURS) {
-            Some(ours) if contender != OURS => {
-                // More a second is better, less time or memory is.
-                let ratio = ours.value / figure.value;
-                let ratio = if figure.unit.ends_with("/s") { ratio } else { ratio.recip() };
-                if ratio.is_finite() { format!("({ratio:.2})") } else { "(-)".to_owned() }
+            None => String::new(),
+            Some(_) if contender == OURS => String::new(),
+            Some(ours) if ours.value == 0.0 || figure.value == 0.0 => "(-)".to_owned(),
+            // More a second is better; less of time, memory or queries is.
+            Some(ours) if figure.unit.ends_with("/s") => {
+                format!("({:.2})", ours.value / figure.value)
             }
-            _ => String::new(),
+            Some(ours) => format!("({:.2})", figure.value / ours.value),
         };
         format!("{} {ratio:>7}", grouped(figure.value))
     }
@@ -146,10 +154,13 @@ impl Report {
     }
 }
 
-/// Writes a number with three places or more, thousands apart.
+/// Writes a number with three places or more that count, thousands apart.
 pub fn grouped(value: f64) -> String {
-    if value.abs() < 99.95 {
-        return format!("{value:.2}");
+    match value.abs() {
+        0.0 => return "0".to_owned(),
+        0.0..1.0 => return format!("{value:.*}", (2.0 - value.abs().log10().floor()) as usize),
+        1.0..99.95 => return format!("{value:.2}"),
+        _ => {}
     }
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -167,7 +178,8 @@ fn machine() -> String {
     let (cpu, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
     let value = |text: &str, name| {
         let line = text.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.split_once(':')).map_or_else(String::new, |(_, value)| value.trim().to_owned())
+        line.and_then(|line| line.split_once(':'))
+            .map_or_else(String::new, |(_, value)| value.trim().to_owned())
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = read("/proc/sys/kernel/osrelease");
@@ -183,22 +195,31 @@ fn machine() -> String {
 
 /// What was compiled, by the lock file, and with what.
 fn versions() -> Vec<String> {
-    const CRATES: [&str; 6] = ["axum", "bloom-guard", "fastbloom", "redis", "tokio", "tower-http-cache"];
+    const CRATES: [&str; 6] =
+        ["axum", "bloom-guard", "fastbloom", "redis", "tokio", "tower-http-cache"];
     let lock = include_str!("../Cargo.lock");
     let quoted = |line: &str, key| Some(line.strip_prefix(key)?.trim_matches('"').to_owned());
     let mut lines = lock.lines();
     let mut versions = vec![output("rustc", &["--version"])];
     while let Some(line) = lines.next() {
-        let Some(name) = quoted(line, "name = ").filter(|name| CRATES.contains(&&**name)) else { continue };
+        let Some(name) = quoted(line, "name = ").filter(|name| CRATES.contains(&&**name)) else {
+            continue;
+        };
         let version = lines.next().and_then(|line| quoted(line, "version = ")).unwrap_or_default();
         versions.push(format!("{name} {version}"));
     }
     let here = env!("CARGO_MANIFEST_DIR");
-    versions.push(format!("commit {}", output("git", &["-C", here, "describe", "--always", "--dirty"])));
+    versions.push(format!(
+        "commit {}",
+        output("git", &["-C", here, "describe", "--always", "--dirty"])
+    ));
     versions
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }

@@ -61,7 +61,10 @@ pub fn unguarded(database: &Arc<Database>) -> Router {
     Router::new().route("/users/{id}", get(show)).with_state(Arc::clone(database))
 }
 
-async fn show(State(database): State<Arc<Database>>, Path(id): Path<u64>) -> Result<String, StatusCode> {
+async fn show(
+    State(database): State<Arc<Database>>,
+    Path(id): Path<u64>,
+) -> Result<String, StatusCode> {
     database.name(id).await.ok_or(StatusCode::NOT_FOUND)
 }
 
@@ -78,7 +81,8 @@ pub async fn guarded(database: &Arc<Database>, redis: Option<&RedisServer>, name
     if let Some(redis) = redis {
         builder = builder.redis(&redis.url());
     }
-    let guard = builder.rebuild(Schedule::manual(), from_iter(move || 0..ids)).build().expect("valid");
+    let guard =
+        builder.rebuild(Schedule::manual(), from_iter(move || 0..ids)).build().expect("valid");
     guard.ready().await;
     unguarded(database).layer(guard)
 }
@@ -96,7 +100,7 @@ async fn check(
 ) -> axum::response::Response {
     match filter.check(id).await {
         Said::Absent => StatusCode::NOT_FOUND.into_response(),
-        Said::Present | Said::Unknown => next.run(request).await,
+        Said::Present | Said::Unknown(_) => next.run(request).await,
     }
 }
 

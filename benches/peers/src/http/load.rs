@@ -37,7 +37,13 @@ impl Load {
 }
 
 /// Sends requests for this long.
-pub async fn send(address: SocketAddr, traffic: Traffic, ids: u64, seed: u64, time: Duration) -> Load {
+pub async fn send(
+    address: SocketAddr,
+    traffic: Traffic,
+    ids: u64,
+    seed: u64,
+    time: Duration,
+) -> Load {
     let begun = Instant::now();
     let mut connections = JoinSet::new();
     for connection in 0..CONNECTIONS {
@@ -71,7 +77,13 @@ impl Client {
         Self { stream, response: Vec::with_capacity(4096) }
     }
 
-    async fn send(&mut self, traffic: Traffic, ids: u64, mut random: Random, until: Instant) -> Load {
+    async fn send(
+        &mut self,
+        traffic: Traffic,
+        ids: u64,
+        mut random: Random,
+        until: Instant,
+    ) -> Load {
         let mut load = Load::default();
         loop {
             let (id, exists) = traffic.draw(ids, &mut random);

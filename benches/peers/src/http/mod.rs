@@ -17,13 +17,15 @@ use crate::redis_server::RedisServer;
 use crate::report::{Report, Rounds, grouped};
 use crate::scale::{RATE, Scale};
 
+/// What is measured of each round.
+const WHAT: [&str; 5] = ["requests", "p50", "p99", "queries", "odd answers"];
 /// Answers 404 to everything.
 const BARE: &str = "axum answering 404";
 
 pub fn run(scale: &Scale, report: &mut Report) {
     let server = Runtime::new().expect("a runtime");
     let client = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let redis = RedisServer::start(None);
+    let redis = RedisServer::start();
     report.version(format!("redis-server {}", redis.version()));
     let filter = server.block_on(Contender::go_zero(&redis, scale.ids));
     let mut rounds = Rounds::default();
@@ -39,10 +41,17 @@ pub fn run(scale: &Scale, report: &mut Report) {
             }
         }
     }
-    let conditions = format!("{CONNECTIONS} connections on loopback, client and server in one process, {} ids at {RATE}, a database of 20 queries at once that take 1 ms by tokio's clock, guards with their defaults, median of {} rounds of {:?}", grouped(scale.ids as f64), scale.http_rounds, scale.http_time);
+    let conditions = format!(
+        "{CONNECTIONS} connections on loopback, client and server in one process, {} ids at {RATE}, a database of \
+         20 queries at once that take 1 ms by tokio's clock, guards with their defaults, median of {} rounds of {:?}",
+        grouped(scale.ids as f64),
+        scale.http_rounds,
+        scale.http_time
+    );
     report.add(rounds.medians(&conditions));
-    for what in ["requests", "p50", "p99", "queries", "queries of 1,000 requests", "odd answers of 1,000 requests"] {
-        let columns = Traffic::ALL.map(|traffic| (name(traffic, what), traffic.as_str().to_owned()));
+    for what in WHAT {
+        let columns =
+            Traffic::ALL.map(|traffic| (name(traffic, what), traffic.as_str().to_owned()));
         report.table(what, &columns);
     }
 }
@@ -70,13 +79,13 @@ impl Site {
             assert_eq!(load.false_404s, 0, "{}: an id that exists was answered 404", self.name);
         }
         let requests = load.requests() as f64;
-        let mut note = |what, unit, value| rounds.note(&name(traffic, what), self.name, unit, value);
+        let mut note =
+            |what, unit, value| rounds.note(&name(traffic, what), self.name, unit, value);
         note("requests", "requests/s", requests / load.took.as_secs_f64());
         note("p50", "µs", load.quantile(0.5));
         note("p99", "µs", load.quantile(0.99));
-        note("queries", "queries a second", queries as f64 / load.took.as_secs_f64());
-        note("queries of 1,000 requests", "queries", queries as f64 / requests * 1e3);
-        note("odd answers of 1,000 requests", "answers", load.odd as f64 / requests * 1e3);
+        note("queries", "of 1,000 requests", queries as f64 / requests * 1e3);
+        note("odd answers", "of 1,000 requests", load.odd as f64 / requests * 1e3);
     }
 }
 

@@ -33,7 +33,9 @@ impl Traffic {
     pub fn draw(self, ids: u64, random: &mut Random) -> (u64, bool) {
         let present = |of: u64, random: &mut Random| 1 + random.below(of - 1);
         match self {
-            Self::MostlyAbsent if random.below(ONE_EXISTS_IN) > 0 => (Kind::Absent.draw(ids, random), false),
+            Self::MostlyAbsent if random.below(ONE_EXISTS_IN) > 0 => {
+                (Kind::Absent.draw(ids, random), false)
+            }
             Self::MostlyAbsent | Self::Uniform => (present(ids, random), true),
             Self::Hot => (present(HOT.min(ids), random), true),
             Self::Deleted => (DELETED, false),
