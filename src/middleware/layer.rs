@@ -90,7 +90,7 @@ impl BloomGuard {
             let now = Instant::now();
             let asked: Vec<_> = ids.iter().map(|id| self.shared.guard.check(id, now)).collect();
             for answer in asked {
-                verdicts.push(answer.answer().await.verdict_for(Scope::Everyone));
+                verdicts.push(answer.answer().await.verdict_for(|| Scope::Everyone));
             }
         }
         Ok(verdicts)
