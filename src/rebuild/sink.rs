@@ -47,7 +47,7 @@ impl<'a> IdSink<'a> {
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
-    /// to time.
+    /// to time, and waits while the filter is behind.
     ///
     /// # Errors
     ///
