@@ -6,11 +6,12 @@ mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
 use self::app::Database;
-use self::load::CONNECTIONS;
+use self::load::{CONNECTIONS, Load};
 use self::traffic::Traffic;
 use crate::contender::{Contender, OURS};
 use crate::redis_server::RedisServer;
@@ -18,7 +19,7 @@ use crate::report::{Report, Rounds, grouped};
 use crate::scale::{RATE, Scale};
 
 /// What is measured of each round.
-const WHAT: [&str; 5] = ["requests", "p50", "p99", "queries", "odd answers"];
+const WHAT: [&str; 6] = ["requests", "p50", "p99", "queries", "Redis", "odd answers"];
 /// Answers 404 to everything.
 const BARE: &str = "axum answering 404";
 
@@ -33,11 +34,12 @@ pub fn run(scale: &Scale, report: &mut Report) {
         let sites = server.block_on(sites(scale.ids, traffic, &redis, &filter));
         for round in 0..scale.http_rounds as u64 {
             for site in &sites {
-                let before = site.database.queries();
+                let (queries, used) = (site.database.queries(), redis.cpu());
                 let sent = load::send(site.address, traffic, scale.ids, round, scale.http_time);
                 let load = client.block_on(sent);
-                let queries = site.database.queries() - before;
-                site.note(traffic, &load, queries, &mut rounds);
+                let cost =
+                    Cost { queries: site.database.queries() - queries, redis: redis.cpu() - used };
+                site.note(traffic, &load, &cost, &mut rounds);
             }
         }
     }
@@ -66,6 +68,13 @@ pub fn names(what: &str) -> Vec<String> {
     Traffic::ALL.map(|traffic| name(traffic, what)).into()
 }
 
+/// What a round cost others.
+struct Cost {
+    queries: u64,
+    /// Processor time.
+    redis: Duration,
+}
+
 /// An application that is being served.
 struct Site {
     name: &'static str,
@@ -74,7 +83,7 @@ struct Site {
 }
 
 impl Site {
-    fn note(&self, traffic: Traffic, load: &load::Load, queries: u64, rounds: &mut Rounds) {
+    fn note(&self, traffic: Traffic, load: &Load, cost: &Cost, rounds: &mut Rounds) {
         if self.name != BARE {
             assert_eq!(load.false_404s, 0, "{}: an id that exists was answered 404", self.name);
         }
@@ -84,7 +93,8 @@ impl Site {
         note("requests", "requests/s", requests / load.took.as_secs_f64());
         note("p50", "µs", load.quantile(0.5));
         note("p99", "µs", load.quantile(0.99));
-        note("queries", "of 1,000 requests", queries as f64 / requests * 1e3);
+        note("Redis", "µs/request", cost.redis.as_secs_f64() * 1e6 / requests);
+        note("queries", "of 1,000 requests", cost.queries as f64 / requests * 1e3);
         note("odd answers", "of 1,000 requests", load.odd as f64 / requests * 1e3);
     }
 }
