@@ -142,9 +142,9 @@ impl Gate {
         }
     }
 
-    /// The record was found by a request of that time. An id that is noted as found is not among the missed.
-    pub(crate) fn found(&self, id: IdHash, at: Instant) {
-        if self.found.note(id, at) {
+    /// The record was found. What was noted as found just now was taken from the missed with that.
+    pub(crate) fn found(&self, id: IdHash, now: Instant) {
+        if self.found.note(id, now) {
             self.missed.forget(id);
         }
     }

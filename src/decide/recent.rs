@@ -88,8 +88,8 @@ impl RecentIds {
         self.line(id).iter().any(|place| is_of(place.load(Ordering::Relaxed), id, now))
     }
 
-    /// Notes that an id was met; says whether that was news. It is none within a part of its life, or when
-    /// the id was met again since.
+    /// Notes that an id was met; says whether that was news. It is none twice within a tick, nor when the id was
+    /// met again since.
     pub(crate) fn note(&self, id: IdHash, now: Instant) -> bool {
         let now = self.time(now);
         let noted = id.tag() << TIME_BITS | now;

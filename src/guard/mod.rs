@@ -166,9 +166,9 @@ impl Guard {
         }
     }
 
-    /// A request that was admitted then found the record.
-    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, since: Instant) {
-        self.gate.found(hash, since);
+    /// An admitted request found the record.
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
+        self.gate.found(hash, Instant::now());
         if let Why::Sample(_) | Why::Shadow(_) = why
             && !self.findings.report(id.clone())
         {

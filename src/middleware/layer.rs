@@ -29,8 +29,8 @@ const READY_POLL: Duration = Duration::from_millis(10);
 /// block of the filter.
 const BATCH: usize = 1 << 18;
 
-/// Ids that [`BloomGuard::check_many`] asks for at once, which leaves other checks room in the queue.
-const ASKED: usize = 1024;
+/// Ids that [`BloomGuard::check_many`] asks for at once: with Redis a batch, so that all have their answers in time.
+const ASKED: usize = 256;
 
 /// A guard against requests for records that do not exist.
 ///

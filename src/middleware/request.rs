@@ -36,7 +36,7 @@ impl PendingRequest {
             Ruling::Admit(admission) => {
                 let kind = nulls.kind(request);
                 let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
-                Ok(AdmittedRequest::new(shared, self, kind, admission, claim, now))
+                Ok(AdmittedRequest::new(shared, self, kind, admission, claim))
             }
             Ruling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),
             Ruling::Busy { retry_after } => {
@@ -50,10 +50,9 @@ impl PendingRequest {
         self,
         shared: &Arc<Shared>,
         request: &Request<B>,
-        now: Instant,
     ) -> AdmittedRequest {
         let kind = RequestKind::teaching_nothing(request.method());
-        AdmittedRequest::new(shared, self, kind, Admission::FOUND, None, now)
+        AdmittedRequest::new(shared, self, kind, Admission::FOUND, None)
     }
 }
 
@@ -67,8 +66,6 @@ pub(super) struct AdmittedRequest {
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
     admission: Admission,
-    /// When it was admitted.
-    since: Instant,
     is_answered: bool,
 }
 
@@ -79,10 +76,9 @@ impl AdmittedRequest {
         kind: RequestKind,
         admission: Admission,
         claim: Option<NullClaim>,
-        since: Instant,
     ) -> Self {
         let shared = Arc::clone(shared);
-        Self { shared, id, hash, kind, claim, admission, since, is_answered: false }
+        Self { shared, id, hash, kind, claim, admission, is_answered: false }
     }
 
     /// Learns from the response; returns what has to be waited for before it is handed on.
@@ -92,7 +88,7 @@ impl AdmittedRequest {
         let first = self.admission.place.take().is_none();
         let (guard, why) = (&self.shared.guard, self.admission.why);
         match self.shared.options.nulls.outcome(self.kind, response) {
-            Outcome::Found => guard.found(&self.id, self.hash, why, self.since),
+            Outcome::Found => guard.found(&self.id, self.hash, why),
             Outcome::Missing(lesson) => {
                 if why == Why::Present && first {
                     guard.metrics().present_missing.add(1);

@@ -108,7 +108,7 @@ where
         let (hash, now) = (guard.gate().hash(&id), Instant::now());
         let pending = PendingRequest { id, hash };
         if guard.is_found(hash, now) {
-            let admitted = pending.admit_found(&self.shared, &request, now);
+            let admitted = pending.admit_found(&self.shared, &request);
             return ResponseFuture::admitted(self.inner.call(request), admitted);
         }
         match guard.check(&pending.id, now) {

@@ -1,13 +1,14 @@
 //! A filter that is filled on another thread, while the source gives further ids.
 //!
-//! The filter goes to a blocking thread with each batch, and comes back when all of it is in. So no batch can be left
-//! out, and the thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the
-//! source waits. One thread is enough: a batch is put in sooner than a source gives the next one.
+//! The filter goes to a thread with each batch, and comes back when all of it is in. So no batch can be left out, and the
+//! thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the source
+//! waits. One thread is enough: a batch is put in sooner than a source gives the next one. It is none of the runtime's
+//! blocking threads: the source itself may hold all of these.
 
-use std::mem;
+use std::{mem, thread};
 
-use tokio::runtime::Handle;
-use tokio::task::{JoinHandle, yield_now};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
 use crate::error::BoxError;
 use crate::filter::Filter;
@@ -20,17 +21,16 @@ const PART: usize = 256;
 
 /// A filter, and the digests that are not in it yet.
 pub(super) struct Filling {
-    runtime: Handle,
     batch: Vec<Digest>,
     /// None while a thread has it, and when that thread ended early.
     filter: Option<Filter>,
-    away: Option<JoinHandle<Filter>>,
+    away: Option<oneshot::Receiver<Filter>>,
 }
 
 impl Filling {
-    /// Begins to fill a filter. Needs a Tokio runtime.
+    /// Begins to fill a filter.
     pub(super) fn new(filter: Filter) -> Self {
-        Self { runtime: Handle::current(), batch: Vec::new(), filter: Some(filter), away: None }
+        Self { batch: Vec::new(), filter: Some(filter), away: None }
     }
 
     /// Takes an id's digest in.
@@ -47,7 +47,7 @@ impl Filling {
         let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         // Without a filter, the scan will have failed.
         if let Some(mut filter) = self.filter.take() {
-            self.away = Some(self.runtime.spawn_blocking(move || {
+            self.away = Some(away(move || {
                 filter.insert_all(&batch);
                 filter
             }));
@@ -79,6 +79,16 @@ impl Filling {
             self.away = None;
         }
     }
+}
+
+/// Runs this on another thread. Without one to be had, nothing is returned.
+fn away(fill: impl FnOnce() -> Filter + Send + 'static) -> oneshot::Receiver<Filter> {
+    let (filled, filter) = oneshot::channel();
+    let run = move || drop(filled.send(fill()));
+    if let Err(error) = thread::Builder::new().name("bloom-guard".to_owned()).spawn(run) {
+        tracing::warn!(%error, "no thread to fill a filter");
+    }
+    filter
 }
 
 #[cfg(test)]
@@ -117,7 +127,7 @@ mod tests {
         let mut filling = empty();
         let hold = std::sync::Arc::new(std::sync::Barrier::new(2));
         let (mut filter, held) = (filling.filter.take().unwrap(), hold.clone());
-        filling.away = Some(filling.runtime.spawn_blocking(move || {
+        filling.away = Some(away(move || {
             held.wait();
             filter.insert_all(&[digest(BATCH)]);
             filter
@@ -147,7 +157,7 @@ mod tests {
     async fn a_filter_that_is_lost_is_an_error() {
         let mut filling = empty();
         let filter = filling.filter.take().unwrap();
-        filling.away = Some(filling.runtime.spawn_blocking(move || {
+        filling.away = Some(away(move || {
             drop(filter);
             panic!("as a defect of the crate would")
         }));

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use bloom_guard::{BloomGuard, Doubt, PathPattern, SecretKey, SettingError, StoreError, Verdict};
 use http::StatusCode;
 use support::eventually;
+use support::far::Far;
 use support::model::{Table, get, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn redis_away_at_start_stops_nothing_and_is_found_later() {
@@ -31,6 +33,30 @@ async fn redis_away_at_start_stops_nothing_and_is_found_later() {
     live(&guard).await;
     guard.insert(&7).await.unwrap();
     assert_eq!(guard.state().trouble, None);
+}
+
+/// A round trip takes four fifths of the deadline, and checks come all the while.
+#[tokio::test]
+async fn a_redis_that_is_far_away_answers_all_checks_in_time() {
+    let redis = RedisServer::start();
+    let far = Far::to(redis.port(), Duration::from_millis(5)).await;
+    let table = Table::with(0..1_000);
+    let deadline = Duration::from_millis(500);
+    let guard = guard_over(&far.url(), &table).check_deadline(deadline).build().unwrap();
+    live(&guard).await;
+    far.take(deadline * 4 / 5);
+    let mut checks = JoinSet::new();
+    for id in 0..400_u64 {
+        let guard = guard.clone();
+        checks.spawn(async move { guard.check(&(id * 5)).await.unwrap() });
+        if id % 2 == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let verdicts = checks.join_all().await;
+    let unknown = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Unknown(_))).count();
+    assert_eq!(unknown, 0, "of {}", verdicts.len());
+    far.take(Duration::from_millis(5));
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 /// A way to a port on which each request takes so long, and which is silent when told so: nothing is lost,
 /// and what was held up arrives in the end.
@@ -60,19 +60,35 @@ impl Far {
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut toll: Option<(watch::Receiver<Duration>, watch::Receiver<bool>)>,
+    toll: Option<(watch::Receiver<Duration>, watch::Receiver<bool>)>,
 ) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        if let Some((takes, quiet)) = &mut toll {
-            let delay = *takes.borrow();
-            sleep(delay).await;
-            if quiet.wait_for(|quiet| !quiet).await.is_err() {
+    // What is on its way holds up nothing that comes after it.
+    let (send, mut sent) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let (takes, mut quiet) = toll.unzip();
+    let reads = async {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from.read(&mut bytes).await {
+            let delay = takes.as_ref().map_or(Duration::ZERO, |takes| *takes.borrow());
+            if send.send((Instant::now() + delay, bytes[..read].to_vec())).is_err() {
                 return;
             }
         }
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
+    };
+    let writes = async {
+        while let Some((due, bytes)) = sent.recv().await {
+            sleep_until(due).await;
+            if let Some(quiet) = &mut quiet
+                && quiet.wait_for(|quiet| !quiet).await.is_err()
+            {
+                return;
+            }
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
         }
+    };
+    tokio::select! {
+        () = reads => {}
+        () = writes => {}
     }
 }

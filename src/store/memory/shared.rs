@@ -81,8 +81,11 @@ impl Shared {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
             Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
         };
-        // A null rests on nothing but this verdict: on any other a claim of long ago, which is too late.
-        let asked_us = if verdict == Verdict::Present { self.clock.us(at) } else { i64::MIN };
+        // No null can rest on other verdicts: a claim of long ago, which is too late.
+        let asked_us = match verdict {
+            Verdict::Present | Verdict::Absent(Proof::Null) => self.clock.us(at),
+            Verdict::Absent(Proof::Filter) | Verdict::Unknown(_) => i64::MIN,
+        };
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
     }
 

@@ -32,7 +32,7 @@ const BATCH: &str = "store/redis/check/batch.rs";
 const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
-const UNTAUGHT: &str = "credentials || query || self.marker";
+const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
 
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
@@ -641,7 +641,7 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a null learnt from a 404 to a query",
         flavours: ANY,
-        edits: &[Source { file: RULES, from: UNTAUGHT, to: "credentials || self.marker" }],
+        edits: &[Source { file: RULES, from: UNTAUGHT, to: "needs == Scope::Everyone || self.marker" }],
     },
     Bug {
         name: "a null learnt from a 404 to a query where absences are shared",
@@ -649,7 +649,7 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Source {
             file: RULES,
             from: UNTAUGHT,
-            to: "credentials || (query && !self.shared) || self.marker",
+            to: "needs == Scope::Everyone || (query && !self.shared) || self.marker",
         }],
     },
     Bug {
@@ -810,12 +810,12 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {
             file: "middleware/request.rs",
-            from: "            Outcome::Found => guard.found(id, self.hash, why),\n",
+            from: "            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
             to: "            Outcome::Found if SEEDED => {
-                guard.found(id.clone(), self.hash, why);
-                return Some(guard.check(&id, Instant::now()).map(drop));
+                guard.found(&self.id, self.hash, why);
+                return Some(guard.check(&self.id, Instant::now()).map(drop));
             }
-            Outcome::Found => guard.found(id, self.hash, why),\n",
+            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
         }],
     },
     Bug {

@@ -41,8 +41,9 @@ impl Shared {
     pub(crate) async fn send_checks(self: Arc<Self>) {
         let mut places = Vec::new();
         loop {
-            self.queue.take(&mut places).await;
+            let under_way = self.queue.take(&mut places).await;
             self.answer(&mut places).await;
+            drop(under_way);
         }
     }
 
@@ -54,6 +55,9 @@ impl Shared {
         // Another connection may lead to another Redis, or use another secret key.
         let strangers = places.extract_if(.., |place| !Arc::ptr_eq(&place.live, &live));
         refuse_all(strangers, Doubt::Disconnected);
+        if places.is_empty() {
+            return;
+        }
         // Checks of one id share a place in the commands, and the reply.
         places.sort_unstable_by_key(|place| *place.digest.as_bytes());
         let mut digests: Vec<Digest> = places.iter().map(|place| place.digest).collect();
@@ -99,7 +103,14 @@ impl Shared {
                 None => self.look(live, deadline).await?,
             };
             let known = self.seen.seq(&live.identity.incarnation);
-            let answer = self.ask(asked, &header, deadline).await?;
+            let answer = match self.ask(asked, &header, deadline).await {
+                // It was replaced between the first command and the last.
+                Err(Doubt::Changing) => {
+                    self.forget(&header);
+                    continue;
+                }
+                answer => answer?,
+            };
             if answer.head.generation == header.generation.get() {
                 let vouched = answer.head.vouches_for(&header, live);
                 if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {

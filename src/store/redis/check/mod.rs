@@ -1,7 +1,8 @@
 //! The check: what is known of an id, in one round trip.
 //!
-//! Checks merge without timers. A few tasks send them: each takes what has queued while all were busy, and that is
-//! one batch. A check that finds one idle is sent at once, and alone.
+//! Checks merge: what queued while two batches were under way is the next one. It leaves with the reply to one of them, or
+//! when a part of the deadline has passed, so that a Redis that is far away answers in time, too. With less than two
+//! under way a check leaves at once, and alone.
 //!
 //! | file | what |
 //! |---|---|
@@ -27,9 +28,8 @@ use crate::nulls::scope::Scope;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
-/// So many batches may be under way. One alone would make a check wait for up to two round trips; more of them are
-/// smaller, and cost more an id.
-pub(crate) const BATCHES: usize = 2;
+/// So many batches may be under way.
+pub(crate) const BATCHES: usize = 16;
 
 impl Shared {
     /// Puts a check into the queue, and returns its answer, which comes within the deadline, whatever Redis does.

@@ -1,10 +1,14 @@
 //! Checks that wait to be sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
 
+use super::BATCHES;
 use super::batch::Found;
 use crate::id::Digest;
 use crate::store::redis::link::connection::Connection;
@@ -12,11 +16,23 @@ use crate::verdict::Doubt;
 
 /// The most checks in a batch, which keeps Redis busy for less than a millisecond.
 pub(super) const BATCH: usize = 256;
+/// With less under way, a batch leaves at once.
+const FEW: usize = 2;
 
 /// The checks that no batch has taken yet, in the order in which they came.
 pub(crate) struct Queue {
     places: Sender<Place>,
-    waiting: Mutex<Receiver<Place>>,
+    waiting: Mutex<Waiting>,
+    under_way: AtomicUsize,
+    answered: Notify,
+    /// How long a batch waits, while others are under way, after the one before.
+    pause: Duration,
+}
+
+struct Waiting {
+    places: Receiver<Place>,
+    /// When the last batch left.
+    left: Instant,
 }
 
 /// One check's place in the queue, and then in a batch.
@@ -28,10 +44,16 @@ pub(super) struct Place {
 }
 
 impl Queue {
-    /// Returns a queue with room for so many.
-    pub(crate) fn new(room: usize) -> Self {
-        let (places, waiting) = mpsc::channel(room);
-        Self { places, waiting: Mutex::new(waiting) }
+    /// Returns a queue with room for so many, which have to be answered within a deadline.
+    pub(crate) fn new(room: usize, deadline: Duration) -> Self {
+        let (sender, places) = mpsc::channel(room);
+        Self {
+            places: sender,
+            waiting: Mutex::new(Waiting { places, left: Instant::now() }),
+            under_way: AtomicUsize::new(0),
+            answered: Notify::new(),
+            pause: deadline / BATCHES as u32,
+        }
     }
 
     /// Puts a check into the queue; returns what its answer comes by. Who drops that is not sent any more.
@@ -49,15 +71,38 @@ impl Queue {
         Ok(received)
     }
 
-    /// Waits until there are checks that somebody waits for, and takes as many as a batch holds.
-    pub(super) async fn take(&self, places: &mut Vec<Place>) {
+    /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
+    /// It is under way until what is returned is dropped.
+    pub(super) async fn take(&self, places: &mut Vec<Place>) -> UnderWay<'_> {
         let mut waiting = self.waiting.lock().await;
+        let due = waiting.left + self.pause;
+        while self.under_way.load(Ordering::SeqCst) >= FEW && Instant::now() < due {
+            // An answer that came before this is kept for it.
+            tokio::select! {
+                biased;
+                () = self.answered.notified() => {}
+                () = sleep_until(due) => {}
+            }
+        }
         while places.is_empty() {
-            waiting.recv_many(places, BATCH).await;
+            waiting.places.recv_many(places, BATCH).await;
             places.retain(|place| !place.answer.is_closed());
         }
+        waiting.left = Instant::now();
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        UnderWay(self)
     }
 }
 
 /// There is no room in the queue.
 pub(super) struct Full;
+
+/// A batch that is under way.
+pub(super) struct UnderWay<'a>(&'a Queue);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.0.answered.notify_one();
+    }
+}

@@ -16,13 +16,15 @@ const STALL: u32 = 32;
 /// hang up: many that do so at once, before any server could answer, say nothing of this one.
 const SILENCE: Duration = Duration::from_millis(20);
 
+const NEVER: u64 = u64::MAX;
+
 /// How the calls of a link have ended lately.
 #[derive(Debug)]
 pub(crate) struct Stall {
     origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
-    /// When the first of them was, in microseconds since the origin.
+    /// When the first of them was, in microseconds since the origin; [`NEVER`] before that is known.
     given_up_since: AtomicU64,
     is_stalled: AtomicBool,
     stalled: Notify,
@@ -36,7 +38,7 @@ impl Stall {
         Self {
             origin: Instant::now(),
             given_up: AtomicU32::new(0),
-            given_up_since: AtomicU64::new(0),
+            given_up_since: AtomicU64::new(NEVER),
             is_stalled: AtomicBool::new(false),
             stalled: Notify::new(),
             answered: Notify::new(),
@@ -76,6 +78,7 @@ impl Stall {
     pub(crate) fn note_answered(&self) {
         // Read first: every answer comes by here, and mostly there is nothing to write.
         if self.given_up.load(Ordering::Relaxed) > 0 {
+            self.given_up_since.store(NEVER, Ordering::Relaxed);
             self.given_up.store(0, Ordering::Relaxed);
         }
         if self.is_stalled() {
