@@ -371,15 +371,6 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Script { file: "swap.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
     },
     Bug {
-        name: "work that goes on while Redis stands still",
-        flavours: &[Evicting],
-        edits: &[Script {
-            file: "at_work.lua",
-            from: "or now < tonumber(last) or now - last > LOOK then",
-            to: "then",
-        }],
-    },
-    Bug {
         name: "a null left behind by a create",
         flavours: ANY,
         edits: &[Script {
