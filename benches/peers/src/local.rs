@@ -13,7 +13,7 @@ use fastbloom::AtomicBloomFilter;
 
 use crate::contender::OURS;
 use crate::ids::{Kind, Random};
-use crate::report::{Report, Rounds, grouped};
+use crate::report::{Report, Rounds, grouped, median};
 use crate::scale::{RATE, Scale};
 
 const FASTBLOOM: &str = "fastbloom";
@@ -22,7 +22,9 @@ const LOOK_UP: &str = "look-up in process";
 const FOUND: &str = ", found";
 /// Ids that are looked up in a round.
 const SAMPLE: u64 = 1 << 18;
-/// One in so many of them is looked up before, too.
+/// Look-ups that are timed together.
+const CHUNK: usize = 1 << 10;
+/// One in so many of the ids is looked up before, too.
 const WARM_UP: usize = 4;
 
 pub fn run(scale: &Scale, report: &mut Report) {
@@ -123,16 +125,20 @@ impl Sample {
     }
 }
 
-/// Returns the nanoseconds of one look-up, and the share that found something.
+/// Returns the nanoseconds of one look-up, and the share that found something. The time is the median of short chunks,
+/// most of which nobody interrupts, however busy the machine is.
 fn timed<T>(sample: &[T], look_up: impl Fn(&T) -> bool) -> (f64, f64) {
     // What was done before is not to decide what the caches hold.
     for id in &sample[..sample.len() / WARM_UP] {
         black_box(look_up(id));
     }
-    let begun = Instant::now();
-    let found = sample.iter().filter(|id| look_up(black_box(id))).count();
-    let took = begun.elapsed();
-    (took.as_nanos() as f64 / sample.len() as f64, found as f64 / sample.len() as f64)
+    let mut found = 0;
+    let chunks = sample.chunks_exact(CHUNK).map(|chunk| {
+        let begun = Instant::now();
+        found += chunk.iter().filter(|id| look_up(black_box(id))).count();
+        begun.elapsed().as_nanos() as f64 / CHUNK as f64
+    });
+    (median(chunks.collect()), found as f64 / sample.len() as f64)
 }
 
 /// The figure's name.

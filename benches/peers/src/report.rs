@@ -44,7 +44,8 @@ impl Rounds {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// Returns the median of one value or more.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
