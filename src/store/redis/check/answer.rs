@@ -176,3 +176,93 @@ impl Block {
         (Verdict::Present, Scope::Everyone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Generation, Sizing};
+    use crate::verdict::Proof;
+
+    /// A header's numbers: generation, seal and stamp.
+    fn head(generation: i64, seal: i64, stamp: i64) -> Value {
+        let state = i64::from(State::Live.as_byte());
+        Value::Array([generation, state, seal, stamp].map(Value::Int).to_vec())
+    }
+
+    fn block(byte: u8, len: usize) -> Value {
+        Value::BulkString(vec![byte; len])
+    }
+
+    fn nulls<const N: usize>(of: [&[u8]; N]) -> Value {
+        let null = |bytes: &[u8]| match bytes {
+            [] => Value::Nil,
+            bytes => Value::BulkString(bytes.to_vec()),
+        };
+        Value::Array(of.map(null).to_vec())
+    }
+
+    /// What is made of the replies for two ids.
+    fn read(replies: Vec<Value>) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
+        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+        let positions =
+            [1, 2].map(|byte| header.geometry.position(&Digest::from_bytes([byte; 16])));
+        match Answer::read(replies, positions.to_vec()) {
+            Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
+            Ok(Err(doubt)) => Err(Some(doubt)),
+            Err(_) => Err(None),
+        }
+    }
+
+    #[test]
+    fn each_id_has_its_own_block_and_its_own_null() {
+        let null = [&[Scope::Anonymous.as_byte()], b"7".as_slice()].concat();
+        let replies = vec![
+            head(7, 7, 3),
+            block(0xff, BLOCK_LEN),
+            block(0, BLOCK_LEN),
+            nulls([&null, &[]]),
+            head(7, 7, 4),
+        ];
+        let expected = [
+            (Verdict::Absent(Proof::Null), Scope::Anonymous),
+            (Verdict::Absent(Proof::Filter), Scope::Everyone),
+        ];
+        assert_eq!(read(replies).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_short_block_says_nothing() {
+        for len in [0, 1, BLOCK_LEN - 8, BLOCK_LEN - 1, BLOCK_LEN + 8] {
+            let blocks = [block(0xff, BLOCK_LEN), block(0, len)];
+            let [first, second] = blocks;
+            let replies = vec![head(7, 7, 3), first, second, nulls([&[], &[]]), head(7, 7, 3)];
+            assert_eq!(read(replies), Err(Some(Doubt::Truncated)), "{len}");
+        }
+    }
+
+    #[test]
+    fn what_lies_between_two_different_headers_says_nothing() {
+        for last in [head(8, 7, 3), head(7, 8, 3), head(7, 7, 2)] {
+            let [first, second] = [block(0, BLOCK_LEN), block(0, BLOCK_LEN)];
+            let replies = vec![head(7, 7, 3), first, second, nulls([&[], &[]]), last];
+            assert_eq!(read(replies), Err(Some(Doubt::Changing)));
+        }
+    }
+
+    #[test]
+    fn too_few_replies_are_no_answer() {
+        let whole = [
+            head(7, 7, 3),
+            block(0, BLOCK_LEN),
+            block(0, BLOCK_LEN),
+            nulls([&[], &[]]),
+            head(7, 7, 3),
+        ];
+        for len in 0..whole.len() {
+            assert_eq!(read(whole[..len].to_vec()), Err(None), "{len}");
+        }
+        let mut fewer_nulls = whole.to_vec();
+        fewer_nulls[3] = nulls([&[]]);
+        assert_eq!(read(fewer_nulls), Err(None));
+    }
+}

@@ -167,3 +167,89 @@ fn refuse_all(places: impl Iterator<Item = Place>, doubt: Doubt) {
         place.answer.send(Err(doubt)).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use ::redis::{Pipeline, RedisResult, Value};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::store::BoxFuture;
+    use crate::store::redis::link::connection::tests::connection;
+    use crate::store::redis::link::dial::{Dial, Wire};
+    use crate::store::redis::{Endpoint, RedisStore};
+
+    /// A Redis that takes down how long each request is, in commands, and never answers.
+    #[derive(Debug, Default)]
+    struct Silent(Mutex<Vec<usize>>);
+
+    impl Wire for Silent {
+        fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+            self.0.lock().unwrap().push(commands.cmd_iter().count());
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[derive(Debug)]
+    struct NoDial;
+
+    impl Dial for NoDial {
+        fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    struct Batch {
+        store: RedisStore,
+        redis: Arc<Silent>,
+        live: Arc<Connection>,
+    }
+
+    impl Batch {
+        /// A store that knows a live filter.
+        fn new() -> Self {
+            let settings = Settings::new("users".into());
+            let store = RedisStore::new(&settings, Endpoint(Arc::new(NoDial)));
+            let redis = Arc::new(Silent::default());
+            let live = connection(Arc::clone(&redis) as Arc<dyn Wire>);
+            store.shared.checks.put_into_use(&live);
+            let generation = Generation::new(1).unwrap();
+            let header = Header::new(generation, 1, &settings.sizing, 1);
+            store.shared.filter.store(Some(Arc::new(header)));
+            Self { store, redis, live }
+        }
+
+        /// Asks for these digests; returns how many commands each request had.
+        async fn ask(&self, asked: &[(u8, &Arc<Connection>)]) -> Vec<usize> {
+            let place = |&(byte, live): &(u8, &Arc<Connection>)| Place {
+                live: Arc::clone(live),
+                digest: Digest::from_bytes([byte; 16]),
+                answer: oneshot::channel().0,
+            };
+            let mut places = asked.iter().map(place).collect();
+            self.store.shared.answer(&mut places).await;
+            assert!(places.is_empty(), "each is answered");
+            std::mem::take(&mut *self.redis.0.lock().unwrap())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn equal_ids_are_sent_once() {
+        let batch = Batch::new();
+        let live = &batch.live;
+        // Two blocks, their nulls, and the header before and after.
+        assert_eq!(batch.ask(&[(2, live), (1, live), (2, live), (1, live)]).await, [5]);
+        assert_eq!(batch.ask(&[(2, live), (2, live)]).await, [2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_of_another_connection_are_not_sent() {
+        let batch = Batch::new();
+        let other = connection(Arc::clone(&batch.redis) as Arc<dyn Wire>);
+        assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [2]);
+        assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
+    }
+}

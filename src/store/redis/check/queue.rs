@@ -106,3 +106,39 @@ impl Drop for UnderWay<'_> {
         self.0.answered.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::redis::{Pipeline, RedisResult, Value};
+
+    use super::*;
+    use crate::store::BoxFuture;
+    use crate::store::redis::link::connection::tests::connection;
+    use crate::store::redis::link::dial::Wire;
+
+    struct Unused;
+
+    impl Wire for Unused {
+        fn send<'a>(&'a self, _: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
+        let live = connection(Arc::new(Unused));
+        let queue = Queue::new(BATCH * 2, Duration::from_millis(25));
+        let enter = |byte| queue.enter(Arc::clone(&live), Digest::from_bytes([byte; 16])).ok();
+        let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1).unwrap()).collect();
+        drop(enter(2));
+        let stays = enter(3);
+        let mut places = Vec::new();
+        let _first = queue.take(&mut places).await;
+        assert_eq!(places.len(), BATCH);
+        places.clear();
+        let _second = queue.take(&mut places).await;
+        let digests: Vec<_> = places.iter().map(|place| place.digest.as_bytes()[0]).collect();
+        assert_eq!(digests, [1, 3]);
+        drop((waiting, stays));
+    }
+}

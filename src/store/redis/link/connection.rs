@@ -420,3 +420,36 @@ fn reason(error: &StoreError) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::id::{Digester, SecretKey};
+
+    /// Returns a connection that sends by this wire.
+    pub(crate) fn connection(wire: Arc<dyn Wire>) -> Arc<Connection> {
+        let process = RedisProcess { run: 1, major: 7 };
+        let identity = Identity {
+            digester: Digester::new(&SecretKey::new([7; 16]), "users"),
+            incarnation: b"first".to_vec(),
+            age: Duration::ZERO,
+            newest: 0,
+            process: process.clone(),
+        };
+        Arc::new(Connection {
+            wire,
+            process,
+            identity: Arc::new(identity),
+            since: Instant::now(),
+            clock: ArcSwap::from_pointee(Clock::now(0)),
+            eviction: ArcSwap::from_pointee(Eviction::Spares),
+        })
+    }
+
+    impl Link {
+        /// Puts a connection into use.
+        pub(crate) fn put_into_use(&self, connection: &Arc<Connection>) {
+            self.publish(connection);
+        }
+    }
+}
