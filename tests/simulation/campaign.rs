@@ -18,6 +18,8 @@ const SEEDS: u64 = 2000;
 pub(crate) const OPERATIONS: usize = 500;
 /// Every so-manieth seed is run twice.
 const TWICE: u64 = 50;
+/// The least share of ids that Redis must have been asked for together with others.
+const MERGED: f64 = 0.05;
 /// Failing seeds that are shown in full.
 const SHOWN: usize = 3;
 
@@ -129,14 +131,19 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
             findings.nulls
         ));
     }
+    let merged = share(findings.merged, findings.merged + findings.alone);
+    if merged < MERGED {
+        complain(format!("too few ids were asked for in batches: {merged:.3} of them"));
+    }
     println!(
         "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked; {} \
          refusals were nulls; {} existing ids were refused before a poll could show that data had \
-         gone back in time",
+         gone back in time; {:.1} % of ids were asked for in batches",
         share(findings.busy, findings.existing) * 100.0,
         findings.quiet,
         findings.nulls,
         findings.refused_unnoticed,
+        merged * 100.0,
     );
     println!(
         "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s",

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::database;
-use crate::model::keyspace::{Keyspace, Slot};
+use crate::model::keyspace::{Keyspace, Slot, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
@@ -81,6 +81,7 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Expire(part, life) => {
             operate(net, &[b"PEXPIRE", &key(part), life.to_string().as_bytes()]);
         }
+        Mishap::CutShort(part) => cut_short(net, &key(part)),
         Mishap::FlushScripts => operate(net, &[b"SCRIPT", b"FLUSH"]),
         Mishap::Room(more) => {
             let node = primary(net);
@@ -142,6 +143,22 @@ fn put_aside_or_back(node: &mut Node, parts: &[&'static str]) {
     for (part, slot) in aside {
         node.keys.put_back(&key(part), slot);
     }
+}
+
+/// Executes something while the live filter is put aside.
+pub(crate) fn without_filter<T>(node: &mut Node, execute: impl FnOnce(&mut Node) -> T) -> T {
+    let bits = key("bits");
+    let slot = node.keys.take(&bits);
+    let result = execute(node);
+    node.keys.put_back(&bits, slot);
+    result
+}
+
+/// Cuts a string's second half off.
+fn cut_short(net: &mut Net, key: &[u8]) {
+    let Some(Value::Text(text)) = primary(net).keys.get(key) else { return };
+    let half = text[..text.len() / 2].to_vec();
+    operate(net, &[b"SET", key, &half]);
 }
 
 fn restart(net: &mut Net, from_dump: bool, loading: u64) {

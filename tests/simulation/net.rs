@@ -57,6 +57,11 @@ pub(crate) fn asked() {
     }
 }
 
+/// Requests of several commands that others come between, in a thousand.
+const PARTED: u64 = 40;
+/// For how long a request's other commands are on their way, ms.
+const REST: [u64; 6] = [1, 1, 1, 2, 5, 30];
+
 /// The network of a run.
 pub(crate) struct Net {
     began: Instant,
@@ -86,6 +91,8 @@ struct Connection {
     run_id: u64,
     /// Nothing on it arrives before these moments: there, and back.
     free: (u64, u64),
+    /// Until when the rest of a request is on its way.
+    parted_until: u64,
     waiting: BTreeMap<u64, oneshot::Sender<Vec<Value>>>,
 }
 
@@ -99,6 +106,8 @@ struct Request {
     connection: u64,
     run_id: u64,
     commands: Vec<Vec<Vec<u8>>>,
+    /// To those of the commands that were executed.
+    replies: Vec<Value>,
     effect: Option<Effect>,
 }
 
@@ -125,6 +134,12 @@ pub(crate) enum Effect {
     DelayReply(u64),
     /// As soon as it is executed, this happens.
     Then(Mishap),
+    /// In the midst of its commands, this happens.
+    Midway(Mishap),
+    /// In the midst of its commands, all arrives that is on its way on other connections.
+    Overtaken,
+    /// While one of its commands is executed, the live filter is put aside.
+    Blink,
     /// As soon as it is executed, the instance reaches nobody for so long, ms.
     FallSilent(u64),
 }
@@ -203,18 +218,34 @@ fn step() {
         }),
         // The client may have closed the connection already: what it has sent still arrives.
         Event::Request(request) => {
-            if let Some(until) = with(|net| net.still_until(request.run_id)) {
+            if let Some(until) = with(|net| net.held_until(&request)) {
                 // By its old number: it overtakes nothing, and nothing overtakes it.
                 with(|net| net.events.insert((until, number), Event::Request(request)));
                 return;
             }
-            with(|net| net.serve(&request));
-            if let Some(Effect::Then(mishap)) = &request.effect
-                && !with(|net| net.healed)
-            {
-                mishaps::befall(mishap);
-            }
+            arrive(request);
         }
+    }
+}
+
+/// Executes a request, or the part of it that has arrived.
+fn arrive(mut request: Request) {
+    let Some(upto) = with(|net| net.execute(&mut request)) else { return };
+    let whole = upto == request.commands.len();
+    let mishap = match &request.effect {
+        Some(Effect::Midway(mishap)) => Some(mishap.clone()),
+        Some(Effect::Then(mishap)) if whole => Some(mishap.clone()),
+        _ => None,
+    };
+    if whole {
+        with(|net| net.reply(request));
+    } else {
+        with(|net| net.part(request));
+    }
+    if let Some(mishap) = mishap
+        && !with(|net| net.healed)
+    {
+        mishaps::befall(&mishap);
     }
 }
 
@@ -266,7 +297,8 @@ impl Net {
         let (answer, answered) = oneshot::channel();
         let number = self.next_event + 1;
         connection.waiting.insert(number, answer);
-        let request = Request { number, connection: id, run_id, commands, effect };
+        let replies = Vec::with_capacity(commands.len());
+        let request = Request { number, connection: id, run_id, commands, replies, effect };
         self.push(at, Event::Request(request));
         Ok(answered)
     }
@@ -289,29 +321,90 @@ impl Net {
         Some(effect)
     }
 
-    /// Until when the process stands still that a request was sent to, if it does.
-    fn still_until(&self, run_id: u64) -> Option<u64> {
-        let node = self.nodes.iter().find(|node| node.run_id == run_id)?;
-        Some(node.still_until).filter(|until| *until > self.now_ms())
+    /// Until when a request has to wait, if it does: for a process that stands still, or for the rest of
+    /// another one on its connection.
+    fn held_until(&self, request: &Request) -> Option<u64> {
+        let node = self.nodes.iter().find(|node| node.run_id == request.run_id)?;
+        let parted = self.connections.get(&request.connection).map_or(0, |c| c.parted_until);
+        Some(node.still_until.max(parted)).filter(|until| *until > self.now_ms())
     }
 
-    /// Executes a request on the process it was sent to, if that still runs.
-    fn serve(&mut self, request: &Request) {
-        let Request { connection: id, run_id, ref commands, ref effect, .. } = *request;
-        let Some(at) = self.nodes.iter().position(|node| node.run_id == run_id) else { return };
+    /// Executes a request on the process it was sent to, or a part of it; returns how many of its commands have
+    /// been executed, or nothing if that process has ended.
+    fn execute(&mut self, request: &mut Request) -> Option<usize> {
+        let at = self.nodes.iter().position(|node| node.run_id == request.run_id)?;
         let (run_ms, clock_us) = (self.now_ms(), self.clock_us());
-        let mut replies = Vec::with_capacity(commands.len());
-        for command in commands {
+        let upto = self.draw_part(request);
+        let done = request.replies.len();
+        let blink = matches!(request.effect, Some(Effect::Blink)) && done == 0 && upto > 1;
+        let blink = blink.then(|| self.rng.within(1..upto as u64) as usize);
+        for (number, command) in request.commands.iter().enumerate().take(upto).skip(done) {
             let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
             let node = &mut self.nodes[at];
             let name = scripts::name_of(command);
             mishaps::watch(node, name, run_ms);
             let before = invariants::before(node, name);
-            let reply = node.execute(&words, run_ms, clock_us);
-            note(run_ms, id, name, command, &reply);
+            let reply = if blink == Some(number) {
+                mishaps::without_filter(node, |node| node.execute(&words, run_ms, clock_us))
+            } else {
+                node.execute(&words, run_ms, clock_us)
+            };
+            note(run_ms, request.connection, name, command, &reply);
             invariants::after(node, before.as_ref(), &reply, run_ms);
-            replies.push(reply.into_value());
+            request.replies.push(reply.into_value());
         }
+        Some(upto)
+    }
+
+    /// How many of a request's commands have arrived.
+    fn draw_part(&mut self, request: &Request) -> usize {
+        let (next, all) = (request.replies.len() + 1, request.commands.len());
+        let parted = next < all
+            && !self.healed
+            && (matches!(request.effect, Some(Effect::Midway(_) | Effect::Overtaken))
+                || self.rng.happens(PARTED));
+        if parted { self.rng.within(next as u64..all as u64) as usize } else { all }
+    }
+
+    /// Puts a request's rest off, before which other connections' requests are executed.
+    fn part(&mut self, mut request: Request) {
+        let now = self.now_ms();
+        let effect = request.effect.take();
+        if matches!(effect, Some(Effect::Overtaken)) || self.rng.happens(500) {
+            self.bring_forward(&request);
+        }
+        // What befalls it midway, befalls it once.
+        request.effect =
+            effect.filter(|effect| !matches!(effect, Effect::Midway(_) | Effect::Overtaken));
+        let until = now + self.rng.pick(&REST);
+        if let Some(connection) = self.connections.get_mut(&request.connection) {
+            connection.parted_until = until;
+            connection.free.0 = connection.free.0.max(until);
+        }
+        trace::line(|| format!("{now:>6}   c{} parted until {until}", request.connection));
+        // By its old number: what follows on its connection does not overtake it.
+        self.events.insert((until, request.number), Event::Request(request));
+    }
+
+    /// Lets all arrive that is on its way on other connections to the same process.
+    fn bring_forward(&mut self, parted: &Request) {
+        let now = self.now_ms();
+        let others = self.events.iter().filter(|(_, event)| {
+            matches!(event, Event::Request(other)
+                if other.connection != parted.connection && other.run_id == parted.run_id)
+        });
+        for (at, number) in others.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some(event) = self.events.remove(&(at, number)) {
+                self.events.insert((now, number), event);
+            }
+        }
+    }
+
+    /// Sends the replies to a request, all of whose commands were executed.
+    fn reply(&mut self, request: Request) {
+        let Request { connection: id, number, commands, replies, effect, .. } = request;
+        let run_ms = self.now_ms();
+        count(&commands);
         match effect {
             Some(Effect::LoseReply) => {
                 self.break_connection(id);
@@ -319,19 +412,19 @@ impl Net {
             }
             Some(Effect::FallSilent(for_ms)) if !self.healed => {
                 if let Some(instance) = self.connections.get(&id).map(|c| c.instance) {
-                    self.cut_off(instance, *for_ms);
+                    self.cut_off(instance, for_ms);
                 }
                 return;
             }
             _ => {}
         }
-        let held_up = if let Some(Effect::DelayReply(ms)) = effect { *ms } else { 0 };
+        let held_up = if let Some(Effect::DelayReply(ms)) = effect { ms } else { 0 };
         let at = run_ms + self.latency() + held_up;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         // Replies come in the order of requests.
         let at = at.max(connection.free.1);
         connection.free.1 = at;
-        self.push(at, Event::Reply { connection: id, request: request.number, replies });
+        self.push(at, Event::Reply { connection: id, request: number, replies });
     }
 
     /// Opens a connection for an instance.
@@ -346,6 +439,7 @@ impl Net {
             node: self.primary,
             run_id,
             free: (0, 0),
+            parted_until: 0,
             waiting: BTreeMap::new(),
         };
         self.connections.insert(self.next_connection, connection);
@@ -413,6 +507,18 @@ fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
         "add.lua" if command.last().is_some_and(|hold| !hold.is_empty()) => AGAIN,
         name => name,
     }
+}
+
+/// Counts the ids that a request asks for, if it is a check.
+fn count(commands: &[Vec<Vec<u8>>]) {
+    if name_of(commands) != "check" {
+        return;
+    }
+    let blocks = commands.iter().filter(|command| scripts::name_of(command) == "GETRANGE").count();
+    oracle::note(|findings| match blocks {
+        0 => findings.alone += 1,
+        _ => findings.merged += blocks as u64,
+    });
 }
 
 fn note(run_ms: u64, connection: u64, name: &str, command: &[Vec<u8>], reply: &Reply) {

@@ -48,6 +48,9 @@ pub(crate) struct Findings {
     /// Nulls that refused.
     pub(crate) nulls: u64,
     pub(crate) commits: u64,
+    /// Ids that Redis was asked for one by one, and with others.
+    pub(crate) alone: u64,
+    pub(crate) merged: u64,
     /// What was broken, in words.
     pub(crate) violations: Vec<String>,
 }
@@ -68,6 +71,8 @@ impl Findings {
         self.swaps += other.swaps;
         self.nulls += other.nulls;
         self.commits += other.commits;
+        self.alone += other.alone;
+        self.merged += other.merged;
     }
 }
 

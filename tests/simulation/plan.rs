@@ -167,6 +167,8 @@ pub(crate) enum Mishap {
     /// Its clock jumps by so much, ms.
     Clock(i64),
     Delete(Vec<&'static str>),
+    /// The second half of this key's string is lost.
+    CutShort(&'static str),
     Trim(u64),
     Expire(&'static str, u64),
     FlushScripts,

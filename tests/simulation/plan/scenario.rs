@@ -1,5 +1,6 @@
 //! Operations that belong together: what chance would bring about too seldom.
 
+mod burst;
 mod elsewhere;
 
 use super::{Answers, Ask, Asked, Caller, Config, Create, Flavour, Mishap, Told, What};
@@ -21,6 +22,8 @@ const WAITED_FOR: u64 = 3000;
 /// How many rows a batch is, and how long it takes, ms.
 const BATCH: u64 = 40;
 const BATCH_TAKES: u64 = 60;
+/// For how long nothing else is drawn after a burst, ms.
+const BURST_TAKES: u64 = 40;
 /// How many requests each process is asked at a time when its lane is to be full.
 const CROWD: usize = 6;
 
@@ -64,6 +67,14 @@ impl What {
         }
         if rng.happens(4) {
             return Some((Self::crowded(rng, config, id), 0));
+        }
+        if rng.happens(8) {
+            return Some((Self::burst(rng, config, id), BURST_TAKES));
+        }
+        if matches!(config.flavour, Flavour::Calm | Flavour::Lossy | Flavour::Zombies)
+            && rng.happens(3)
+        {
+            return Some((Self::burst_at_swap(rng, config, id), BURST_TAKES));
         }
         None
     }

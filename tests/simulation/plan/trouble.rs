@@ -123,7 +123,7 @@ impl What {
         Trap { on, instance: None, effect: Effect::Then(mishap), times: 1 }
     }
 
-    fn forget(rng: &mut Rng) -> Mishap {
+    pub(super) fn forget(rng: &mut Rng) -> Mishap {
         match rng.within(0..15) {
             0..5 => Mishap::Dump,
             13 => Mishap::Rewind,
@@ -156,7 +156,7 @@ impl What {
         Mishap::StandStill(rng.pick(&[300, 1500, 2500, 4000]))
     }
 
-    fn evict(rng: &mut Rng, flavour: Flavour) -> Mishap {
+    pub(super) fn evict(rng: &mut Rng, flavour: Flavour) -> Mishap {
         let mishap = Self::evict_any(rng);
         let metadata = match &mishap {
             Mishap::Delete(keys) => keys.contains(&"meta"),
@@ -168,7 +168,8 @@ impl What {
     }
 
     fn evict_any(rng: &mut Rng) -> Mishap {
-        match rng.within(0..13) {
+        match rng.within(0..14) {
+            13 => Mishap::CutShort(rng.pick(&["bits", "next"])),
             0..4 => Mishap::Delete(vec![rng.pick(&KEYS)]),
             4..6 => Mishap::Delete(Self::some_keys(rng)),
             6 => Mishap::Trim(rng.within(0..10)),
