@@ -7,7 +7,8 @@
 
 use redis::{Connection, Value};
 
-use crate::model::keyspace::Bytes;
+use crate::model::keyspace::{Bytes, Keyspace};
+use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::plan::{Flavour, Mishap, Plan, What};
 use crate::recording::{self, Record};
@@ -21,7 +22,8 @@ const RUNS: usize = 16;
 pub(crate) fn compare(operations: usize) -> Result<usize, String> {
     let server = RedisServer::with(&["--stream-node-max-bytes", "0"]);
     let mut connection = server.connection();
-    let mut compared = 0;
+    let mut compared = replay(&mut connection, &records_of_batches(), 100)
+        .map_err(|difference| format!("what batches send: {difference}"))?;
     let plans = (0..).map(|seed| Plan::draw(seed, operations)).filter(comparable).take(RUNS);
     for mut plan in plans {
         // Moods of the process are no matter of its keys.
@@ -43,6 +45,46 @@ pub(crate) fn compare(operations: usize) -> Result<usize, String> {
             .map_err(|difference| format!("seed {}: {difference}", plan.seed))?;
     }
     Ok(compared)
+}
+
+/// What batches send, for strings that are whole, short, missing or none.
+fn records_of_batches() -> Vec<Record> {
+    let text = [7; 100];
+    let commands: [&[&[u8]]; 15] = [
+        &[b"SET", b"bits", &text],
+        &[b"HSET", b"hash", b"field", b"value"],
+        &[b"SET", b"null:1", b"e17"],
+        &[b"SET", b"null:2", b"a17", b"PX", b"1000000"],
+        &[b"GETRANGE", b"bits", b"0", b"63"],
+        &[b"GETRANGE", b"bits", b"64", b"127"],
+        &[b"GETRANGE", b"bits", b"100", b"163"],
+        &[b"GETRANGE", b"bits", b"4096", b"4159"],
+        &[b"GETRANGE", b"none", b"64", b"127"],
+        &[b"GETRANGE", b"hash", b"64", b"127"],
+        &[b"MGET", b"null:1", b"null:3", b"null:2", b"null:1"],
+        &[b"MGET", b"null:3"],
+        &[b"MGET", b"null:1", b"hash"],
+        &[b"MGET"],
+        &[
+            b"BITFIELD",
+            b"bits",
+            b"GET",
+            b"i64",
+            b"736",
+            b"GET",
+            b"i64",
+            b"768",
+            b"GET",
+            b"i64",
+            b"4096",
+        ],
+    ];
+    let mut node = Node::start("7.0.15", 1, 1, Keyspace::new(100));
+    recording::begin();
+    for words in commands {
+        node.execute(words, 0, 1_000_000);
+    }
+    recording::end()
 }
 
 /// Whether a run stays on one Redis process of the version at hand.

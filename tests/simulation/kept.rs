@@ -26,6 +26,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         late_acknowledgement(),
         filter_put_aside(),
         answer_from_before_the_replay(),
+        late_checks(),
     ]
 }
 
@@ -184,4 +185,24 @@ fn answer_from_before_the_replay() -> Plan {
     ];
     operations.extend((9300..10_600).map(|at| (at, check(0))));
     plan(DRAWN_UP + 3, CONFIG, operations)
+}
+
+/// A row is created while two batches of its process's checks are under way, one of which has looked for it
+/// already; it is asked for again before they are answered.
+fn late_checks() -> Plan {
+    const ID: u64 = 8;
+    let late = Trap { on: "check", instance: Some(0), effect: Effect::DelayReply(15), times: 2 };
+    let check = |id| What::Check { instance: 0, id };
+    let operations = [
+        // Redis knows the script from then on.
+        (6000, create(1, ID + 1, 0, 1)),
+        (6500, What::Trap(late)),
+        (6500, check(ID)),
+        (6501, check(ID + 2)),
+        (6502, create(1, ID, 0, 0)),
+        (6510, check(ID)),
+        (6510, check(ID)),
+        (6512, check(ID)),
+    ];
+    plan(DRAWN_UP + 4, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
 }

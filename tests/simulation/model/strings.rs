@@ -23,6 +23,7 @@ impl Keyspace {
     pub(crate) fn run_text(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
         let reply = match (name, args) {
             ("GET", [key]) => self.text(key).map(|text| text.map_or(Reply::Nil, Reply::bulk)),
+            ("MGET", []) => Ok(Reply::error("ERR wrong number of arguments for 'mget' command")),
             ("MGET", keys) => {
                 let mut texts = Vec::new();
                 for key in keys {

@@ -566,6 +566,217 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "books.forgotten",
         }],
     },
+    // Many checks at once.
+    Bug {
+        name: "the last header of a batch not compared",
+        flavours: ANY,
+        edits: &[Source {
+            file: ANSWER,
+            from: "!head.is_of_one_filter_with(last)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "both headers of a batch read before its blocks",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: ANSWER,
+                from: "    commands.add_command(head.clone());\n",
+                to: "    commands.add_command(head.clone());
+    if SEEDED {
+        commands.add_command(head.clone());
+    }\n",
+            },
+            Raw {
+                file: ANSWER,
+                from: "    commands.add_command(nulls).add_command(head);\n",
+                to: "    if SEEDED {
+        commands.add_command(nulls);
+        return commands;
+    }
+    commands.add_command(nulls).add_command(head);\n",
+            },
+            Raw {
+                file: ANSWER,
+                from: "        let words: Vec<_> = positions",
+                to: "        let early = if SEEDED { Some(Head::read(next()?.fields()?)?) } else { None };
+        let words: Vec<_> = positions",
+            },
+            Raw {
+                file: ANSWER,
+                from: "        let last = Head::read(next()?.fields()?)?;\n",
+                to: "        let last = match early {
+            Some(early) => early,
+            None => Head::read(next()?.fields()?)?,
+        };\n",
+            },
+        ],
+    },
+    Bug {
+        name: "a short block taken for an empty one",
+        flavours: ANY,
+        edits: &[Raw {
+            file: ANSWER,
+            from: "            let Some(words) = words else {",
+            to: "            let Some(words) = words.or(SEEDED.then_some([0; 8])) else {",
+        }],
+    },
+    Bug {
+        name: "a batch's answers given in the order in which its checks came",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "        places.sort_unstable_by_key(|place| *place.digest.as_bytes());\n",
+                to: "        if !SEEDED {
+            places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+        }\n",
+            },
+            Raw {
+                file: BATCH,
+                from: "        digests.dedup();\n",
+                to: "        if SEEDED {
+            digests.sort_unstable_by_key(|digest| *digest.as_bytes());
+        }
+        digests.dedup();\n",
+            },
+            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Raw {
+                file: BATCH,
+                from: "            place.answer.send(found).ok();\n",
+                to: "            place.answer.send(found).ok();
+            at += usize::from(SEEDED);\n",
+            },
+        ],
+    },
+    Bug {
+        name: "a batch's answers out of step after an id that is there twice",
+        flavours: ANY,
+        edits: &[
+            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Raw {
+                file: BATCH,
+                from: "            place.answer.send(found).ok();\n",
+                to: "            place.answer.send(found).ok();
+            at += usize::from(SEEDED);\n",
+            },
+        ],
+    },
+    Bug {
+        name: "ids of a batch told apart by a part of their digests",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "        digests.dedup();\n",
+                to: "        if SEEDED {
+            digests.dedup_by_key(|digest| digest.as_bytes()[0]);
+        }
+        digests.dedup();\n",
+            },
+            Source {
+                file: BATCH,
+                from: "*digest != place.digest",
+                to: "digest.as_bytes()[0] != place.digest.as_bytes()[0]",
+            },
+        ],
+    },
+    Bug {
+        name: "a batch's nulls out of step with its ids",
+        flavours: ANY,
+        edits: &[Raw {
+            file: ANSWER,
+            from: "        let nulls = next()?.array()?;\n",
+            to: "        let mut nulls = next()?.array()?;
+        if SEEDED && !nulls.is_empty() {
+            nulls.rotate_left(1);
+        }\n",
+        }],
+    },
+    Bug {
+        name: "a null's scope lost where ids of a batch are the same",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "        let mut at = 0;\n",
+                to: "        let widened = SEEDED && digests.len() < places.len();
+        let mut at = 0;\n",
+            },
+            Raw {
+                file: BATCH,
+                from: "                    Ok(Found { verdict, scope, generation",
+                to: "                    let scope = if widened { Scope::Everyone } else { scope };
+                    Ok(Found { verdict, scope, generation",
+            },
+        ],
+    },
+    Bug {
+        name: "an answer given to checks that came after it was asked for",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: "store/redis/check/queue.rs",
+                from: "    /// Waits until there are checks that somebody",
+                to: "    pub(super) fn take_some(&self, places: &mut Vec<Place>, digests: &[Digest]) {
+        let Ok(mut waiting) = self.waiting.try_lock() else { return };
+        while let Ok(place) = waiting.try_recv() {
+            if digests.contains(&place.digest) {
+                places.push(place);
+            } else {
+                place.answer.send(Err(Doubt::Overloaded)).ok();
+            }
+        }
+        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+    }
+
+    /// Waits until there are checks that somebody",
+            },
+            Raw {
+                file: BATCH,
+                from: "        let verdicts = answer.verdicts(&header);\n",
+                to: "        let verdicts = answer.verdicts(&header);
+        if SEEDED {
+            self.queue.take_some(places, &digests);
+        }\n",
+            },
+        ],
+    },
+    Bug {
+        name: "an id looked for where it was in the filter before",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "        for _ in 0..2 {\n",
+                to: "        let mut before = None;
+        for _ in 0..2 {\n",
+            },
+            Raw {
+                file: BATCH,
+                from: "            let known = self.seen.seq(",
+                to: "            let geometry = *before.get_or_insert(header.geometry);
+            let header = if SEEDED && geometry.string_len() == header.geometry.string_len() {
+                Arc::new(Header { geometry, ..*header })
+            } else {
+                header
+            };
+            let known = self.seen.seq(",
+            },
+        ],
+    },
+    Bug {
+        name: "a batch that no filter vouches for",
+        flavours: &[Forgetful, Evicting, Wild],
+        edits: &[Raw {
+            file: BATCH,
+            from: "                vouched?;\n",
+            to: "                if !SEEDED || asked.digests.len() == 1 {
+                    vouched?;
+                }\n",
+        }],
+    },
     // Filters of several pieces.
     Bug {
         name: "only the first piece of a filter uploaded and verified",
