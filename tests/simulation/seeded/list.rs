@@ -472,7 +472,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: "store/mod.rs",
-            from: "self.scope.covers(needed)",
+            from: "self.scope.covers(needed())",
             to: "true",
         }],
     },
@@ -718,10 +718,10 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: "store/redis/check/queue.rs",
-                from: "    /// Waits until there are checks that somebody",
+                from: "    /// Waits until a batch may leave",
                 to: "    pub(super) fn take_some(&self, places: &mut Vec<Place>, digests: &[Digest]) {
         let Ok(mut waiting) = self.waiting.try_lock() else { return };
-        while let Ok(place) = waiting.try_recv() {
+        while let Ok(place) = waiting.places.try_recv() {
             if digests.contains(&place.digest) {
                 places.push(place);
             } else {
@@ -731,7 +731,7 @@ pub(crate) const BUGS: &[Bug] = &[
         places.sort_unstable_by_key(|place| *place.digest.as_bytes());
     }
 
-    /// Waits until there are checks that somebody",
+    /// Waits until a batch may leave",
             },
             Raw {
                 file: BATCH,
@@ -859,19 +859,21 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: RULES,
-            from: "request.method != Method::GET || upgrade",
-            to: "!reads(&request.method) || upgrade",
+            from: "request.method() != Method::GET || upgrade",
+            to: "!reads(request.method()) || upgrade",
         }],
     },
     Bug {
         name: "a 404 to one caller's credentials told to all",
         flavours: ANY,
-        edits: &[Raw {
-            file: RULES,
-            from: "        let scope = match kind.teaches {\n",
-            to: "        let scope = match kind.teaches {
-            Teaches::WhenMarked if SEEDED && kind.needs == Scope::Everyone => Scope::Everyone,\n",
-        }],
+        edits: &[
+            Source { file: RULES, from: UNTAUGHT, to: "query || self.marker" },
+            Raw {
+                file: RULES,
+                from: "Teaches::Always if self.shared =>",
+                to: "Teaches::Always if self.shared || SEEDED =>",
+            },
+        ],
     },
     Bug {
         name: "a 404 without credentials told to all",
@@ -887,7 +889,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: RULES,
-            from: "request.headers.contains_key(header::COOKIE)",
+            from: "headers.contains_key(header::COOKIE)",
             to: "false",
         }],
     },
