@@ -1,6 +1,5 @@
 //! Rebuilds on Redis lose nothing, whatever else goes on.
 
-mod at_work;
 mod cuts;
 mod inserts;
 mod keys;

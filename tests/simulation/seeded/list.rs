@@ -361,7 +361,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "swap.lua",
-            from: "if waited < grace and not has_worked() then",
+            from: "if waited < grace then",
             to: "if now < redis.call('HGET', KEYS[3], 'since') + grace then",
         }],
     },

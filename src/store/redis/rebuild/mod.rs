@@ -10,10 +10,8 @@
 //! | `verify` | *verify* |
 //! | `swap` | *swap* and *settle* |
 //! | `lease` | keeps the lease alive and gives it back |
-//! | `at_work` | notes that Redis takes writes, which an incarnation's first swap waits for |
 //! | `journal` | reads journal entries and proves that none is missing |
 
-mod at_work;
 mod begin;
 pub(crate) mod build;
 mod catch_up;
@@ -25,7 +23,6 @@ mod verify;
 
 use std::sync::Arc;
 
-use self::at_work::AtWork;
 use self::build::RedisBuild;
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation};
@@ -46,8 +43,7 @@ impl Build for RedisBuild {
     }
 
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        let (lease, at_work) = (self.lease.keep(), AtWork::of(self).note_on());
-        Box::pin(async { tokio::join!(lease, at_work).0 })
+        self.lease.keep()
     }
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
