@@ -14,9 +14,10 @@ use crate::id::Digest;
 use crate::store::redis::link::connection::Connection;
 use crate::verdict::Doubt;
 
-/// The most checks in a batch, which keeps Redis busy for less than a millisecond.
-pub(super) const BATCH: usize = 256;
-/// With less under way, a batch leaves at once.
+/// The most checks in a batch. So many leave at once: more together would not be cheaper by the id, and Redis and
+/// this process would wait for each other.
+pub(super) const BATCH: usize = 128;
+/// With less under way, a batch that is not full leaves at once too.
 const FEW: usize = 2;
 
 /// The checks that no batch has taken yet, in the order in which they came.
@@ -24,8 +25,9 @@ pub(crate) struct Queue {
     places: Sender<Place>,
     waiting: Mutex<Waiting>,
     under_way: AtomicUsize,
-    answered: Notify,
-    /// How long a batch waits, while others are under way, after the one before.
+    /// A batch was answered, or there are enough for a full one.
+    may_leave: Notify,
+    /// How long one that is not full waits, while others are under way, after the one before.
     pause: Duration,
 }
 
@@ -51,7 +53,7 @@ impl Queue {
             places: sender,
             waiting: Mutex::new(Waiting { places, left: Instant::now() }),
             under_way: AtomicUsize::new(0),
-            answered: Notify::new(),
+            may_leave: Notify::new(),
             pause: deadline / BATCHES as u32,
         }
     }
@@ -68,6 +70,9 @@ impl Queue {
     ) -> Result<oneshot::Receiver<Result<Found, Doubt>>, Full> {
         let (answer, received) = oneshot::channel();
         self.places.try_send(Place { live, digest, answer }).map_err(|_| Full)?;
+        if self.places.max_capacity() - self.places.capacity() >= BATCH {
+            self.may_leave.notify_one();
+        }
         Ok(received)
     }
 
@@ -76,11 +81,14 @@ impl Queue {
     pub(super) async fn take(&self, places: &mut Vec<Place>) -> UnderWay<'_> {
         let mut waiting = self.waiting.lock().await;
         let due = waiting.left + self.pause;
-        while self.under_way.load(Ordering::SeqCst) >= FEW && Instant::now() < due {
-            // An answer that came before this is kept for it.
+        while self.under_way.load(Ordering::SeqCst) >= FEW
+            && waiting.places.len() < BATCH
+            && Instant::now() < due
+        {
+            // What came before this is kept for it.
             tokio::select! {
                 biased;
-                () = self.answered.notified() => {}
+                () = self.may_leave.notified() => {}
                 () = sleep_until(due) => {}
             }
         }
@@ -103,7 +111,7 @@ pub(super) struct UnderWay<'a>(&'a Queue);
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::SeqCst);
-        self.0.answered.notify_one();
+        self.0.may_leave.notify_one();
     }
 }
 
@@ -122,6 +130,25 @@ mod tests {
         fn send<'a>(&'a self, _: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
             Box::pin(std::future::pending())
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_batch_waits_for_no_other() {
+        let live = connection(Arc::new(Unused));
+        let queue = Queue::new(BATCH * 4, Duration::from_millis(32));
+        let enter = || queue.enter(Arc::clone(&live), Digest::from_bytes([1; 16])).ok();
+        let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter().unwrap()).collect();
+        let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+        let _under_way = (queue.take(&mut first).await, queue.take(&mut second).await);
+        let begun = Instant::now();
+        let ((), _third) = tokio::join!(
+            async { waiting.extend((0..BATCH).map(|_| enter().unwrap())) },
+            queue.take(&mut third),
+        );
+        assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
+        waiting.push(enter().unwrap());
+        let _fourth = queue.take(&mut first).await;
+        assert_eq!(begun.elapsed(), queue.pause, "who is not full waits for an answer, or so long");
     }
 
     #[tokio::test(start_paused = true)]
