@@ -18,6 +18,9 @@ impl Id {
     /// The longest id, in bytes.
     pub const MAX_LEN: usize = 256;
 
+    /// The most ids that one request may list.
+    pub const MAX_LISTED: usize = 100;
+
     /// Returns the id made of these bytes, taken as they are.
     ///
     /// # Errors
@@ -99,6 +102,12 @@ pub enum InvalidId {
     /// The request names the id more than once.
     #[error("id is named more than once")]
     Ambiguous,
+    /// The request lists more than [`Id::MAX_LISTED`] ids. Some of them may exist: it is never answered 404.
+    #[error("list of {len} ids is longer than the limit of {}", Id::MAX_LISTED)]
+    TooMany {
+        /// How many there were.
+        len: usize,
+    },
 }
 
 impl InvalidId {
@@ -110,6 +119,7 @@ impl InvalidId {
             Self::NotText => "not_text",
             Self::Malformed => "malformed",
             Self::Ambiguous => "ambiguous",
+            Self::TooMany { .. } => "too_many",
         }
     }
 }

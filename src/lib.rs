@@ -102,7 +102,9 @@ pub use decide::policy::{Mode, OnUnknown};
 pub use error::{BoxError, ChangeError, ConfigError, RebuildError, SettingError, StoreError};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
-pub use extract::{AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query};
+pub use extract::{
+    AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query, QueryList,
+};
 pub use guard::finding::Finding;
 pub use guard::removed::Removed;
 pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
@@ -111,6 +113,7 @@ pub use middleware::layer::{BloomGuard, RejectingLayer};
 pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
 pub use middleware::service::BloomGuardService;
 pub use middleware::shared::OnInvalid;
+pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use nulls::rules::Missing;
 pub use observe::activity::{Failure, WorkState};
 pub use observe::metrics::Stats;

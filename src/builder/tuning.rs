@@ -36,7 +36,8 @@ impl Builder {
 
     /// How wide the lane is: how many requests may be with the service within at once, which is also the
     /// longest burst, and how many may enter in a second. It takes the requests whose answer is unknown,
-    /// and those for ids that were lately missed. A request counts until its response's head is there.
+    /// and those for ids that were lately missed. A request counts until its response's head is there. One that
+    /// lists ids takes one place, and of the rate as much as it has such ids.
     ///
     /// Defaults to 64 and 500 a second; from 1 to 100,000 and from 1 to 1,000,000.
     pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {

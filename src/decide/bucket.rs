@@ -37,11 +37,18 @@ impl Bucket {
 
     /// Takes a token, or says how long it will be until there is one.
     pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
+        self.take_many(now, 1)
+    }
+
+    /// Takes so many tokens as soon as there is one, and owes the rest: whoever comes next waits until they have
+    /// grown. So many in one may be more than the bucket ever holds.
+    pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
         let now = self.nanos(now);
+        let cost = interval.saturating_mul(tokens.into());
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             let ahead = full_at.saturating_sub(now);
-            (ahead <= self.tolerance).then(|| full_at.max(now).saturating_add(interval))
+            (ahead <= self.tolerance).then(|| full_at.max(now).saturating_add(cost))
         });
         taken.map(|_| ()).map_err(|full_at| {
             Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(self.tolerance))
@@ -92,6 +99,17 @@ mod tests {
         let bucket = Bucket::new(1_000, 3);
         let later = Instant::now() + Duration::from_secs(3600);
         assert_eq!((0..10).filter(|_| bucket.take(later).is_ok()).count(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_takes_more_than_there_is_makes_others_wait_for_all_of_it() {
+        let bucket = Bucket::new(100, 2);
+        let began = Instant::now();
+        assert_eq!(bucket.take_many(began, 50), Ok(()));
+        let at = |ms| bucket.take_many(began + Duration::from_millis(ms), 50);
+        assert_eq!(at(0), Err(Duration::from_millis(490)), "two of them were there");
+        assert!(at(489).is_err());
+        assert_eq!(at(490), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! The table: which requests pass, and what is remembered of their answers.
 
+pub(crate) mod list;
+
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -72,6 +74,14 @@ pub(crate) enum Why {
     ShadowBusy,
 }
 
+/// What the table says of an id, before the lane is entered.
+enum Row {
+    Pass(Why),
+    Refuse(Proof),
+    Lane(Why),
+    Shed,
+}
+
 impl Gate {
     pub(crate) fn new(policy: &Policy) -> Self {
         Self {
@@ -124,20 +134,29 @@ impl Gate {
         }
     }
 
-    /// The table's other rows.
     fn by_table(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
+        match self.row(id, verdict, now) {
+            Row::Pass(why) => Ruling::admit(why),
+            Row::Refuse(proof) => Ruling::Refuse(proof),
+            Row::Lane(why) => self.by_lane(why, now),
+            Row::Shed => Ruling::Busy { retry_after: RETRY.0 },
+        }
+    }
+
+    /// The table's other rows.
+    fn row(&self, id: IdHash, verdict: Verdict, now: Instant) -> Row {
         self.note_built(verdict);
         match verdict {
             Verdict::Absent(proof) if self.sample.take(now).is_ok() => {
-                Ruling::admit(Why::Sample(proof))
+                Row::Pass(Why::Sample(proof))
             }
-            Verdict::Absent(proof) => Ruling::Refuse(proof),
-            Verdict::Present if self.missed.holds(id, now) => self.by_lane(Why::Present, now),
-            Verdict::Present => Ruling::admit(Why::Present),
+            Verdict::Absent(proof) => Row::Refuse(proof),
+            Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present),
+            Verdict::Present => Row::Pass(Why::Present),
             Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
-                OnUnknown::Pass => Ruling::admit(Why::Unknown),
-                OnUnknown::PassLimited => self.by_lane(Why::Unknown, now),
-                OnUnknown::Shed => Ruling::Busy { retry_after: RETRY.0 },
+                OnUnknown::Pass => Row::Pass(Why::Unknown),
+                OnUnknown::PassLimited => Row::Lane(Why::Unknown),
+                OnUnknown::Shed => Row::Shed,
             },
         }
     }
@@ -176,10 +195,15 @@ impl Gate {
     }
 
     fn by_lane(&self, why: Why, now: Instant) -> Ruling {
-        match self.lane.enter(now) {
+        match self.enter_lane(1, now) {
             Ok(place) => Ruling::Admit(Admission { why, place: Some(place) }),
-            Err(wait) => Ruling::Busy { retry_after: wait.clamp(RETRY.0, RETRY.1) },
+            Err(retry_after) => Ruling::Busy { retry_after },
         }
+    }
+
+    /// Enters the lane with so many ids, or says when the client should come again.
+    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
+        self.lane.enter(ids, now).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
     }
 
     /// A first deploy knows nothing of any id, and the lane must not be its outage. A server that may

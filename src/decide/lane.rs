@@ -17,7 +17,7 @@ const FULL: Duration = Duration::from_secs(1);
 pub(crate) struct Width {
     /// Requests in it at once, and in a burst.
     pub(crate) concurrency: u32,
-    /// Requests that may enter it in a second.
+    /// Ids that may enter it in a second.
     pub(crate) per_second: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct LaneState {
     pub in_use: u32,
     /// Requests that it lets through at once.
     pub width: u32,
-    /// Requests that may enter it in a second.
+    /// Requests that may enter it in a second; one that lists ids counts for each of them that needs the lane.
     pub per_second: u32,
     /// Requests for which it had no room in the last minute, to ten seconds exact.
     pub rejected_last_minute: u64,
@@ -99,9 +99,10 @@ impl Lane {
         }
     }
 
-    /// Enters, or says when to come again. Never waits: whoever waits holds memory.
-    pub(crate) fn enter(&self, now: Instant) -> Result<Place, Duration> {
-        self.try_enter(now).inspect_err(|_| {
+    /// Enters with so many ids, or says when to come again. They take one place, and a token each. Never waits:
+    /// whoever waits holds memory.
+    pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
+        self.try_enter(ids, now).inspect_err(|_| {
             let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
             rejected.proceed(now).parts[PARTS - 1] += 1;
         })
@@ -120,10 +121,10 @@ impl Lane {
         }
     }
 
-    fn try_enter(&self, now: Instant) -> Result<Place, Duration> {
+    fn try_enter(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
         // Room first: a lane that is full must not use up its tokens.
         let place = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
-        self.bucket.take(now)?;
+        self.bucket.take_many(now, ids)?;
         Ok(Place(place))
     }
 }
@@ -138,19 +139,20 @@ mod tests {
     async fn no_more_than_its_width_are_in_it_at_once() {
         let lane = Lane::new(WIDTH);
         let now = Instant::now();
-        let places = [lane.enter(now).unwrap(), lane.enter(now).unwrap()];
+        let places = [lane.enter(1, now).unwrap(), lane.enter(1, now).unwrap()];
         let later = now + Duration::from_secs(10);
-        assert_eq!(lane.enter(later).unwrap_err(), FULL);
+        assert_eq!(lane.enter(1, later).unwrap_err(), FULL);
         drop(places);
-        assert!(lane.enter(later).is_ok());
+        assert!(lane.enter(1, later).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_more_than_its_rate_enter_it() {
         let lane = Lane::new(WIDTH);
         let began = Instant::now();
-        let entered =
-            (0..1_000).filter(|ms| lane.enter(began + Duration::from_millis(*ms)).is_ok()).count();
+        let entered = (0..1_000)
+            .filter(|ms| lane.enter(1, began + Duration::from_millis(*ms)).is_ok())
+            .count();
         assert_eq!(entered, 2 + 99, "the burst, and one every 10 ms in 999 ms");
     }
 
@@ -158,16 +160,16 @@ mod tests {
     async fn it_tells_how_full_it_is_and_whom_it_rejected_in_the_last_minute() {
         let lane = Lane::new(WIDTH);
         let began = Instant::now();
-        let _places = [lane.enter(began).unwrap(), lane.enter(began).unwrap()];
+        let _places = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
         let at = |seconds| began + Duration::from_secs(seconds);
         for second in 0..60 {
-            lane.enter(at(second)).unwrap_err();
+            lane.enter(1, at(second)).unwrap_err();
         }
         let state = lane.state(at(59));
         assert_eq!((state.in_use, state.width, state.rejected_last_minute), (2, 2, 60));
         assert_eq!(lane.state(at(75)).rejected_last_minute, 40);
         assert_eq!(lane.state(at(119)).rejected_last_minute, 0);
-        lane.enter(at(1_000)).unwrap_err();
+        lane.enter(1, at(1_000)).unwrap_err();
         assert_eq!(lane.state(at(1_000)).rejected_last_minute, 1);
     }
 
@@ -175,12 +177,12 @@ mod tests {
     async fn a_full_lane_uses_up_no_tokens() {
         let lane = Lane::new(WIDTH);
         let began = Instant::now();
-        let places = [lane.enter(began).unwrap(), lane.enter(began).unwrap()];
+        let places = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
         let later = began + Duration::from_secs(1);
         for _ in 0..100 {
-            assert!(lane.enter(later).is_err());
+            assert!(lane.enter(1, later).is_err());
         }
         drop(places);
-        assert!(lane.enter(later).is_ok() && lane.enter(later).is_ok());
+        assert!(lane.enter(1, later).is_ok() && lane.enter(1, later).is_ok());
     }
 }

@@ -8,6 +8,7 @@
 #[cfg(feature = "axum")]
 mod captures;
 mod header;
+mod list;
 mod path;
 mod pattern;
 mod query;
@@ -21,6 +22,8 @@ use http::request::Parts;
 #[cfg(feature = "axum")]
 pub use self::captures::Captures;
 pub use self::header::Header;
+pub(crate) use self::list::IdList;
+pub use self::list::QueryList;
 pub use self::path::PathPattern;
 pub use self::pattern::PatternError;
 pub use self::query::Query;
@@ -33,6 +36,9 @@ use crate::id::{Id, InvalidId};
 pub enum Extraction {
     /// The request is about this id.
     Id(Id),
+    /// The request lists these, at most [`Id::MAX_LISTED`]. One that is no id may still mean something to the
+    /// handler, so a list with such a one is not refused as absent; a list without any id is refused as invalid.
+    Ids(Vec<Result<Id, InvalidId>>),
     /// The request is about no id: the guard lets it pass.
     Unguarded,
     /// The request names an id that the handler could not read either.

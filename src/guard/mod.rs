@@ -8,6 +8,7 @@ pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use self::canary::Findings;
 use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
+use crate::decide::gate::list::{ListRuling, Listed};
 use crate::decide::gate::{Gate, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
@@ -130,6 +132,31 @@ impl Guard {
         }
     }
 
+    /// Says what is known of each of these ids, in their order. All are asked for at once.
+    pub(crate) fn check_many<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a Id>,
+        now: Instant,
+    ) -> Answer<Vec<Lookup>> {
+        let mut answers: VecDeque<_> = ids.map(|id| self.check(id, now)).collect();
+        let mut lookups = Vec::with_capacity(answers.len());
+        while let Some(answer) = answers.pop_front() {
+            match answer {
+                Answer::Ready(lookup) => lookups.push(lookup),
+                Answer::Pending(lookup) => {
+                    return Answer::Pending(Box::pin(async move {
+                        lookups.push(lookup.await);
+                        for answer in answers {
+                            lookups.push(answer.answer().await);
+                        }
+                        lookups
+                    }));
+                }
+            }
+        }
+        Answer::Ready(lookups)
+    }
+
     /// Decides on a request for an id of which this is known.
     pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
         let ruling = self.gate.rule(id, verdict, now);
@@ -137,6 +164,20 @@ impl Guard {
             Ruling::Admit(admission) => self.count_admission(admission.why, verdict, now),
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { .. } => self.count_busy(verdict, now),
+        }
+        ruling
+    }
+
+    /// Decides on a request for several ids of which this is known.
+    pub(crate) fn rule_list(&self, list: &Listed<'_>, now: Instant) -> ListRuling {
+        let ruling = self.gate.rule_list(list, now);
+        match &ruling {
+            ListRuling::Admit(admission) => {
+                self.metrics.admitted_found.add(u64::from(admission.why == Why::Found));
+                self.count_admission(admission.why, admission.verdict, now);
+            }
+            ListRuling::Refuse(_) => self.metrics.refused.add(1),
+            ListRuling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
     }

@@ -11,10 +11,12 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower_service::Service;
 
+use super::list::PendingList;
 use super::rejection::{Rejection, reject};
-use super::request::{AdmittedRequest, PendingRequest, Watch};
+use super::request::{Pending, PendingRequest};
 use super::shared::Shared;
-use crate::store::{Answer, BoxFuture, Lookup};
+use super::watch::Watch;
+use crate::store::{Answer, BoxFuture};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 
@@ -32,18 +34,19 @@ pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
         Rejected { response: Option<Response<ResBody>> },
-        LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
+        LookingUp { waiting: Option<Box<Waiting<PendingRequest, S, R, ReqBody>>> },
+        LookingUpList { waiting: Option<Box<Waiting<PendingList, S, R, ReqBody>>> },
         Running { #[pin] response: F, watch: Option<Watch> },
         Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
     }
 }
 
 /// A request that waits for its decision, with the service that was readied for it.
-pub(super) struct Waiting<S, R, ReqBody> {
-    pub(super) lookup: BoxFuture<'static, Lookup>,
+pub(super) struct Waiting<P: Pending, S, R, ReqBody> {
+    pub(super) lookup: BoxFuture<'static, P::Known>,
     pub(super) inner: S,
     pub(super) request: Request<ReqBody>,
-    pub(super) pending: PendingRequest,
+    pub(super) pending: P,
     pub(super) shared: Arc<Shared>,
     pub(super) rejection: Arc<R>,
 }
@@ -54,19 +57,19 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
         Self { state: State::Running { response, watch } }
     }
 
-    /// The request was admitted, and its response is learnt from.
-    pub(super) const fn admitted(response: F, request: AdmittedRequest) -> Self {
-        Self::running(response, Some(Watch::Record(request)))
-    }
-
     /// The request is refused.
     pub(super) const fn rejected(response: Response<ResBody>) -> Self {
         Self { state: State::Rejected { response: Some(response) } }
     }
 
     /// The request waits to be decided. Boxed, so that requests that do not wait are moved with less.
-    pub(super) fn looking_up(waiting: Waiting<S, R, ReqBody>) -> Self {
+    pub(super) fn looking_up(waiting: Waiting<PendingRequest, S, R, ReqBody>) -> Self {
         Self { state: State::LookingUp { waiting: Some(Box::new(waiting)) } }
+    }
+
+    /// The request lists ids, and waits to be decided.
+    pub(super) fn looking_up_list(waiting: Waiting<PendingList, S, R, ReqBody>) -> Self {
+        Self { state: State::LookingUpList { waiting: Some(Box::new(waiting)) } }
     }
 }
 
@@ -81,11 +84,8 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProj::LookingUp { waiting } => {
-                    let lookup = waiting.as_mut().expect(COMPLETED).lookup.as_mut();
-                    let lookup = ready!(lookup.poll(cx));
-                    waiting.take().expect(COMPLETED).decide(&lookup)
-                }
+                StateProj::LookingUp { waiting } => ready!(Waiting::poll(waiting, cx)),
+                StateProj::LookingUpList { waiting } => ready!(Waiting::poll(waiting, cx)),
                 StateProj::Running { response, watch } => {
                     let answer = ready!(response.poll(cx));
                     let learning = match (&answer, watch.as_mut()) {
@@ -114,18 +114,30 @@ where
     }
 }
 
-impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
-    /// Calls the service within, or refuses and gives back what it had reserved.
-    fn decide<ResBody>(self, lookup: &Lookup) -> State<S::Future, S, R, ReqBody, ResBody>
+impl<P: Pending<Admitted: Into<Watch>>, S, R, ReqBody> Waiting<P, S, R, ReqBody> {
+    /// Waits for the look-up, and decides by it.
+    fn poll<ResBody>(
+        waiting: &mut Option<Box<Self>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<State<S::Future, S, R, ReqBody, ResBody>>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { lookup: _, mut inner, request, pending, shared, rejection } = self;
-        match pending.decide(&shared, &request, lookup, Instant::now()) {
+        let known = ready!(waiting.as_mut().expect(COMPLETED).lookup.as_mut().poll(cx));
+        Poll::Ready(waiting.take().expect(COMPLETED).decide(&known))
+    }
+
+    /// Calls the service within, or refuses and gives back what it had reserved.
+    fn decide<ResBody>(self, known: &P::Known) -> State<S::Future, S, R, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+        R: Rejection<ResBody>,
+    {
+        let Self { lookup: _, mut inner, mut request, pending, shared, rejection } = self;
+        match pending.decide(&shared, &mut request, known, Instant::now()) {
             Ok(admitted) => {
-                let watch = Some(Watch::Record(admitted));
-                State::Running { response: inner.call(request), watch }
+                State::Running { response: inner.call(request), watch: Some(admitted.into()) }
             }
             Err(rejected) => State::Rejected { response: Some(reject(&*rejection, rejected)) },
         }
@@ -136,7 +148,7 @@ impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Rejected { .. } => "rejected",
-            State::LookingUp { .. } => "looking_up",
+            State::LookingUp { .. } | State::LookingUpList { .. } => "looking_up",
             State::Running { .. } => "running",
             State::Remembering { .. } => "remembering",
         };

@@ -87,11 +87,8 @@ impl BloomGuard {
         self.shared.start();
         let mut verdicts = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ASKED) {
-            let now = Instant::now();
-            let asked: Vec<_> = ids.iter().map(|id| self.shared.guard.check(id, now)).collect();
-            for answer in asked {
-                verdicts.push(answer.answer().await.verdict_for(|| Scope::Everyone));
-            }
+            let lookups = self.shared.guard.check_many(ids.iter(), Instant::now()).answer().await;
+            verdicts.extend(lookups.iter().map(|lookup| lookup.verdict_for(|| Scope::Everyone)));
         }
         Ok(verdicts)
     }

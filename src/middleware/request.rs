@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::time::Instant;
 
-use super::invalid::InvalidSample;
 use super::rejection::Rejected;
 use super::shared::Shared;
 use crate::decide::gate::{Admission, Ruling, Why};
@@ -15,17 +14,36 @@ use crate::nulls::rules::{Outcome, RequestKind};
 use crate::store::{Answer, Lookup, NullClaim};
 
 /// A guarded request that is not decided yet.
+pub(super) trait Pending: Sized {
+    /// What a look-up says.
+    type Known;
+    /// What is left of it when it is admitted.
+    type Admitted;
+
+    /// Decides by what the look-up said.
+    fn decide<B>(
+        self,
+        shared: &Arc<Shared>,
+        request: &mut Request<B>,
+        known: &Self::Known,
+        now: Instant,
+    ) -> Result<Self::Admitted, Rejected>;
+}
+
+/// A guarded request for one id that is not decided yet.
 pub(super) struct PendingRequest {
     pub(super) id: Id,
     pub(super) hash: IdHash,
 }
 
-impl PendingRequest {
-    /// Decides by what the look-up said.
-    pub(super) fn decide<B>(
+impl Pending for PendingRequest {
+    type Known = Lookup;
+    type Admitted = AdmittedRequest;
+
+    fn decide<B>(
         self,
         shared: &Arc<Shared>,
-        request: &Request<B>,
+        request: &mut Request<B>,
         lookup: &Lookup,
         now: Instant,
     ) -> Result<AdmittedRequest, Rejected> {
@@ -44,7 +62,9 @@ impl PendingRequest {
             }
         }
     }
+}
 
+impl PendingRequest {
     /// Admits it because its record was found lately.
     pub(super) fn admit_found<B>(
         self,
@@ -82,7 +102,7 @@ impl AdmittedRequest {
     }
 
     /// Learns from the response; returns what has to be waited for before it is handed on.
-    fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
+    pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         // A request of an id that is missed already went through the lane.
         let first = self.admission.place.take().is_none();
@@ -107,27 +127,6 @@ impl Drop for AdmittedRequest {
     fn drop(&mut self) {
         if !self.is_answered {
             self.shared.guard.not_answered(self.hash);
-        }
-    }
-}
-
-/// What a response is looked at for.
-pub(super) enum Watch {
-    /// What it says of a record.
-    Record(AdmittedRequest),
-    /// Whether an id is invalid indeed.
-    Invalid(InvalidSample),
-}
-
-impl Watch {
-    /// Learns from the response; returns what has to be waited for before it is handed on.
-    pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
-        match self {
-            Self::Record(request) => request.conclude(response),
-            Self::Invalid(sample) => {
-                sample.conclude(response);
-                None
-            }
         }
     }
 }

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting};
+use super::list::PendingList;
 use super::rejection::{NotFound, Rejected, Rejection, reject};
-use super::request::{PendingRequest, Watch};
+use super::request::{Pending, PendingRequest};
 use super::shared::{Screened, Shared};
+use super::watch::Watch;
 use crate::store::Answer;
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
@@ -51,6 +53,39 @@ impl<S: Clone, R> BloomGuardService<S, R> {
     fn take_ready(&mut self) -> S {
         let fresh = self.inner.clone();
         mem::replace(&mut self.inner, fresh)
+    }
+
+    /// Decides on a request by what is known, now or when it is there.
+    fn decide<P, ReqBody, ResBody, W>(
+        &mut self,
+        pending: P,
+        known: Answer<P::Known>,
+        mut request: Request<ReqBody>,
+        now: Instant,
+        wait: W,
+    ) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>
+    where
+        P: Pending<Admitted: Into<Watch>>,
+        W: FnOnce(Waiting<P, S, R, ReqBody>) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>,
+        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+        R: Rejection<ResBody>,
+    {
+        match known {
+            Answer::Ready(known) => match pending.decide(&self.shared, &mut request, &known, now) {
+                Ok(admitted) => {
+                    ResponseFuture::running(self.inner.call(request), Some(admitted.into()))
+                }
+                Err(rejected) => self.refuse(rejected),
+            },
+            Answer::Pending(lookup) => wait(Waiting {
+                lookup,
+                inner: self.take_ready(),
+                request,
+                pending,
+                shared: Arc::clone(&self.shared),
+                rejection: Arc::clone(&self.rejection),
+            }),
+        }
     }
 
     /// Refuses a request, and gives back what the service within had reserved for it: a connection
@@ -97,6 +132,12 @@ where
         let request = Request::from_parts(parts, body);
         let id = match screened {
             Screened::About(id) => id,
+            Screened::List(ids) => {
+                let now = Instant::now();
+                let pending = PendingList::new(ids, &self.shared.guard, now);
+                let known = pending.check(&self.shared.guard, now);
+                return self.decide(pending, known, request, now, ResponseFuture::looking_up_list);
+            }
             Screened::Reject(rejected) => return self.refuse(rejected),
             Screened::Sample(sample) => {
                 let response = self.inner.call(request);
@@ -109,21 +150,9 @@ where
         let pending = PendingRequest { id, hash };
         if guard.is_found(hash, now) {
             let admitted = pending.admit_found(&self.shared, &request);
-            return ResponseFuture::admitted(self.inner.call(request), admitted);
+            return ResponseFuture::running(self.inner.call(request), Some(admitted.into()));
         }
-        match guard.check(&pending.id, now) {
-            Answer::Ready(lookup) => match pending.decide(&self.shared, &request, &lookup, now) {
-                Ok(admitted) => ResponseFuture::admitted(self.inner.call(request), admitted),
-                Err(rejected) => self.refuse(rejected),
-            },
-            Answer::Pending(lookup) => ResponseFuture::looking_up(Waiting {
-                lookup,
-                inner: self.take_ready(),
-                request,
-                pending,
-                shared: Arc::clone(&self.shared),
-                rejection: Arc::clone(&self.rejection),
-            }),
-        }
+        let known = guard.check(&pending.id, now);
+        self.decide(pending, known, request, now, ResponseFuture::looking_up)
     }
 }

@@ -14,7 +14,7 @@ use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
 use crate::decide::policy::Mode;
 use crate::error::RebuildError;
-use crate::extract::{Extraction, IdExtractor};
+use crate::extract::{Extraction, IdExtractor, IdList};
 use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
 use crate::nulls::rules::{NullRules, reads};
@@ -24,19 +24,24 @@ use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInvalid {
-    /// Refuse it with 404: no record can have such an id.
+    /// Refuse it with 404: no record can have such an id. A list of more than [`Id::MAX_LISTED`] ids is refused
+    /// with 400.
     #[default]
     NotFound,
     /// Refuse it with 400.
     BadRequest,
-    /// Let it pass, unchecked. The handler must reject such ids before it asks the database, or they
-    /// are a way around the guard.
+    /// Let it pass, unchecked. The handler must reject such ids, and lists that are too long, before it asks the
+    /// database, or they are a way around the guard.
     Pass,
 }
 
 impl OnInvalid {
-    const fn status(self) -> Option<StatusCode> {
+    fn status(self, reason: InvalidId) -> Option<StatusCode> {
         match self {
+            // Some of the ids may exist.
+            Self::NotFound if matches!(reason, InvalidId::TooMany { .. }) => {
+                Some(StatusCode::BAD_REQUEST)
+            }
             Self::NotFound => Some(StatusCode::NOT_FOUND),
             Self::BadRequest => Some(StatusCode::BAD_REQUEST),
             Self::Pass => None,
@@ -107,6 +112,8 @@ pub(super) enum Screened {
     Sample(InvalidSample),
     /// About this id.
     About(Id),
+    /// About these ids.
+    List(IdList),
 }
 
 impl Shared {
@@ -183,19 +190,24 @@ impl Shared {
         };
         match extraction {
             Extraction::Id(id) => Screened::About(id),
-            Extraction::Unguarded => {
-                metrics.unguarded.add(1);
-                Screened::Pass
-            }
-            Extraction::Invalid(reason) => {
-                metrics.invalid.add(1);
-                self.screen_invalid(reason, mode, &parts.method)
-            }
+            Extraction::Ids(ids) => match IdList::new(ids) {
+                Ok(Some(list)) => Screened::List(list),
+                Ok(None) => self.unguarded(),
+                Err(reason) => self.screen_invalid(reason, mode, &parts.method),
+            },
+            Extraction::Unguarded => self.unguarded(),
+            Extraction::Invalid(reason) => self.screen_invalid(reason, mode, &parts.method),
         }
     }
 
+    fn unguarded(&self) -> Screened {
+        self.guard.metrics().unguarded.add(1);
+        Screened::Pass
+    }
+
     fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
-        match self.options.on_invalid.status() {
+        self.guard.metrics().invalid.add(1);
+        match self.options.on_invalid.status(reason) {
             None => Screened::Pass,
             Some(_) if reads(method) && (mode == Mode::Shadow || self.invalid.takes()) => {
                 Screened::Sample(InvalidSample::new(&self.invalid, reason))

@@ -134,7 +134,7 @@ impl NullRules {
                 return Outcome::NotAnswered;
             }
             Outcome::Missing(self.lesson(kind, response))
-        } else if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT {
+        } else if has_failed(status) {
             Outcome::NotAnswered
         } else {
             Outcome::SaysNothing
@@ -162,6 +162,11 @@ pub(crate) fn reads(method: &Method) -> bool {
 /// Whether a status shows a record. A redirect does not: it may lead to a page for signing in.
 pub(crate) fn is_found(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
+}
+
+/// Whether a status tells nothing but that the request failed.
+pub(crate) fn has_failed(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
 }
 
 fn is_marked(extensions: &Extensions) -> bool {

@@ -89,7 +89,7 @@ counters! {
     /// Requests that passed without a look-up, because the record was found lately in this process.
     admitted_found = Some(("admissions", "found"));
     /// Requests that passed as present and were answered 404, for each id once as long as it is *missed*: its
-    /// record was deleted, or it is a false positive of the filter.
+    /// record was deleted, or it is a false positive of the filter. Of a list, each id that the handler did not find.
     present_missing = Some(("admissions", "present_missing"));
     /// Requests with an unknown answer that passed.
     admitted_unknown = Some(("admissions", "unknown"));

@@ -7,4 +7,5 @@ mod filter;
 mod golden;
 mod http;
 mod ids;
+mod list;
 mod metrics;

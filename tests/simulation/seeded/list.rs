@@ -982,8 +982,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Source {
             file: "decide/gate.rs",
-            from: "self.by_lane(Why::Present, now)",
-            to: "Ruling::Refuse(Proof::Null)",
+            from: "Row::Lane(Why::Present)",
+            to: "Row::Refuse(Proof::Null)",
         }],
     },
     Bug {

@@ -1,0 +1,149 @@
+//! A guarded request that lists ids, from its decision to its answer.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tokio::time::Instant;
+
+use super::rejection::Rejected;
+use super::request::Pending;
+use super::shared::Shared;
+use super::verdicts::{FoundIds, Verdicts};
+use crate::decide::gate::Why;
+use crate::decide::gate::list::{ListAdmission, ListRuling, Listed};
+use crate::decide::lane::Place;
+use crate::decide::recent::IdHash;
+use crate::extract::IdList;
+use crate::guard::Guard;
+use crate::id::Id;
+use crate::nulls::rules::has_failed;
+use crate::store::{Answer, Lookup};
+use crate::verdict::{Proof, Verdict};
+
+/// A guarded request that is not decided yet.
+pub(super) struct PendingList {
+    ids: Vec<PendingId>,
+    unread: usize,
+}
+
+struct PendingId {
+    id: Id,
+    hash: IdHash,
+    is_found: bool,
+}
+
+impl PendingList {
+    pub(super) fn new(list: IdList, guard: &Guard, now: Instant) -> Self {
+        let pending = |id| {
+            let hash = guard.gate().hash(&id);
+            PendingId { id, hash, is_found: guard.gate().is_found(hash, now) }
+        };
+        Self { ids: list.ids.into_iter().map(pending).collect(), unread: list.unread }
+    }
+
+    /// Asks for the ids that were not found lately, all at once.
+    pub(super) fn check(&self, guard: &Guard, now: Instant) -> Answer<Vec<Lookup>> {
+        guard.check_many(self.ids.iter().filter(|id| !id.is_found).map(|id| &id.id), now)
+    }
+}
+
+impl Pending for PendingList {
+    type Known = Vec<Lookup>;
+    type Admitted = AdmittedList;
+
+    fn decide<B>(
+        self,
+        shared: &Arc<Shared>,
+        request: &mut Request<B>,
+        known: &Vec<Lookup>,
+        now: Instant,
+    ) -> Result<AdmittedList, Rejected> {
+        let mut known = known.iter().map(|lookup| {
+            // A null may have been learnt from others than this caller's like.
+            lookup.verdict_for(|| shared.options.nulls.needs(request))
+        });
+        let verdicts: Vec<(IdHash, Option<Verdict>)> = self
+            .ids
+            .iter()
+            .map(|id| (id.hash, if id.is_found { None } else { known.next() }))
+            .collect();
+        let list = Listed { ids: &verdicts, unread: self.unread };
+        match shared.guard.rule_list(&list, now) {
+            ListRuling::Admit(admission) => {
+                let ids = self.ids.iter().map(|id| &id.id).zip(&verdicts).zip(&admission.ids);
+                let told = ids.filter_map(|((id, (_, verdict)), why)| match why {
+                    Ok(Why::Sample(_) | Why::Shadow(_)) => None,
+                    _ => Some((id.clone(), verdict.unwrap_or(Verdict::Present))),
+                });
+                request.extensions_mut().insert(Verdicts::new(&shared.extractor, told));
+                Ok(AdmittedList::new(shared, self.ids, admission))
+            }
+            ListRuling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),
+            ListRuling::Busy { verdict, retry_after } => {
+                Err(Rejected::busy(verdict, retry_after, request.method().clone()))
+            }
+        }
+    }
+}
+
+/// A request that was admitted. Dropped before it is answered, or when the service within failed, it
+/// frees its place in the lane, and its ids count as not answered.
+pub(super) struct AdmittedList {
+    shared: Arc<Shared>,
+    /// Each with why it may be read, or with the proof of its absence that the handler was told.
+    ids: Vec<(PendingId, Result<Why, Proof>)>,
+    place: Option<Place>,
+    is_answered: bool,
+}
+
+impl AdmittedList {
+    fn new(shared: &Arc<Shared>, ids: Vec<PendingId>, admission: ListAdmission) -> Self {
+        let ids = ids.into_iter().zip(admission.ids).collect();
+        Self { shared: Arc::clone(shared), ids, place: admission.place, is_answered: false }
+    }
+
+    /// Learns from the response. No status tells of a single id, so no null comes of it.
+    pub(super) fn conclude<B>(&mut self, response: &Response<B>) {
+        self.is_answered = true;
+        // A request of an id that is missed already went through the lane.
+        let first = self.place.take().is_none();
+        if has_failed(response.status()) {
+            self.not_answered();
+        } else if let Some(found) = response.extensions().get::<FoundIds>() {
+            let found = found.canonical(&*self.shared.extractor);
+            for (listed, why) in &self.ids {
+                let is_found = found.binary_search(&listed.id).is_ok();
+                self.learn(listed, *why, is_found, first);
+            }
+        }
+    }
+
+    /// Learns whether the record of an id was found.
+    fn learn(&self, listed: &PendingId, why: Result<Why, Proof>, is_found: bool, first: bool) {
+        let guard = &self.shared.guard;
+        match why {
+            Ok(why) if is_found => guard.found(&listed.id, listed.hash, why),
+            // The handler read it all the same: as good as the sample.
+            Err(proof) if is_found => guard.found(&listed.id, listed.hash, Why::Sample(proof)),
+            Ok(why) => {
+                guard.metrics().present_missing.add(u64::from(why == Why::Present && first));
+                guard.missing(listed.hash);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn not_answered(&self) {
+        for (listed, _) in self.ids.iter().filter(|(_, why)| why.is_ok()) {
+            self.shared.guard.not_answered(listed.hash);
+        }
+    }
+}
+
+impl Drop for AdmittedList {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.not_answered();
+        }
+    }
+}

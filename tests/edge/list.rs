@@ -1,0 +1,398 @@
+//! Requests that list ids, over sockets to an axum server: the guard in front of a handler that reads many.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use bloom_guard::{
+    BloomGuard, Builder, FoundIds, InvalidId, Missing, Mode, OnInvalid, ProblemDetails, Proof,
+    QueryList, Schedule, Verdict, Verdicts,
+};
+use http::{Method, StatusCode};
+use support::eventually;
+use support::http::{HttpClient, HttpServer};
+use support::model::{self, Table};
+use support::redis_server::RedisServer;
+use tokio::time::timeout;
+
+const IDS: u64 = 1_000;
+
+/// How the handler answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// 200, and says what it found.
+    Marked,
+    /// The same, of all ids that it is asked for.
+    ReadsAll,
+    /// 200, and does not.
+    Unmarked,
+    /// 404 with everything that makes one a null.
+    Missing,
+    Failed,
+    /// Never.
+    Nothing,
+}
+
+#[derive(Clone)]
+struct App {
+    table: Table,
+    answer: Arc<Mutex<Answer>>,
+}
+
+/// The users that are there of those that are asked for; the ids that were read are its body.
+async fn show(
+    State(app): State<App>,
+    Query(query): Query<HashMap<String, String>>,
+    verdicts: Option<Extension<Verdicts>>,
+) -> Response {
+    let list = query.get("ids").map(String::as_str).unwrap_or_default();
+    let mut ids: Vec<u64> = list.split(',').flat_map(str::parse).collect();
+    let answer = *app.answer.lock().unwrap();
+    if let Some(Extension(verdicts)) = verdicts
+        && answer != Answer::ReadsAll
+    {
+        verdicts.drop_absent(&mut ids);
+    }
+    let rows: Vec<u64> = ids.iter().copied().filter(|id| app.table.look_up(*id)).collect();
+    match answer {
+        Answer::Marked | Answer::ReadsAll => {
+            (Extension(FoundIds::new(rows)), format!("{ids:?}")).into_response()
+        }
+        Answer::Unmarked => format!("{ids:?}").into_response(),
+        Answer::Missing => (StatusCode::NOT_FOUND, Extension(Missing)).into_response(),
+        Answer::Failed => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Answer::Nothing => std::future::pending().await,
+    }
+}
+
+/// Users 0 to 999 behind a guard.
+struct Stage {
+    guard: BloomGuard,
+    app: App,
+    server: HttpServer,
+    client: HttpClient,
+}
+
+impl Stage {
+    async fn new(builder: impl FnOnce(Builder) -> Builder) -> Self {
+        let table = Table::with(0..IDS);
+        let guard = BloomGuard::builder("users", QueryList::<u64>::separated("ids", ','))
+            .capacity(10_000, 1e-9)
+            .check_deadline(Duration::from_secs(1))
+            .rebuild(Schedule::manual(), table.clone())
+            .audits_per_second(0);
+        let guard = builder(guard).build().unwrap();
+        guard.ready().await;
+        let app = App { table, answer: Arc::new(Mutex::new(Answer::Marked)) };
+        let router = Router::new().route("/users", get(show));
+        let layer = guard.rejecting_with(ProblemDetails);
+        let server = HttpServer::start(router.layer(layer).with_state(app.clone())).await;
+        let client = server.connect().await;
+        Self { guard, app, server, client }
+    }
+
+    fn answers(&self, answer: Answer) {
+        *self.app.answer.lock().unwrap() = answer;
+    }
+
+    /// Sends a GET; the status and the body.
+    async fn ask(&mut self, list: &str) -> (u16, String) {
+        let response = self.client.get(&format!("/users?ids={list}")).await;
+        let body = String::from_utf8_lossy(response.body()).into_owned();
+        (response.status().as_u16(), body)
+    }
+
+    async fn status(&mut self, list: &str) -> u16 {
+        self.ask(list).await.0
+    }
+}
+
+fn list(ids: impl IntoIterator<Item = u64>) -> String {
+    ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Without Redis, and with it.
+async fn in_both_stores(test: impl AsyncFn(Stage)) {
+    test(Stage::new(|guard| guard).await).await;
+    let redis = RedisServer::start();
+    test(Stage::new(|guard| guard.redis(&redis.url())).await).await;
+}
+
+#[tokio::test]
+async fn a_list_is_refused_only_when_all_its_ids_are_absent() {
+    in_both_stores(async |mut stage| {
+        assert_eq!(stage.status("70000,70001").await, 404);
+        assert_eq!(stage.app.table.lookups(), 0, "the handler was not called");
+        assert_eq!(stage.ask("70000,7,70001").await, (200, "[7]".into()));
+        assert_eq!(stage.app.table.lookups(), 1, "what is absent was not read");
+        assert_eq!(stage.ask("8,7").await, (200, "[8, 7]".into()));
+        assert_eq!(stage.ask("70000,8,70001,7").await, (200, "[8, 7]".into()));
+        let stats = stage.guard.stats();
+        assert_eq!((stats.requests, stats.admitted, stats.refused), (4, 3, 1));
+        assert_eq!((stats.present, stats.absent_by_filter), (2, 2 + 2 + 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_existing_id_of_a_list_is_read() {
+    in_both_stores(async |mut stage| {
+        for from in (0..IDS).step_by(50) {
+            let (existing, absent) = (from..from + 50, from + 70_000..from + 70_050);
+            let (status, read) = stage.ask(&list(absent.chain(existing.clone()))).await;
+            assert_eq!((status, read), (200, format!("{:?}", existing.collect::<Vec<_>>())));
+        }
+        stage.guard.insert(&70_000).await.unwrap();
+        stage.app.table.commit(70_000);
+        assert_eq!(stage.ask("70000,70001").await, (200, "[70000]".into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_verdicts_the_handler_reads_all() {
+    in_both_stores(async |mut stage| {
+        for mode in [Mode::Off, Mode::Shadow] {
+            stage.guard.set_mode(mode);
+            assert_eq!(stage.ask("70000,7").await, (200, "[70000, 7]".into()), "{mode:?}");
+            assert_eq!(stage.ask("70000,70001").await, (200, "[70000, 70001]".into()), "{mode:?}");
+        }
+        assert_eq!(stage.guard.stats().shadowed, 1, "the one that would have been refused");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_answer_to_a_list_hides_an_id() {
+    in_both_stores(async |mut stage| {
+        for answer in [Answer::Missing, Answer::Unmarked, Answer::Failed] {
+            stage.answers(answer);
+            stage.status("7,8").await;
+            let verdicts = stage.guard.check_many([7, 8]).await.unwrap();
+            assert_eq!(verdicts, [Verdict::Present; 2], "{answer:?}");
+        }
+        stage.answers(Answer::Marked);
+        assert_eq!(stage.ask("7,8").await, (200, "[7, 8]".into()));
+        // A handler that forgets what it found.
+        stage.app.table.delete(8);
+        stage.status("7,8").await;
+        assert_eq!(stage.guard.check(&8).await.unwrap(), Verdict::Present);
+        assert_eq!(stage.guard.stats().nulls_stored, 0);
+        assert_eq!(stage.ask("8").await, (200, "[8]".into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_say_what_it_found_teaches_nothing() {
+    let mut stage = Stage::new(|guard| guard.lane(1, 1)).await;
+    for (answer, status) in [(Answer::Unmarked, 200), (Answer::Missing, 404)] {
+        stage.answers(answer);
+        for _ in 0..20 {
+            assert_eq!(stage.status("7,8").await, status, "no lane for {answer:?}");
+        }
+    }
+    let stats = stage.guard.stats();
+    assert_eq!((stats.admitted, stats.admitted_found, stats.present_missing), (40, 0, 0));
+}
+
+#[tokio::test]
+async fn what_a_list_found_passes_without_a_look_up_also_without_redis() {
+    let mut redis = RedisServer::start();
+    let mut stage = Stage::new(|guard| guard.redis(&redis.url()).lane(1, 1)).await;
+    assert_eq!(stage.status("1,2,3").await, 200);
+    let asked = stage.guard.stats().present;
+    redis.kill();
+    for _ in 0..20 {
+        assert_eq!(stage.ask("3,2,1").await, (200, "[3, 2, 1]".into()));
+    }
+    let stats = stage.guard.stats();
+    assert_eq!((stats.admitted_found, stats.present), (20, asked));
+    // What is unknown shares the lane, and is never refused as absent.
+    let mut busy = 0;
+    for from in (10..40).step_by(3) {
+        match stage.status(&list(from..from + 3)).await {
+            200 => {}
+            503 => busy += 1,
+            other => panic!("{other} for ids that exist"),
+        }
+    }
+    assert!(busy > 0 && stage.guard.stats().overloaded == busy, "{busy}");
+}
+
+#[tokio::test]
+async fn a_list_takes_of_the_lane_as_much_as_it_has_ids_that_need_it() {
+    in_both_stores(async |mut stage| {
+        // Ids 0 to 99 were deleted, and the handler says so.
+        (0..100).for_each(|id| stage.app.table.delete(id));
+        assert_eq!(stage.status(&list(0..100)).await, 200);
+        assert_eq!(stage.guard.stats().present_missing, 100);
+        let begun = tokio::time::Instant::now();
+        let mut passed = 0;
+        for n in 0..200_u64 {
+            let replay = list((0..50).map(|id| (id + n) % 100));
+            passed += 50 * u64::from(stage.status(&replay).await == 200);
+        }
+        // The burst, what grew since, and what the last list owes.
+        let most = 64 + 500 * begun.elapsed().as_millis() as u64 / 1_000 + 50;
+        assert!((100..=most).contains(&passed), "{passed} of {most}");
+        // Found ids pass, with as many absent ones as there may be.
+        assert_eq!(stage.status("500,70000").await, 200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_that_fails_or_is_given_up_makes_its_ids_missed() {
+    for answer in [Answer::Failed, Answer::Nothing] {
+        let mut stage = Stage::new(|guard| guard.lane(1, 1)).await;
+        assert_eq!(stage.status("9").await, 200);
+        stage.answers(answer);
+        let target = "/users?ids=7,8,9,70000";
+        let asked = timeout(Duration::from_millis(300), stage.client.get(target)).await;
+        assert_eq!(asked.is_ok(), matches!(answer, Answer::Failed));
+        stage.client = stage.server.connect().await;
+        stage.answers(Answer::Marked);
+        eventually("the lane is asked for", Duration::from_secs(5), || {
+            let guard = stage.guard.clone();
+            async move { if guard.state().lane.in_use == 0 { Ok(()) } else { Err("in use".into()) } }
+        })
+        .await;
+        assert_eq!(stage.status("7").await, 200, "by the lane");
+        assert_eq!(stage.status("8").await, 503, "{answer:?}: the lane takes one a second");
+        assert_eq!(stage.status("7,9,70000").await, 200, "found");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_is_never_answered_404() {
+    in_both_stores(async |mut stage| {
+        assert_eq!(stage.status(&list(0..100)).await, 200);
+        let (status, problem) = stage.ask(&list(0..101)).await;
+        assert_eq!(status, 400);
+        assert!(problem.contains("list of 101 ids is longer than the limit of 100"), "{problem}");
+        assert_eq!(stage.app.table.lookups(), 100, "the handler was not called");
+    })
+    .await;
+    let mut stage = Stage::new(|guard| guard.on_invalid(OnInvalid::Pass)).await;
+    assert_eq!(stage.status(&list(0..101)).await, 200);
+}
+
+#[tokio::test]
+async fn a_list_with_what_is_no_id_is_not_refused_as_absent() {
+    in_both_stores(async |mut stage| {
+        assert_eq!(stage.ask("7,seven").await, (200, "[7]".into()));
+        assert_eq!(stage.ask("70000,seven").await, (200, "[]".into()));
+        assert_eq!(stage.ask("70000,,").await, (200, "[]".into()));
+        assert_eq!(stage.status("six,seven").await, 404);
+        assert_eq!(stage.ask("").await, (200, "[]".into()));
+        let stats = stage.guard.stats();
+        assert_eq!((stats.admitted, stats.invalid, stats.unguarded), (3, 1, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_that_is_listed_often_is_asked_for_once() {
+    in_both_stores(async |mut stage| {
+        assert_eq!(stage.status("7,007,%37,7").await, 200);
+        assert_eq!(stage.guard.stats().present, 1);
+        assert_eq!(stage.status("70000,070000,70000").await, 404);
+        assert_eq!(stage.guard.stats().absent_by_filter, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_is_asked_for_in_one_batch() {
+    let redis = RedisServer::start();
+    let mut stage = Stage::new(|guard| guard.redis(&redis.url())).await;
+    // A check of a batch begins and ends with the header.
+    let headers = || {
+        let stats: String = redis.run(&["INFO", "commandstats"]);
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_bitfield:calls="));
+        calls.and_then(|calls| calls.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+    };
+    let before: u64 = headers();
+    for from in (0..IDS).step_by(100) {
+        assert_eq!(stage.status(&list(from..from + 100)).await, 200);
+    }
+    // The guard looks at the filter itself each second.
+    let asked = headers() - before;
+    assert!((20..=26).contains(&asked), "{asked} for ten lists of 100");
+}
+
+#[tokio::test]
+async fn a_null_refuses_in_a_list_as_it_does_alone() {
+    let redis = RedisServer::start();
+    let mut stage = Stage::new(|guard| guard.redis(&redis.url())).await;
+    redis.age();
+    stage.app.table.delete(7);
+    eventually("the removal is remembered", Duration::from_secs(10), || async {
+        stage.guard.remove(&7).await.unwrap();
+        match stage.guard.check(&7).await.unwrap() {
+            Verdict::Absent(Proof::Null) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(stage.status("7,70000").await, 404);
+    assert_eq!(stage.ask("7,8,70000").await, (200, "[8]".into()));
+}
+
+#[tokio::test]
+async fn a_record_that_a_list_finds_although_it_is_held_absent_is_an_alarm() {
+    for shown in ["sample", "shadow mode", "handler that reads what is absent"] {
+        let audits = if shown == "sample" { 100 } else { 0 };
+        let mut stage = Stage::new(|guard| guard.audits_per_second(audits)).await;
+        match shown {
+            "sample" => {}
+            "shadow mode" => stage.guard.set_mode(Mode::Shadow),
+            _ => stage.answers(Answer::ReadsAll),
+        }
+        stage.app.table.commit(70_000); // without an insert
+        let guard = stage.guard.clone();
+        let finding = async {
+            loop {
+                stage.status("7,70000").await;
+                if let Ok(finding) = timeout(Duration::from_millis(20), guard.next_finding()).await
+                {
+                    return finding;
+                }
+            }
+        };
+        let finding = timeout(Duration::from_secs(10), finding).await.expect(shown);
+        assert_eq!(
+            (finding.id.as_bytes(), finding.proof),
+            (&b"70000"[..], Proof::Filter),
+            "{shown}"
+        );
+        assert_eq!(guard.stats().false_negatives, 1, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn methods_that_are_not_guarded_have_no_verdicts() {
+    let mut stage = Stage::new(|guard| guard.methods([Method::HEAD])).await;
+    assert_eq!(stage.ask("7,70000").await, (200, "[7, 70000]".into()));
+    let refused = stage.client.send(Method::HEAD, "/users?ids=70000,70001").await;
+    assert_eq!(refused.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn insert_and_check_read_an_id_as_a_list_does() {
+    let table = Table::with([1]);
+    let guard = BloomGuard::builder("users", QueryList::<u64>::repeated("id"))
+        .rebuild(Schedule::manual(), table)
+        .build()
+        .unwrap();
+    model::live(&guard).await;
+    assert_eq!(guard.check("007").await.unwrap(), Verdict::Absent(Proof::Filter));
+    guard.insert("007").await.unwrap();
+    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
+    assert_eq!(guard.check("1,2").await, Err(InvalidId::Malformed));
+}
