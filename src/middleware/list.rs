@@ -75,7 +75,11 @@ impl Pending for PendingList {
                     Ok(Why::Sample(_) | Why::Shadow(_)) => None,
                     _ => Some((id.clone(), verdict.unwrap_or(Verdict::Present))),
                 });
-                request.extensions_mut().insert(Verdicts::new(&shared.extractor, told));
+                let extensions = request.extensions_mut();
+                // Of another guard: it may be about records of another kind, with the same ids.
+                let is_alone = extensions.get::<Verdicts>().is_none();
+                let told = told.filter(|_| is_alone);
+                extensions.insert(Verdicts::new(&shared.extractor, told));
                 Ok(AdmittedList::new(shared, self.ids, admission))
             }
             ListRuling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),

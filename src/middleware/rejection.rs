@@ -148,18 +148,21 @@ pub(super) fn reject<B>(
     rejected: Rejected,
 ) -> Response<B> {
     let mut response = rejection.reject(&rejected);
-    if let Some(wait) = rejected.retry_after {
-        keep_from_lying(&mut response, wait);
+    if let RejectReason::Busy(_) | RejectReason::Invalid(InvalidId::TooMany { .. }) =
+        rejected.reason
+    {
+        keep_from_lying(&mut response, &rejected);
     }
     response.extensions_mut().insert(rejected);
     response
 }
 
 /// A rejection that knows only of missing records must not say of one that may exist that it does not.
-fn keep_from_lying<B>(response: &mut Response<B>, retry_after: Duration) {
+fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
     if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        *response.status_mut() = rejected.status;
     }
+    let Some(retry_after) = rejected.retry_after else { return };
     let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
     response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
 }
@@ -236,6 +239,18 @@ mod tests {
         let response = reject(&throttles, rejected);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_not_denied_either() {
+        let reason = InvalidId::TooMany { len: 101 };
+        let rejected = Rejected::invalid(reason, StatusCode::BAD_REQUEST, Method::GET);
+        let denies = |_: &Rejected| {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        };
+        assert_eq!(reject(&denies, rejected).status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use crate::verdict::Verdict;
 ///
 /// The handler should read all ids but those that are absent. **Not every request has it**: with
 /// [`Mode::Off`](crate::Mode::Off), or with a method that is not guarded, there is none, and the handler reads all.
-/// In axum, take an `Option<Extension<Verdicts>>`.
+/// In axum, take an `Option<Extension<Verdicts>>`. Where two guards find a list in one request, it knows nothing of
+/// any id, so that records of one kind are not taken for those of another.
 ///
 /// In return the handler should say which records it found: [`FoundIds`].
 ///
@@ -94,8 +95,8 @@ impl fmt::Debug for Verdicts {
 /// An extension by which a handler says which of the ids that a request lists it found: of the response, whatever its
 /// status.
 ///
-/// They are *found* then. The others that it was not told are absent become *missed*, as by a 404, and no null is
-/// stored for them. Without this extension the response teaches nothing, and an attacker can ask for the
+/// They are *found* then, in each guard that found a list in the request. The others that it was not told are absent
+/// become *missed*, as by a 404, and no null is stored for them. Without this extension the response teaches nothing, and an attacker can ask for the
 /// filter's false positives in lists as often as he likes: [`guide::attackers`](crate::guide::attackers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundIds(Vec<Id>);

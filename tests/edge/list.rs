@@ -1,6 +1,7 @@
 //! Requests that list ids, over sockets to an axum server: the guard in front of a handler that reads many.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,15 +10,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bloom_guard::{
-    BloomGuard, Builder, FoundIds, InvalidId, Missing, Mode, OnInvalid, ProblemDetails, Proof,
-    QueryList, Schedule, Verdict, Verdicts,
+    BloomGuard, Builder, Extraction, FoundIds, IdExtractor, InvalidId, Missing, Mode, OnInvalid,
+    PathPattern, ProblemDetails, Proof, QueryList, Schedule, Verdict, Verdicts, from_iter,
 };
-use http::{Method, StatusCode};
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
 use support::eventually;
 use support::http::{HttpClient, HttpServer};
 use support::model::{self, Table};
 use support::redis_server::RedisServer;
 use tokio::time::timeout;
+use tower::{Layer, ServiceExt};
 
 const IDS: u64 = 1_000;
 
@@ -395,4 +398,65 @@ async fn insert_and_check_read_an_id_as_a_list_does() {
     guard.insert("007").await.unwrap();
     assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
     assert_eq!(guard.check("1,2").await, Err(InvalidId::Malformed));
+}
+
+#[tokio::test]
+async fn a_404_that_some_callers_were_answered_refuses_no_others_list() {
+    let table = Table::with(0..IDS);
+    let (one, many) =
+        (PathPattern::<u64>::new("/users/{id}").unwrap(), QueryList::<u64>::separated("ids", ','));
+    let extract = move |parts: &Parts| match one.extract(parts) {
+        Extraction::Unguarded => many.extract(parts),
+        found => found,
+    };
+    let guard = BloomGuard::builder("users", extract)
+        .capacity(10_000, 1e-9)
+        .rebuild(Schedule::manual(), table.clone())
+        .require_marker(false)
+        .audits_per_second(0)
+        .build()
+        .unwrap();
+    guard.ready().await;
+    table.delete(7);
+    assert_eq!(model::get(&guard, &table, 7).await, StatusCode::NOT_FOUND);
+    assert_eq!(guard.stats().nulls_stored, 1);
+    let handler = tower::service_fn(|request: Request<String>| async move {
+        let verdicts = request.extensions().get::<Verdicts>().expect("a list");
+        let known = format!("{:?}", verdicts.get(&7).expect("it is listed"));
+        Ok::<_, Infallible>(http::Response::new(known))
+    });
+    for (header, status) in [("accept", 404), ("cookie", 200), ("authorization", 200)] {
+        let request = Request::get("/users?ids=7,70000").header(header, "x").body(String::new());
+        let response = guard.layer(handler).oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{header}");
+        assert_eq!(response.body() == "Present", status == 200, "{header}: {}", response.body());
+    }
+}
+
+#[tokio::test]
+async fn what_a_guard_of_other_records_knows_takes_no_id_out_of_a_list() {
+    let guard = async |key: &str, ids: [u64; 2]| {
+        let guard = BloomGuard::builder(key, QueryList::<u64>::separated(key, ','))
+            .capacity(10_000, 1e-9)
+            .rebuild(Schedule::manual(), from_iter(move || ids))
+            .audits_per_second(0)
+            .build()
+            .unwrap();
+        guard.ready().await;
+        guard
+    };
+    // User 7 exists, and order 7 does not.
+    let (users, orders) = (guard("users", [7, 8]).await, guard("orders", [8, 9]).await);
+    let handler = tower::service_fn(|request: Request<String>| async move {
+        let mut ids = vec![7, 8, 9, 10];
+        request.extensions().get::<Verdicts>().expect("a list").drop_absent(&mut ids);
+        Ok::<_, Infallible>(http::Response::new(format!("{ids:?}")))
+    });
+    let ask = async |target: &str| {
+        let request = Request::get(target).body(String::new()).unwrap();
+        users.layer(orders.layer(handler)).oneshot(request).await.unwrap().into_body()
+    };
+    assert_eq!(ask("/?users=7,9&orders=7,8,10").await, "[7, 8, 9, 10]");
+    assert_eq!(ask("/?users=7,9").await, "[7, 8, 10]");
+    assert_eq!(ask("/?orders=7,8,10").await, "[8, 9]");
 }
