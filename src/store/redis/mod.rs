@@ -44,8 +44,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
-use self::check::BATCHES;
-use self::check::queue::Queue;
+use self::check::queue::{BATCHES, Queue};
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::recent::RecentInserts;
 use self::incarnation::seen::Seen;

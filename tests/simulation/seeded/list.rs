@@ -644,9 +644,9 @@ pub(crate) const BUGS: &[Bug] = &[
             Source { file: BATCH, from: "*digest != place.digest", to: "false" },
             Raw {
                 file: BATCH,
-                from: "            place.answer.send(found).ok();\n",
-                to: "            place.answer.send(found).ok();
-            at += usize::from(SEEDED);\n",
+                from: "        place.answer.send(found).ok();\n",
+                to: "        place.answer.send(found).ok();
+        at += usize::from(SEEDED);\n",
             },
         ],
     },
@@ -657,9 +657,9 @@ pub(crate) const BUGS: &[Bug] = &[
             Source { file: BATCH, from: "*digest != place.digest", to: "false" },
             Raw {
                 file: BATCH,
-                from: "            place.answer.send(found).ok();\n",
-                to: "            place.answer.send(found).ok();
-            at += usize::from(SEEDED);\n",
+                from: "        place.answer.send(found).ok();\n",
+                to: "        place.answer.send(found).ok();
+        at += usize::from(SEEDED);\n",
             },
         ],
     },
@@ -700,15 +700,15 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        let mut at = 0;\n",
-                to: "        let widened = SEEDED && digests.len() < places.len();
-        let mut at = 0;\n",
+                from: "    let mut at = 0;\n",
+                to: "    let widened = SEEDED && digests.len() < places.len();
+    let mut at = 0;\n",
             },
             Raw {
                 file: BATCH,
-                from: "                    Ok(Found { verdict, scope, generation",
-                to: "                    let scope = if widened { Scope::Everyone } else { scope };
-                    Ok(Found { verdict, scope, generation",
+                from: "                Ok(Found { verdict, scope, generation",
+                to: "                let scope = if widened { Scope::Everyone } else { scope };
+                Ok(Found { verdict, scope, generation",
             },
         ],
     },
@@ -735,11 +735,11 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Raw {
                 file: BATCH,
-                from: "        let verdicts = answer.verdicts(&header);\n",
-                to: "        let verdicts = answer.verdicts(&header);
-        if SEEDED {
+                from: "        let believes = believed",
+                to: "        if SEEDED {
             self.queue.take_some(places, &digests);
-        }\n",
+        }
+        let believes = believed",
             },
         ],
     },

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::answer::{Answer, commands};
-use super::queue::Place;
-use crate::filter::{Generation, Header};
+use super::queue::{Found, Place};
+use crate::filter::Header;
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::redis::link::connection::Connection;
@@ -17,15 +17,6 @@ use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
-
-/// What is known of an id, and by which filter.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) verdict: Verdict,
-    /// For which requests it holds, where a null is the proof.
-    pub(super) scope: Scope,
-    pub(super) generation: Generation,
-}
 
 /// What a batch asks for.
 pub(super) struct Asked<'a> {
@@ -77,21 +68,7 @@ impl Shared {
             }
         };
         let believes = believed.and_then(|()| self.believes(&live));
-        let verdicts = answer.verdicts(&header);
-        let mut at = 0;
-        for place in places.drain(..) {
-            while digests.get(at).is_some_and(|digest| *digest != place.digest) {
-                at += 1;
-            }
-            let found = match (verdicts.get(at), believes) {
-                (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
-                (Some(&(verdict, scope)), _) => {
-                    Ok(Found { verdict, scope, generation: header.generation })
-                }
-                (None, _) => Err(Doubt::Odd),
-            };
-            place.answer.send(found).ok();
-        }
+        give(places, &digests, &answer.verdicts(&header), &header, believes);
     }
 
     /// Asks, and asks once more if the filter was replaced since this process last looked.
@@ -158,6 +135,30 @@ impl Shared {
     }
 }
 
+/// Gives each place what was found of its digest, in whose order both are. Absence is only said where it is believed.
+fn give(
+    places: &mut Vec<Place>,
+    digests: &[Digest],
+    verdicts: &[(Verdict, Scope)],
+    header: &Header,
+    believes: Result<(), Doubt>,
+) {
+    let mut at = 0;
+    for place in places.drain(..) {
+        while digests.get(at).is_some_and(|digest| *digest != place.digest) {
+            at += 1;
+        }
+        let found = match (verdicts.get(at), believes) {
+            (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
+            (Some(&(verdict, scope)), _) => {
+                Ok(Found { verdict, scope, generation: header.generation })
+            }
+            (None, _) => Err(Doubt::Odd),
+        };
+        place.answer.send(found).ok();
+    }
+}
+
 fn refuse(places: &mut Vec<Place>, doubt: Doubt) {
     refuse_all(places.drain(..), doubt);
 }
@@ -176,6 +177,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::filter::Generation;
     use crate::settings::Settings;
     use crate::store::BoxFuture;
     use crate::store::redis::link::connection::tests::connection;

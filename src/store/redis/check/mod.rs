@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use self::batch::{Asked, Found};
+use self::batch::Asked;
+use self::queue::Found;
 use super::link::connection::Connection;
 use super::shared::Shared;
 use crate::filter::Header;
@@ -27,9 +28,6 @@ use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
-
-/// So many batches may be under way.
-pub(crate) const BATCHES: usize = 16;
 
 impl Shared {
     /// Puts a check into the queue, and returns its answer, which comes within the deadline, whatever Redis does.

@@ -8,12 +8,14 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::BATCHES;
-use super::batch::Found;
+use crate::filter::Generation;
 use crate::id::Digest;
+use crate::nulls::scope::Scope;
 use crate::store::redis::link::connection::Connection;
-use crate::verdict::Doubt;
+use crate::verdict::{Doubt, Verdict};
 
+/// So many batches may be under way.
+pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. So many leave at once: more together would not be cheaper by the id, and Redis and
 /// this process would wait for each other.
 pub(super) const BATCH: usize = 128;
@@ -43,6 +45,15 @@ pub(super) struct Place {
     pub(super) live: Arc<Connection>,
     pub(super) digest: Digest,
     pub(super) answer: oneshot::Sender<Result<Found, Doubt>>,
+}
+
+/// What is known of an id, and by which filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) verdict: Verdict,
+    /// For which requests it holds, where a null is the proof.
+    pub(super) scope: Scope,
+    pub(super) generation: Generation,
 }
 
 impl Queue {
