@@ -1,4 +1,6 @@
-//! Runs that once broke the promise, made small.
+//! Runs that once broke the promise, made small, and runs for seeded bugs that chance seldom finds.
+
+mod waits;
 
 use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
@@ -27,6 +29,9 @@ pub(crate) fn plans() -> Vec<Plan> {
         filter_put_aside(),
         answer_from_before_the_replay(),
         late_checks(),
+        waits::works_for_moments(),
+        waits::stands_still_in_a_replay(),
+        waits::slow_replay(),
     ]
 }
 

@@ -131,9 +131,8 @@ async fn time_in_which_redis_stood_still_is_no_time_to_say_inserts_again() {
     let again = rebuilder.clone();
     let rebuilding = tokio::spawn(async move { again.rebuild_now().await });
     eventually("the swap waits", Duration::from_secs(5), || async {
-        let waits: Option<String> =
-            redis.try_run(&["HGET", META, "waits"]).map_err(|error| error.to_string())?;
-        waits.ok_or_else(|| "not yet".to_owned())
+        let step = rebuilder.rebuild_status().step;
+        if step.as_str() == "swap" { Ok(()) } else { Err(step.to_string()) }
     })
     .await;
     redis.pause();

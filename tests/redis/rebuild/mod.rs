@@ -5,6 +5,7 @@ mod inserts;
 mod keys;
 mod lease;
 mod scan;
+mod wait;
 
 use std::sync::Arc;
 

@@ -351,24 +351,60 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "",
         }],
     },
+    // Waits of swaps.
     Bug {
         name: "a first swap that does not wait",
-        flavours: &[Evicting],
+        flavours: &[Forgetful, Evicting],
         edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
     },
     Bug {
         name: "a wait that began with the incarnation",
-        flavours: &[Evicting],
+        flavours: &[Forgetful, Evicting],
         edits: &[Script {
             file: "swap.lua",
-            from: "if waited < grace then",
-            to: "if now < redis.call('HGET', KEYS[3], 'since') + grace then",
+            from: FIRST_SWAP,
+            to: "if meta[4] ~= ARGV[4] and now < redis.call('HGET', KEYS[3], 'since') + grace then return 'HELD' end
+if false then",
+        }],
+    },
+    Bug {
+        name: "a wait that began with the rebuild",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script {
+            file: "swap.lua",
+            from: FIRST_SWAP,
+            to: "if meta[4] ~= ARGV[4] and now < ARGV[8] + grace then return 'HELD' end
+if false then",
         }],
     },
     Bug {
         name: "a wait while Redis stands still",
-        flavours: &[Evicting],
-        edits: &[Script { file: "swap.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script { file: "wait.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+    },
+    Bug {
+        name: "a wait that goes on after Redis stood still",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script { file: "wait.lua", from: " or now - last > ARGV[2] / 2 then", to: " then" }],
+    },
+    Bug {
+        name: "a wait that was over before Redis stood still",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script { file: "swap.lua", from: "now - last > grace / 2", to: "false" }],
+    },
+    Bug {
+        name: "a swap that waits for no process that has only come",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "join.lua",
+            from: "if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "a swap that waits for the first call of a replay only",
+        flavours: &[Forgetful],
+        edits: &[Script { file: "add.lua", from: "if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end", to: "" }],
     },
     Bug {
         name: "a null left behind by a create",

@@ -9,6 +9,7 @@
 //! | `catch_up` | *catch up* and *replay* |
 //! | `verify` | *verify* |
 //! | `swap` | *swap* and *settle* |
+//! | `wait` | the wait of an incarnation's first swap, beside the steps before it |
 //! | `lease` | keeps the lease alive and gives it back |
 //! | `journal` | reads journal entries and proves that none is missing |
 
@@ -20,10 +21,12 @@ mod lease;
 mod swap;
 mod upload;
 mod verify;
+mod wait;
 
 use std::sync::Arc;
 
 use self::build::RedisBuild;
+use self::wait::FirstSwapWait;
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation};
 use crate::id::{Digest, Digester};
@@ -43,7 +46,8 @@ impl Build for RedisBuild {
     }
 
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        self.lease.keep()
+        let (lease, wait) = (self.lease.keep(), FirstSwapWait::of(self).count());
+        Box::pin(async { tokio::join!(lease, wait).0 })
     }
 
     fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {

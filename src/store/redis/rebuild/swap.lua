@@ -20,9 +20,7 @@ if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
--- The most that counts of the time between two tries, ms: they come every 50 ms and a round trip.
-local LOOK = 250
-local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'waits', 'not_in_next')
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'worked', 'not_in_next')
 if meta[1] ~= ARGV[4] then return 'GAP' end
 -- Adds since *catch up* that did not find the building filter.
 if meta[6] then return 'LOST' end
@@ -46,15 +44,12 @@ local function ahead(field, moment, most)
   return moment > now
 end
 local grace = tonumber(ARGV[7])
--- Other processes need time to find a new incarnation and to begin their replays. Only time in which Redis
--- takes writes counts. So it is counted from try to try, beginning here: each try writes, and of the time
--- between two of them no more counts than a working server needs.
+-- Other processes need time to find a new incarnation and to begin their replays. Only time in which Redis takes writes
+-- counts: it is noted beside the steps before, and up to the swap (wait.lua).
 if meta[4] ~= ARGV[4] then
-  local of, waited, last = string.match(meta[5] or '', '^(%d+) (%d+) (%d+)$')
-  if of ~= ARGV[9] then waited, last = 0, now end
-  waited = waited + math.max(0, math.min(now - last, LOOK))
-  redis.call('HSET', KEYS[3], 'waits', string.format('%s %.0f %.0f', ARGV[9], waited, now))
-  if waited < grace then return 'HELD' end
+  local of, worked, last = string.match(meta[5] or '', '^(.*) (%d+) (%d+)$')
+  if of ~= ARGV[4] or tonumber(worked) < grace then return 'HELD' end
+  if now < tonumber(last) or now - last > grace / 2 then return 'HELD' end
 end
 if ahead('hold', tonumber(meta[2] or '0'), grace) then
   return 'HELD'
