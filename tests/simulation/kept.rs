@@ -29,6 +29,8 @@ pub(crate) fn plans() -> Vec<Plan> {
         filter_put_aside(),
         answer_from_before_the_replay(),
         late_checks(),
+        given_more_time(),
+        senders_stand_still(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
@@ -129,6 +131,28 @@ fn forgotten_marks() -> Plan {
     plan(DRAWN_UP, CONFIG, operations)
 }
 
+/// A process begins anew that has more time for its requests, and misses a row that is about to appear. Its answer comes
+/// when the row's mark has ended.
+fn given_more_time() -> Plan {
+    // Not among the first rows.
+    const ID: u64 = 8;
+    let process = Process { longest_transaction: 1000, ..PROCESS };
+    let config = Config { processes: [process; 4], flavour: Flavour::Calm, ..CONFIG };
+    let after = config.mark() + 40;
+    let roomy = Process { handler_time: after + 1000, ..process };
+    let ask = |after| What::Ask(Ask { after, ..Ask::get(1, ID) });
+    let operations = [
+        (6000, create(0, ID, 0, 900)),
+        (6010, What::Redeploy { instance: 1, process: roomy }),
+        (6060, ask(after)),
+        (6090, ask(after)),
+        // One of them may be let through for a look.
+        (6120 + after, What::Ask(Ask::get(0, ID))),
+        (6120 + after, What::Ask(Ask::get(0, ID))),
+    ];
+    plan(DRAWN_UP + 8, config, operations)
+}
+
 /// The filter being built is put aside for a moment, in which a row's insert does not find it; the row is
 /// committed when that filter is live.
 fn filter_put_aside() -> Plan {
@@ -210,4 +234,24 @@ fn late_checks() -> Plan {
         (6512, check(ID)),
     ];
     plan(DRAWN_UP + 4, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
+}
+
+/// A process stands still for a moment, just as a batch of its checks is about to leave. It leaves late, and is not
+/// answered; a check that came late has waited for both.
+fn senders_stand_still() -> Plan {
+    let late = Trap { on: "check", instance: Some(0), effect: Effect::DelayReply(300), times: 4 };
+    let check = |id| What::Check { instance: 0, id };
+    let pause = |for_ms| What::Pause { instance: 0, for_ms };
+    let operations = [
+        (6490, What::Trap(late)),
+        (6497, check(0)),
+        (6499, check(2)),
+        // With two under way, this one is sent after a moment.
+        (6500, check(5)),
+        (6501, pause(2000)),
+        // What would have run meanwhile has found the pause before.
+        (6502, pause(1)),
+        (6504, check(7)),
+    ];
+    plan(DRAWN_UP + 9, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
 }

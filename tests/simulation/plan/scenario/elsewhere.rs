@@ -151,8 +151,8 @@ impl What {
             (10, Self::Redeploy { instance: other, process }),
             (60, ask()),
             (90, ask()),
-            (after + 120, Self::Check { instance: one, id }),
-            (after + 140, Self::Check { instance: other, id }),
+            (after + 120, Self::Ask(Ask::get(one, id))),
+            (after + 140, Self::Ask(Ask::get(other, id))),
         ]
     }
 
