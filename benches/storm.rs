@@ -66,8 +66,9 @@ async fn run(checks: u64) {
         tasks.spawn(Arc::clone(&storm).rebuild(guard));
     }
     let begun = Instant::now();
-    let mishaps = Arc::clone(&storm).befall(redis, checks);
-    let mishaps = tokio::task::spawn_blocking(move || mishaps()).await.expect("they end");
+    let befalls = Arc::clone(&storm);
+    let mishaps =
+        tokio::task::spawn_blocking(move || befalls.befall(redis, checks)).await.expect("they end");
     storm.over.store(true, SeqCst);
     tasks.join_all().await;
     let [present, unknown, refused, absent, rebuilds] =
@@ -93,11 +94,11 @@ impl Storm {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let id =
-                if random % ABSENT == 0 { random | 1 << 63 } else { self.existing(random >> 8) };
+            let exists = !random.is_multiple_of(ABSENT);
+            let id = if exists { self.existing(random >> 8) } else { random | 1 << 63 };
             let count = match guard.check(&id).await.expect("an id") {
-                Verdict::Absent(_) if random % ABSENT == 0 => &self.absent,
-                _ if random % ABSENT == 0 => continue,
+                Verdict::Absent(_) if !exists => &self.absent,
+                _ if !exists => continue,
                 Verdict::Absent(_) => &self.refused,
                 Verdict::Unknown(_) => {
                     sleep(Duration::from_millis(1)).await;
@@ -148,26 +149,24 @@ impl Storm {
     }
 
     /// Lets one thing after the other befall Redis until so many checks were confirmed; returns how many did.
-    fn befall(self: Arc<Self>, mut redis: RedisServer, checks: u64) -> impl FnOnce() -> u64 {
-        move || {
-            let mut mishaps = 0;
-            while self.present.load(SeqCst) < checks || mishaps < MISHAPS {
-                std::thread::sleep(BETWEEN_MISHAPS);
-                match mishaps % 5 {
-                    0 => drop(redis.try_run::<i64>(&["CLIENT", "KILL", "TYPE", "normal"])),
-                    1 => drop(redis.try_run::<String>(&["SAVE"])),
-                    // With what it had when it was saved last.
-                    2 => redis.restart(),
-                    3 => {
-                        redis.pause();
-                        std::thread::sleep(Duration::from_millis(700));
-                        redis.resume();
-                    }
-                    _ => drop(redis.try_run::<String>(&["FLUSHALL"])),
+    fn befall(&self, mut redis: RedisServer, checks: u64) -> u64 {
+        let mut mishaps = 0;
+        while self.present.load(SeqCst) < checks || mishaps < MISHAPS {
+            std::thread::sleep(BETWEEN_MISHAPS);
+            match mishaps % 5 {
+                0 => drop(redis.try_run::<i64>(&["CLIENT", "KILL", "TYPE", "normal"])),
+                1 => drop(redis.try_run::<String>(&["SAVE"])),
+                // With what it had when it was saved last.
+                2 => redis.restart(),
+                3 => {
+                    redis.pause();
+                    std::thread::sleep(Duration::from_millis(700));
+                    redis.resume();
                 }
-                mishaps += 1;
+                _ => drop(redis.try_run::<String>(&["FLUSHALL"])),
             }
-            mishaps
+            mishaps += 1;
         }
+        mishaps
     }
 }

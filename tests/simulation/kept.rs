@@ -222,17 +222,16 @@ fn late_checks() -> Plan {
     const ID: u64 = 8;
     let late = Trap { on: "check", instance: Some(0), effect: Effect::DelayReply(15), times: 2 };
     let check = |id| What::Check { instance: 0, id };
-    let operations = [
+    let mut operations = vec![
         // Redis knows the script from then on.
         (6000, create(1, ID + 1, 0, 1)),
         (6500, What::Trap(late)),
         (6500, check(ID)),
         (6501, check(ID + 2)),
         (6502, create(1, ID, 0, 0)),
-        (6510, check(ID)),
-        (6510, check(ID)),
-        (6512, check(ID)),
     ];
+    // Some of these wait to be sent when the first are answered.
+    operations.extend((6508..6525).flat_map(|at| [(at, check(ID)), (at, check(ID))]));
     plan(DRAWN_UP + 4, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
 }
 

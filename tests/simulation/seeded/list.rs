@@ -754,14 +754,23 @@ if false then",
         edits: &[
             Raw {
                 file: "store/redis/check/queue.rs",
+                from: "        self.places.try_send(Place { live, digest, answer }).map_err(|_| Full)?;\n",
+                to: "        let place = Place { live, digest, answer };
+        if SEEDED && self.under_way.load(Ordering::SeqCst) > 0 {
+            LATE.with_borrow_mut(|late| late.push(place));
+        } else {
+            self.places.try_send(place).map_err(|_| Full)?;
+        }\n",
+            },
+            Raw {
+                file: "store/redis/check/queue.rs",
                 from: "    /// Waits until a batch may leave",
-                to: "    pub(super) fn take_some(&self, places: &mut Vec<Place>, digests: &[Digest]) {
-        let Ok(mut waiting) = self.waiting.try_lock() else { return };
-        while let Ok(place) = waiting.places.try_recv() {
+                to: "    pub(super) fn add_late(&self, places: &mut Vec<Place>, digests: &[Digest]) {
+        for place in LATE.take() {
             if digests.contains(&place.digest) {
                 places.push(place);
             } else {
-                place.answer.send(Err(Doubt::Overloaded)).ok();
+                self.places.try_send(place).ok();
             }
         }
         places.sort_unstable_by_key(|place| *place.digest.as_bytes());
@@ -770,10 +779,19 @@ if false then",
     /// Waits until a batch may leave",
             },
             Raw {
+                file: "store/redis/check/queue.rs",
+                from: "/// There is no room in the queue.\n",
+                to: "thread_local! {
+    static LATE: std::cell::RefCell<Vec<Place>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// There is no room in the queue.\n",
+            },
+            Raw {
                 file: BATCH,
                 from: "        let believes = believed",
                 to: "        if SEEDED {
-            self.queue.take_some(places, &digests);
+            self.queue.add_late(places, &digests);
         }
         let believes = believed",
             },
