@@ -27,7 +27,7 @@ async fn measure(scale: &Scale, report: &mut Report) {
     for round in 0..scale.check_rounds as u64 {
         for (kind, in_flight) in cells() {
             let work = Work { ids: scale.ids, kind, in_flight, seed: round };
-            for contender in &contenders {
+            for contender in contenders.iter().filter(|one| one.ids_a_call() <= in_flight) {
                 work.run(contender, scale.check_time / 8).await;
                 let before = server.cpu();
                 let tally = work.run(contender, scale.check_time).await;
@@ -62,6 +62,7 @@ async fn contenders(server: &RedisServer, redisbloom: bool, ids: u64) -> Vec<Con
     for contender in &contenders {
         contender.verify(ids).await;
     }
+    contenders.extend(contenders.last().map(Contender::many));
     contenders
 }
 
@@ -127,15 +128,15 @@ impl Work {
     async fn run(&self, contender: &Contender, time: Duration) -> Tally {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
-        for task in 0..self.in_flight {
+        for task in 0..self.in_flight / contender.ids_a_call() {
             let (contender, ids, kind) = (contender.clone(), self.ids, self.kind);
             let mut random = Random::new(self.seed << 32 | task);
             tasks.spawn(async move {
                 let mut tally = Tally::default();
                 while begun.elapsed() < time {
-                    tally.checks += 1;
-                    if let Said::Unknown(doubt) = contender.check(kind.draw(ids, &mut random)).await
-                    {
+                    tally.checks += contender.ids_a_call();
+                    let said = contender.call(|| kind.draw(ids, &mut random)).await;
+                    if let Said::Unknown(doubt) = said {
                         tally.unknown += 1;
                         tally.doubt = Some(doubt);
                     }

@@ -21,6 +21,9 @@ const SAMPLE: u64 = 20_000;
 /// Checks at once while that is done.
 const AT_ONCE: u64 = 50;
 
+/// Ids a call for many.
+const MANY: u64 = 64;
+
 /// What a contender says of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
@@ -34,9 +37,18 @@ impl Said {
     fn present_if(present: bool) -> Self {
         if present { Self::Present } else { Self::Absent }
     }
+
+    fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Present => Self::Present,
+            Verdict::Absent(_) => Self::Absent,
+            Verdict::Unknown(doubt) => Self::Unknown(doubt.as_str()),
+            _ => FAILED,
+        }
+    }
 }
 
-/// What a contender other than ours says when Redis answers oddly or not at all.
+/// Redis answered oddly or not at all.
 const FAILED: Said = Said::Unknown("failed");
 
 /// A filled filter, and the way to ask it.
@@ -55,6 +67,7 @@ enum Way {
     RedisBloom(MultiplexedConnection),
     Get(MultiplexedConnection),
     Ours(BloomGuard),
+    OursMany(BloomGuard),
 }
 
 struct Script {
@@ -159,6 +172,32 @@ impl Contender {
         Self { name: OURS, rate, way: Way::Ours(guard) }
     }
 
+    /// The same filter, asked for [`MANY`] ids a call.
+    ///
+    /// # Panics
+    ///
+    /// When it is another contender's.
+    pub fn many(&self) -> Self {
+        let Way::Ours(guard) = &self.way else { panic!("{} takes one id a call", self.name) };
+        let way = Way::OursMany(guard.clone());
+        Self { name: "bloom-guard, check_many of 64", rate: self.rate, way }
+    }
+
+    /// How many ids a call is for.
+    pub const fn ids_a_call(&self) -> u64 {
+        if let Way::OursMany(_) = self.way { MANY } else { 1 }
+    }
+
+    /// Asks for so many ids as a call is for; gives the last one's answer, or one that is unknown.
+    pub async fn call(&self, mut ids: impl FnMut() -> u64) -> Said {
+        let Way::OursMany(guard) = &self.way else { return self.check(ids()).await };
+        let asked: Vec<u64> = (0..MANY).map(|_| ids()).collect();
+        let Ok(verdicts) = guard.check_many(&asked).await else { return FAILED };
+        let mut said = verdicts.into_iter().map(Said::of);
+        let unknown = said.find(|said| matches!(said, Said::Unknown(_)));
+        unknown.or(said.next_back()).unwrap_or(Said::Absent)
+    }
+
     /// Asks for an id.
     pub async fn check(&self, id: u64) -> Said {
         match &self.way {
@@ -184,12 +223,9 @@ impl Contender {
                 command.arg(get_key(id));
                 said(connection.clone().send_packed_command(&command).await)
             }
-            Way::Ours(guard) => match guard.check(&id).await {
-                Ok(Verdict::Present) => Said::Present,
-                Ok(Verdict::Absent(_)) => Said::Absent,
-                Ok(Verdict::Unknown(doubt)) => Said::Unknown(doubt.as_str()),
-                Ok(_) | Err(_) => Said::Unknown("odd"),
-            },
+            Way::Ours(guard) | Way::OursMany(guard) => {
+                guard.check(&id).await.map_or(FAILED, Said::of)
+            }
         }
     }
 
