@@ -106,7 +106,10 @@ impl RedisStore {
             seen,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
-            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+            queue: Arc::new(Queue::new(
+                settings.checks_in_flight as usize,
+                settings.check_deadline,
+            )),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),

@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
     /// Checks that wait to be sent; without room there the answer is unknown.
-    pub(crate) queue: Queue,
+    pub(crate) queue: Arc<Queue>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.

@@ -164,13 +164,13 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "        let deadline = at + self.check_deadline;\n        let question = format!(\"{:p} {}\", self, String::from_utf8_lossy(id.as_bytes()));\n",
         }, Raw {
             file: CHECK,
-            from: "timeout_at(deadline, answer).await",
+            from: "timeout_at(deadline, answered).await",
             to: "timeout_at(
             deadline,
             crate::seeded::shared(
                 SEEDED,
                 question,
-                async { Ok::<_, ()>(answer.await.unwrap_or(Err(Doubt::Disconnected))) },
+                async { Ok::<_, ()>(answered.await.unwrap_or(Err(Doubt::Disconnected))) },
             ),
         )
         .await",
@@ -754,9 +754,8 @@ if false then",
         edits: &[
             Raw {
                 file: "store/redis/check/queue.rs",
-                from: "        self.places.try_send(Place { live, digest, answer }).map_err(|_| Full)?;\n",
-                to: "        let place = Place { live, digest, answer };
-        if SEEDED && self.under_way.load(Ordering::SeqCst) > 0 {
+                from: "        self.places.try_send(place).map_err(|_| Full)?;\n",
+                to: "        if SEEDED && self.under_way.load(Ordering::SeqCst) > 0 {
             LATE.with_borrow_mut(|late| late.push(place));
         } else {
             self.places.try_send(place).map_err(|_| Full)?;
@@ -1063,7 +1062,7 @@ if false then",
         flavours: ANY,
         edits: &[
             Raw {
-            file: "store/redis/check/queue.rs",
+            file: CHECK,
             from: "let (answer, received) = oneshot::channel();",
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {

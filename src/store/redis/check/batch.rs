@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::answer::{Answer, commands};
-use super::queue::{Found, Place};
+use super::queue::{Found, Place, Queue};
 use crate::filter::Header;
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
@@ -32,14 +32,14 @@ impl Shared {
     pub(crate) async fn send_checks(self: Arc<Self>) {
         let mut places = Vec::new();
         loop {
-            let under_way = self.queue.take(&mut places).await;
+            let under_way = Queue::take(&self.queue, &mut places).await;
             self.answer(&mut places).await;
             drop(under_way);
         }
     }
 
     /// Answers all of these checks, and leaves none.
-    async fn answer(&self, places: &mut Vec<Place>) {
+    pub(super) async fn answer(&self, places: &mut Vec<Place>) {
         let Some(live) = self.checks.current() else {
             return refuse(places, Doubt::Disconnected);
         };

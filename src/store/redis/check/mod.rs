@@ -2,7 +2,7 @@
 //!
 //! Checks merge: what queued while two batches were under way is the next one. It leaves when it is full, with the
 //! reply to one of them, or when a part of the deadline has passed, so that a Redis that is far away answers in time,
-//! too. With less than two under way a check leaves at once, and alone.
+//! too. With less than two under way a check leaves at once.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,10 +17,11 @@ pub(crate) mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use self::batch::Asked;
-use self::queue::Found;
+use self::queue::{Found, Full, Place, Queue};
 use super::link::connection::Connection;
 use super::shared::Shared;
 use crate::filter::Header;
@@ -30,8 +31,8 @@ use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 impl Shared {
-    /// Puts a check into the queue, and returns its answer, which comes within the deadline, whatever Redis does.
-    pub(super) fn check(&self, id: &Id, at: Instant) -> Answer<Lookup> {
+    /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
+    pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
         let unknown = |doubt| Lookup {
             verdict: Verdict::Unknown(doubt),
             scope: Scope::Everyone,
@@ -43,12 +44,25 @@ impl Shared {
         };
         let asked_us = live.redis_us(at);
         let digest = live.identity.digester.digest(id);
-        let Ok(answer) = self.queue.enter(live, digest) else {
-            return Answer::Ready(unknown(Doubt::Overloaded));
+        let (answer, received) = oneshot::channel();
+        let place = Place { live, digest, answer };
+        // Who is alone needs no other task, which doubles what it costs.
+        let alone = match Queue::alone(&self.queue) {
+            Some(under_way) => Some((Arc::clone(self), under_way, place)),
+            None => match self.queue.enter(place) {
+                Ok(()) => None,
+                Err(Full) => return Answer::Ready(unknown(Doubt::Overloaded)),
+            },
+        };
+        let answered = async move {
+            if let Some((shared, _under_way, place)) = alone {
+                shared.answer(&mut vec![place]).await;
+            }
+            received.await
         };
         let deadline = at + self.check_deadline;
         Answer::Pending(Box::pin(async move {
-            match timeout_at(deadline, answer).await {
+            match timeout_at(deadline, answered).await {
                 Ok(Ok(Ok(Found { verdict, scope, generation }))) => {
                     let claim = NullClaim { asked_us, generation: Some(generation) };
                     Lookup { verdict, scope, claim }

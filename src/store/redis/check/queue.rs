@@ -69,37 +69,39 @@ impl Queue {
         }
     }
 
-    /// Puts a check into the queue; returns what its answer comes by. Who drops that is not sent any more.
+    /// Lets a check leave by itself, if none is in the queue and none under way.
+    pub(super) fn alone(this: &Arc<Self>) -> Option<UnderWay> {
+        let none = this.places.capacity() == this.places.max_capacity()
+            && this.under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        none.then(|| UnderWay(Arc::clone(this)))
+    }
+
+    /// Puts a check into the queue. It is not sent any more when nobody waits for its answer.
     ///
     /// # Errors
     ///
     /// There is no room.
-    pub(super) fn enter(
-        &self,
-        live: Arc<Connection>,
-        digest: Digest,
-    ) -> Result<oneshot::Receiver<Result<Found, Doubt>>, Full> {
-        let (answer, received) = oneshot::channel();
-        self.places.try_send(Place { live, digest, answer }).map_err(|_| Full)?;
+    pub(super) fn enter(&self, place: Place) -> Result<(), Full> {
+        self.places.try_send(place).map_err(|_| Full)?;
         if self.places.max_capacity() - self.places.capacity() >= BATCH {
             self.may_leave.notify_one();
         }
-        Ok(received)
+        Ok(())
     }
 
     /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
     /// It is under way until what is returned is dropped.
-    pub(super) async fn take(&self, places: &mut Vec<Place>) -> UnderWay<'_> {
-        let mut waiting = self.waiting.lock().await;
-        let due = waiting.left + self.pause;
-        while self.under_way.load(Ordering::SeqCst) >= FEW
+    pub(super) async fn take(this: &Arc<Self>, places: &mut Vec<Place>) -> UnderWay {
+        let mut waiting = this.waiting.lock().await;
+        let due = waiting.left + this.pause;
+        while this.under_way.load(Ordering::SeqCst) >= FEW
             && waiting.places.len() < BATCH
             && Instant::now() < due
         {
             // What came before this is kept for it.
             tokio::select! {
                 biased;
-                () = self.may_leave.notified() => {}
+                () = this.may_leave.notified() => {}
                 () = sleep_until(due) => {}
             }
         }
@@ -108,8 +110,8 @@ impl Queue {
             places.retain(|place| !place.answer.is_closed());
         }
         waiting.left = Instant::now();
-        self.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay(self)
+        this.under_way.fetch_add(1, Ordering::SeqCst);
+        UnderWay(Arc::clone(this))
     }
 }
 
@@ -117,9 +119,9 @@ impl Queue {
 pub(super) struct Full;
 
 /// A batch that is under way.
-pub(super) struct UnderWay<'a>(&'a Queue);
+pub(super) struct UnderWay(Arc<Queue>);
 
-impl Drop for UnderWay<'_> {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::SeqCst);
         self.0.may_leave.notify_one();
@@ -143,38 +145,64 @@ mod tests {
         }
     }
 
+    type Answer = Result<Found, Doubt>;
+
+    /// Puts a check of an id into the queue.
+    fn enter(queue: &Queue, live: &Arc<Connection>, id: u8) -> oneshot::Receiver<Answer> {
+        let (answer, received) = oneshot::channel();
+        let place = Place { live: Arc::clone(live), digest: Digest::from_bytes([id; 16]), answer };
+        assert!(queue.enter(place).is_ok(), "there is room");
+        received
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_leaves_by_itself_when_there_is_no_other() {
+        let live = connection(Arc::new(Unused));
+        let queue = Arc::new(Queue::new(BATCH, Duration::from_millis(25)));
+        let first = Queue::alone(&queue);
+        assert!(first.is_some());
+        assert!(Queue::alone(&queue).is_none(), "one is under way");
+        drop(first);
+        let _waiting = enter(&queue, &live, 1);
+        assert!(Queue::alone(&queue).is_none(), "one waits");
+        let mut places = Vec::new();
+        drop(Queue::take(&queue, &mut places).await);
+        assert!(Queue::alone(&queue).is_some());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
         let live = connection(Arc::new(Unused));
-        let queue = Queue::new(BATCH * 4, Duration::from_millis(32));
-        let enter = || queue.enter(Arc::clone(&live), Digest::from_bytes([1; 16])).ok();
-        let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter().unwrap()).collect();
+        let queue = Arc::new(Queue::new(BATCH * 4, Duration::from_millis(32)));
+        let enter = || enter(&queue, &live, 1);
+        let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-        let _under_way = (queue.take(&mut first).await, queue.take(&mut second).await);
+        let _under_way =
+            (Queue::take(&queue, &mut first).await, Queue::take(&queue, &mut second).await);
         let begun = Instant::now();
         let ((), _third) = tokio::join!(
-            async { waiting.extend((0..BATCH).map(|_| enter().unwrap())) },
-            queue.take(&mut third),
+            async { waiting.extend((0..BATCH).map(|_| enter())) },
+            Queue::take(&queue, &mut third),
         );
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
-        waiting.push(enter().unwrap());
-        let _fourth = queue.take(&mut first).await;
+        waiting.push(enter());
+        let _fourth = Queue::take(&queue, &mut first).await;
         assert_eq!(begun.elapsed(), queue.pause, "who is not full waits for an answer, or so long");
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let live = connection(Arc::new(Unused));
-        let queue = Queue::new(BATCH * 2, Duration::from_millis(25));
-        let enter = |byte| queue.enter(Arc::clone(&live), Digest::from_bytes([byte; 16])).ok();
-        let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1).unwrap()).collect();
+        let queue = Arc::new(Queue::new(BATCH * 2, Duration::from_millis(25)));
+        let enter = |byte| enter(&queue, &live, byte);
+        let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);
         let mut places = Vec::new();
-        let _first = queue.take(&mut places).await;
+        let _first = Queue::take(&queue, &mut places).await;
         assert_eq!(places.len(), BATCH);
         places.clear();
-        let _second = queue.take(&mut places).await;
+        let _second = Queue::take(&queue, &mut places).await;
         let digests: Vec<_> = places.iter().map(|place| place.digest.as_bytes()[0]).collect();
         assert_eq!(digests, [1, 3]);
         drop((waiting, stays));
