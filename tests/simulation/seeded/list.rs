@@ -628,9 +628,9 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        places.sort_unstable_by_key(|place| *place.digest.as_bytes());\n",
+                from: "        places.sort_unstable_by_key(|place| *place.asked.as_bytes());\n",
                 to: "        if !SEEDED {
-            places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+            places.sort_unstable_by_key(|place| *place.asked.as_bytes());
         }\n",
             },
             Raw {
@@ -641,7 +641,7 @@ pub(crate) const BUGS: &[Bug] = &[
         }
         digests.dedup();\n",
             },
-            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
             Raw {
                 file: BATCH,
                 from: "            place.answer.send(found).ok();\n",
@@ -654,7 +654,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a batch's answers out of step after an id that is there twice",
         flavours: ANY,
         edits: &[
-            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
             Raw {
                 file: BATCH,
                 from: "            place.answer.send(found).ok();\n",
@@ -677,8 +677,8 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Source {
                 file: BATCH,
-                from: "*digest != place.digest",
-                to: "digest.as_bytes()[0] != place.digest.as_bytes()[0]",
+                from: "*digest != place.asked",
+                to: "digest.as_bytes()[0] != place.asked.as_bytes()[0]",
             },
         ],
     },
@@ -717,21 +717,23 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[
             Raw {
-                file: "store/redis/check/queue.rs",
-                from: "    /// Waits until a batch may leave",
-                to: "    pub(super) fn take_some(&self, places: &mut Vec<Place>, digests: &[Digest]) {
+                file: "store/redis/link/queue.rs",
+                from: "/// There is no room in the queue.",
+                to: "impl<A> Queue<crate::id::Digest, A> {
+    pub(crate) fn take_some(&self, places: &mut Vec<Place<crate::id::Digest, A>>, digests: &[crate::id::Digest]) {
         let Ok(mut waiting) = self.waiting.try_lock() else { return };
         while let Ok(place) = waiting.places.try_recv() {
-            if digests.contains(&place.digest) {
+            if digests.contains(&place.asked) {
                 places.push(place);
             } else {
                 place.answer.send(Err(Doubt::Overloaded)).ok();
             }
         }
-        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+        places.sort_unstable_by_key(|place| *place.asked.as_bytes());
     }
+}
 
-    /// Waits until a batch may leave",
+/// There is no room in the queue.",
             },
             Raw {
                 file: BATCH,
@@ -1009,7 +1011,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[
             Raw {
-            file: "store/redis/check/queue.rs",
+            file: "store/redis/link/queue.rs",
             from: "let (answer, received) = oneshot::channel();",
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::answer::{Answer, commands};
-use super::queue::Place;
 use crate::filter::{Generation, Header};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::queue;
 use crate::store::redis::refusal::doubt;
 use crate::store::redis::shared::Shared;
 use crate::verdict::{Doubt, Verdict};
@@ -20,12 +20,15 @@ const RE_ENROL: Duration = Duration::from_secs(1);
 
 /// What is known of an id, and by which filter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub(super) verdict: Verdict,
     /// For which requests it holds, where a null is the proof.
     pub(super) scope: Scope,
     pub(super) generation: Generation,
 }
+
+/// A check's place in the queue, and then in a batch. Its digest was made with its connection's secret key.
+pub(super) type Place = queue::Place<Digest, Found>;
 
 /// What a batch asks for.
 pub(super) struct Asked<'a> {
@@ -59,8 +62,8 @@ impl Shared {
             return;
         }
         // Checks of one id share a place in the commands, and the reply.
-        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
-        let mut digests: Vec<Digest> = places.iter().map(|place| place.digest).collect();
+        places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+        let mut digests: Vec<Digest> = places.iter().map(|place| place.asked).collect();
         digests.dedup();
         let asked = Asked { live: &live, digests: &digests, callers: places.len() };
         // An answer from before the replay may be read after it.
@@ -80,7 +83,7 @@ impl Shared {
         let verdicts = answer.verdicts(&header);
         let mut at = 0;
         for place in places.drain(..) {
-            while digests.get(at).is_some_and(|digest| *digest != place.digest) {
+            while digests.get(at).is_some_and(|digest| *digest != place.asked) {
                 at += 1;
             }
             let found = match (verdicts.get(at), believes) {
@@ -226,7 +229,7 @@ mod tests {
         async fn ask(&self, asked: &[(u8, &Arc<Connection>)]) -> Vec<usize> {
             let place = |&(byte, live): &(u8, &Arc<Connection>)| Place {
                 live: Arc::clone(live),
-                digest: Digest::from_bytes([byte; 16]),
+                asked: Digest::from_bytes([byte; 16]),
                 answer: oneshot::channel().0,
             };
             let mut places = asked.iter().map(place).collect();

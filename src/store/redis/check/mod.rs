@@ -6,13 +6,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `queue` | checks that wait to be sent |
 //! | `batch` | one batch: what is asked, and what becomes of each check |
 //! | `answer` | what Redis says, and what it means |
 
 mod answer;
-mod batch;
-pub(crate) mod queue;
+pub(crate) mod batch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +25,6 @@ use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
-
-/// So many batches may be under way.
-pub(crate) const BATCHES: usize = 16;
 
 impl Shared {
     /// Puts a check into the queue, and returns its answer, which comes within the deadline, whatever Redis does.

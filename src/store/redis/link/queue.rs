@@ -1,4 +1,4 @@
-//! Checks that wait to be sent.
+//! Checks that wait to be sent, and leave in batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,42 +8,41 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::BATCHES;
-use super::batch::Found;
-use crate::id::Digest;
-use crate::store::redis::link::connection::Connection;
+use super::connection::Connection;
 use crate::verdict::Doubt;
 
+/// So many batches may be under way.
+pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch, which keeps Redis busy for less than a millisecond.
-pub(super) const BATCH: usize = 256;
+const BATCH: usize = 256;
 /// With less under way, a batch leaves at once.
 const FEW: usize = 2;
 
-/// The checks that no batch has taken yet, in the order in which they came.
-pub(crate) struct Queue {
-    places: Sender<Place>,
-    waiting: Mutex<Waiting>,
+/// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
+pub(crate) struct Queue<Q, A> {
+    places: Sender<Place<Q, A>>,
+    waiting: Mutex<Waiting<Q, A>>,
     under_way: AtomicUsize,
     answered: Notify,
     /// How long a batch waits, while others are under way, after the one before.
     pause: Duration,
 }
 
-struct Waiting {
-    places: Receiver<Place>,
+struct Waiting<Q, A> {
+    places: Receiver<Place<Q, A>>,
     /// When the last batch left.
     left: Instant,
 }
 
 /// One check's place in the queue, and then in a batch.
-pub(super) struct Place {
-    /// The connection whose secret key the digest was made with.
-    pub(super) live: Arc<Connection>,
-    pub(super) digest: Digest,
-    pub(super) answer: oneshot::Sender<Result<Found, Doubt>>,
+pub(crate) struct Place<Q, A> {
+    /// The connection that it was asked for by, and no other.
+    pub(crate) live: Arc<Connection>,
+    pub(crate) asked: Q,
+    pub(crate) answer: oneshot::Sender<Result<A, Doubt>>,
 }
 
-impl Queue {
+impl<Q, A> Queue<Q, A> {
     /// Returns a queue with room for so many, which have to be answered within a deadline.
     pub(crate) fn new(room: usize, deadline: Duration) -> Self {
         let (sender, places) = mpsc::channel(room);
@@ -61,19 +60,19 @@ impl Queue {
     /// # Errors
     ///
     /// There is no room.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &self,
         live: Arc<Connection>,
-        digest: Digest,
-    ) -> Result<oneshot::Receiver<Result<Found, Doubt>>, Full> {
+        asked: Q,
+    ) -> Result<oneshot::Receiver<Result<A, Doubt>>, Full> {
         let (answer, received) = oneshot::channel();
-        self.places.try_send(Place { live, digest, answer }).map_err(|_| Full)?;
+        self.places.try_send(Place { live, asked, answer }).map_err(|_| Full)?;
         Ok(received)
     }
 
     /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
     /// It is under way until what is returned is dropped.
-    pub(super) async fn take(&self, places: &mut Vec<Place>) -> UnderWay<'_> {
+    pub(crate) async fn take(&self, places: &mut Vec<Place<Q, A>>) -> UnderWay<'_> {
         let mut waiting = self.waiting.lock().await;
         let due = waiting.left + self.pause;
         while self.under_way.load(Ordering::SeqCst) >= FEW && Instant::now() < due {
@@ -90,20 +89,23 @@ impl Queue {
         }
         waiting.left = Instant::now();
         self.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay(self)
+        UnderWay { under_way: &self.under_way, answered: &self.answered }
     }
 }
 
 /// There is no room in the queue.
-pub(super) struct Full;
+pub(crate) struct Full;
 
 /// A batch that is under way.
-pub(super) struct UnderWay<'a>(&'a Queue);
+pub(crate) struct UnderWay<'a> {
+    under_way: &'a AtomicUsize,
+    answered: &'a Notify,
+}
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
-        self.0.answered.notify_one();
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.answered.notify_one();
     }
 }
 
@@ -127,8 +129,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let live = connection(Arc::new(Unused));
-        let queue = Queue::new(BATCH * 2, Duration::from_millis(25));
-        let enter = |byte| queue.enter(Arc::clone(&live), Digest::from_bytes([byte; 16])).ok();
+        let queue = Queue::<u8, ()>::new(BATCH * 2, Duration::from_millis(25));
+        let enter = |byte| queue.enter(Arc::clone(&live), byte).ok();
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1).unwrap()).collect();
         drop(enter(2));
         let stays = enter(3);
@@ -137,8 +139,8 @@ mod tests {
         assert_eq!(places.len(), BATCH);
         places.clear();
         let _second = queue.take(&mut places).await;
-        let digests: Vec<_> = places.iter().map(|place| place.digest.as_bytes()[0]).collect();
-        assert_eq!(digests, [1, 3]);
+        let asked: Vec<_> = places.iter().map(|place| place.asked).collect();
+        assert_eq!(asked, [1, 3]);
         drop((waiting, stays));
     }
 }
