@@ -4,6 +4,7 @@
 //! [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the
 //! same protocol; the third has filters that other systems write.
 
+pub(crate) mod foreign;
 pub(crate) mod journal_room;
 pub(crate) mod memory;
 pub(crate) mod redis;

@@ -1,0 +1,212 @@
+//! One batch of checks: what is asked, what Redis says, and what that means.
+//!
+//! A check is one BITFIELD, which reads an id's bits and some witnesses in one step. Behind all of a batch the numbers
+//! and the statement are read: what has changed by then may have changed before.
+
+use std::sync::Arc;
+
+use ::redis::{Pipeline, Value, cmd};
+use tokio::time::timeout;
+
+use super::layout::Place;
+use super::record::ON;
+use super::site::Site;
+use super::trust::{Known, Trust, read_config};
+use super::witness::Witness;
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::queue;
+use crate::store::redis::refusal::doubt;
+use crate::store::redis::reply::Reply;
+use crate::verdict::{Doubt, Proof, Verdict};
+
+const STEP: &str = "a check of a foreign filter";
+
+/// What a check asks for.
+pub(super) struct Asked {
+    /// What the place was computed by.
+    known: Arc<Known>,
+    place: Place,
+}
+
+type Waiting = queue::Place<Asked, Verdict>;
+
+impl Asked {
+    /// Computes where an id is.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no filter to ask.
+    pub(super) fn new(trust: &Trust, known: Arc<Known>, id: &[u8]) -> Result<Self, Doubt> {
+        if let Err(Doubt::NoFilter) = known.believed() {
+            return Err(Doubt::NoFilter);
+        }
+        let size = *known.size.as_ref().map_err(|_| Doubt::Foreign)?;
+        let place = trust.layout.place(size, id);
+        Ok(Self { known, place })
+    }
+
+    /// Returns when the filter was said to be whole.
+    pub(super) fn generation(&self) -> Option<Generation> {
+        Some(self.known.believed().ok()?.record.generation)
+    }
+}
+
+impl Site {
+    /// Sends one batch after the other, for as long as it is polled.
+    pub(super) async fn send_checks(self: Arc<Self>) {
+        let mut waiting = Vec::new();
+        loop {
+            let under_way = self.queue.take(&mut waiting).await;
+            self.answer(&mut waiting).await;
+            drop(under_way);
+        }
+    }
+
+    /// Answers all of these checks, and leaves none.
+    async fn answer(&self, waiting: &mut Vec<Waiting>) {
+        let (Some(live), Some(known)) = (self.checks.current(), self.trust.known()) else {
+            return refuse(waiting.drain(..), Doubt::Disconnected);
+        };
+        // Another connection may lead to another Redis, and other numbers to other bits.
+        let strangers = waiting.extract_if(.., |one| {
+            !Arc::ptr_eq(&one.live, &live) || !Arc::ptr_eq(&one.asked.known, &known)
+        });
+        refuse(strangers, Doubt::Changing);
+        if waiting.is_empty() {
+            return;
+        }
+        // Checks of one id share a place in the commands, and the reply.
+        waiting.sort_unstable_by(|one, other| one.asked.place.cmp(&other.asked.place));
+        let mut places: Vec<_> = waiting.iter().map(|one| one.asked.place.clone()).collect();
+        places.dedup();
+        let asking = self.ask(&live, &known, &places, waiting.len());
+        let asked = timeout(self.check_deadline, asking).await.unwrap_or(Err(Doubt::Timeout));
+        let held = match asked {
+            Ok(held) => held,
+            Err(doubt) => return refuse(waiting.drain(..), doubt),
+        };
+        // Looked at again: another batch may have found the filter lost meanwhile.
+        let is_live = known.run == live.process.run && self.checks.uses(&live);
+        let believed = if is_live { known.believed().map(drop) } else { Err(Doubt::Changing) };
+        let mut answers = places.iter().zip(held).peekable();
+        for one in waiting.drain(..) {
+            while answers.next_if(|(place, _)| **place != one.asked.place).is_some() {}
+            let answer = match (answers.peek(), believed) {
+                (Some((_, true)), _) => Ok(Verdict::Present),
+                (Some((_, false)), Ok(())) => Ok(Verdict::Absent(Proof::Filter)),
+                (Some((_, false)), Err(doubt)) => Err(doubt),
+                (None, _) => Err(Doubt::Odd),
+            };
+            one.answer.send(answer).ok();
+        }
+    }
+
+    /// Asks which of these places have all their bits set, and ends trust if there is any sign that the filter is not
+    /// whole.
+    async fn ask(
+        &self,
+        live: &Arc<Connection>,
+        known: &Known,
+        places: &[Place],
+        callers: usize,
+    ) -> Result<Vec<bool>, Doubt> {
+        let (commands, witnesses) = self.commands(known, places);
+        let replies = self.checks.ask_for(callers, live, &commands, self.check_deadline).await;
+        let read = replies.and_then(|replies| self.read(known, places, &witnesses, replies));
+        let lose = |doubt| {
+            if let Ok(believed) = known.believed() {
+                self.trust.lose(believed, doubt);
+            }
+        };
+        match read {
+            Ok((held, Ok(()))) => Ok(held),
+            Ok((held, Err(doubt))) => {
+                lose(doubt);
+                Ok(held)
+            }
+            Err(error) => {
+                let doubt = doubt(&error);
+                if doubt == Doubt::WrongType {
+                    lose(doubt);
+                }
+                Err(doubt)
+            }
+        }
+    }
+
+    /// Returns the commands of a batch, and the witness of each place; none where the filter is not believed anyhow.
+    fn commands(&self, known: &Known, places: &[Place]) -> (Pipeline, Vec<Witness>) {
+        let mut commands = Pipeline::with_capacity(places.len() + 2);
+        let mut witnesses = Vec::with_capacity(places.len());
+        for place in places {
+            let mut command = cmd("BITFIELD");
+            command.arg(self.trust.key_of(place.key));
+            for bit in &place.bits {
+                command.arg("GET").arg("u1").arg(*bit);
+            }
+            if let Ok(believed) = &known.believed {
+                let witness = self.trust.witnesses(believed, place).choose();
+                witness.ask(&mut command);
+                witnesses.push(witness);
+            }
+            commands.add_command(command);
+        }
+        if let Some(command) = self.trust.config() {
+            commands.add_command(command);
+        }
+        commands.add_command(cmd("HGET").arg(&self.trust.record).arg(ON).clone());
+        (commands, witnesses)
+    }
+
+    /// Reads which places have all their bits set, and whether what an absence rests on still is as it was.
+    fn read(
+        &self,
+        known: &Known,
+        places: &[Place],
+        witnesses: &[Witness],
+        replies: Vec<Value>,
+    ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
+        let odd = || StoreError::Odd { step: STEP, answer: "too few replies".to_owned() };
+        let mut replies = replies.into_iter();
+        let mut held = Vec::with_capacity(places.len());
+        let mut whole = Ok(());
+        let mut witnesses = witnesses.iter();
+        for place in places {
+            let reply = Reply::new(STEP, replies.next().ok_or_else(odd)?).array()?;
+            let mut fields = reply.into_iter();
+            let mut all = true;
+            for _ in &place.bits {
+                all &= fields.next().ok_or_else(odd)?.int()? == 1;
+            }
+            if let Some(witness) = witnesses.next()
+                && !witness.speaks(&mut fields)?
+            {
+                whole = Err(Doubt::Foreign);
+            }
+            held.push(all);
+        }
+        if self.trust.config().is_some() && read_config(replies.next())? != known.config {
+            whole = Err(Doubt::Foreign);
+        }
+        let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
+        if let Ok(believed) = &known.believed {
+            if on.as_ref() != Some(&believed.on) {
+                whole = whole.and(Err(Doubt::Gone));
+            }
+            if whole.is_ok()
+                && let Some((place, _)) = places.iter().zip(&held).find(|(_, held)| **held)
+            {
+                self.trust.witnesses(believed, place).seen(&place.bits);
+            }
+        }
+        Ok((held, whole))
+    }
+}
+
+fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {
+    for one in waiting {
+        one.answer.send(Err(doubt)).ok();
+    }
+}

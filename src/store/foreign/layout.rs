@@ -1,0 +1,136 @@
+//! What the store has to be told of another system's filter: one small trait, and a file for each system.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::redis::{Cmd, cmd};
+use smallvec::SmallVec;
+
+use super::size::BloomSize;
+use crate::error::SettingError;
+
+/// The longest Redis string has so many bits.
+pub(super) const MOST_BITS: u64 = 1 << 32;
+
+/// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
+///
+/// Given to [`Builder::foreign`](crate::Builder::foreign). Each constructor is named after the system; the guide's page
+/// [`other_filters`](crate::guide::other_filters) has them in a table.
+#[derive(Debug, Clone)]
+pub struct ForeignFilter {
+    pub(super) layout: Arc<dyn Layout>,
+    judged: Result<(), OutOfBounds>,
+}
+
+/// A number of a layout that no filter can have.
+#[derive(Debug, Clone, Copy)]
+struct OutOfBounds {
+    number: &'static str,
+    value: u64,
+    min: u64,
+    max: u64,
+}
+
+impl ForeignFilter {
+    pub(super) fn new(layout: impl Layout) -> Self {
+        Self { layout: Arc::new(layout), judged: Ok(()) }
+    }
+
+    /// Notes that a number has to be within bounds.
+    pub(super) fn bounded(mut self, number: &'static str, value: u64, min: u64, max: u64) -> Self {
+        if !(min..=max).contains(&value) && self.judged.is_ok() {
+            self.judged = Err(OutOfBounds { number, value, min, max });
+        }
+        self
+    }
+
+    /// Says whether there can be such a filter.
+    pub(crate) fn judge(&self) -> Result<(), SettingError> {
+        self.judged.map_err(|OutOfBounds { number, value, min, max }| SettingError::Number {
+            setting: number,
+            value,
+            min,
+            max,
+        })
+    }
+}
+
+/// One system's filter. All that is particular to a system is said here, and in one file.
+pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
+    /// Returns what tells this filter from any other: its layout, its keys and its numbers. Trust in one is none in another.
+    fn describe(&self) -> String;
+
+    /// Returns the keys that hold the bits, one after the other.
+    fn keys(&self) -> Vec<BitsKey>;
+
+    /// Returns on which of the instances an id's bits are.
+    fn instance(&self, _id: &[u8]) -> usize {
+        0
+    }
+
+    /// Returns where the numbers are kept that decide where ids go, if Redis has them.
+    fn config(&self) -> Option<Config> {
+        None
+    }
+
+    /// Returns the size, as the fields of [`config`](Self::config) have it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, in words.
+    fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String>;
+
+    /// Returns where an id's bits are in a filter of this size.
+    fn place(&self, size: BloomSize, id: &[u8]) -> Place;
+
+    /// Returns the commands that add ids to one key. An error in reply to any of them says that they were not added.
+    fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        places.iter().map(|place| set_bits(key, place)).collect()
+    }
+}
+
+/// A key that holds bits, and on which of the instances it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BitsKey {
+    pub(super) instance: usize,
+    pub(super) key: String,
+}
+
+impl BitsKey {
+    /// Returns a filter's only key.
+    pub(super) fn only(key: &str) -> Vec<Self> {
+        vec![Self { instance: 0, key: key.to_owned() }]
+    }
+}
+
+/// A hash that holds a filter's numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Config {
+    pub(super) key: String,
+    pub(super) fields: &'static [&'static str],
+}
+
+/// Where an id's bits are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Of the layout's keys.
+    pub(super) key: usize,
+    pub(super) bits: SmallVec<[u64; 16]>,
+}
+
+impl Place {
+    /// Returns a place in a filter's only key.
+    pub(super) fn in_only(bits: impl Iterator<Item = u64>) -> Self {
+        Self { key: 0, bits: bits.collect() }
+    }
+}
+
+/// Returns the command that sets an id's bits, all at once.
+pub(super) fn set_bits(key: &str, place: &Place) -> Cmd {
+    let mut command = cmd("BITFIELD");
+    command.arg(key);
+    for bit in &place.bits {
+        command.arg("SET").arg("u1").arg(*bit).arg(1);
+    }
+    command
+}

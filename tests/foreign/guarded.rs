@@ -1,0 +1,49 @@
+//! A guard in front of another system's filter.
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Builder, Doubt, ForeignFilter, Verdict};
+use support::eventually;
+use support::model::guard;
+use support::redis_server::RedisServer;
+
+const SOON: Duration = Duration::from_secs(20);
+
+pub(crate) fn builder(server: &RedisServer, filter: &ForeignFilter) -> Builder {
+    guard(&server.url()).foreign(filter.clone())
+}
+
+/// A guard for which nobody has said that the filter is whole.
+pub(crate) async fn connected(server: &RedisServer, filter: &ForeignFilter) -> BloomGuard {
+    let guard = builder(server, filter).build().unwrap();
+    eventually("a connection", SOON, || async {
+        match guard.state().live {
+            Err(Doubt::Disconnected) => Err("not connected".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    guard
+}
+
+/// A guard whose filter is said to be whole as it is.
+pub(crate) async fn trusting(server: &RedisServer, filter: &ForeignFilter) -> BloomGuard {
+    let guard = connected(server, filter).await;
+    trust(&guard).await;
+    guard
+}
+
+pub(crate) async fn trust(guard: &BloomGuard) {
+    let foreign = guard.foreign().unwrap();
+    let inspected = foreign.inspect().await.unwrap();
+    foreign.trust_after(&inspected).await.unwrap();
+    guard.ready().await;
+}
+
+/// Which of these ids are refused.
+pub(crate) async fn refused(guard: &BloomGuard, ids: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let ids: Vec<u64> = ids.into_iter().collect();
+    let verdicts = guard.check_many(&ids).await.unwrap();
+    let refused = ids.into_iter().zip(verdicts);
+    refused.filter(|(_, verdict)| matches!(verdict, Verdict::Absent(_))).map(|(id, _)| id).collect()
+}
