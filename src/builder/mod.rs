@@ -116,7 +116,7 @@ impl Builder {
     /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after).
     ///
     /// Defaults to a filter of the guard's own.
-    pub fn foreign(mut self, filter: ForeignFilter) -> Self {
+    pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
         let judged = filter.judge();
         self.foreign = Some(filter);
         self.judge("foreign", judged)

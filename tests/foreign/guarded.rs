@@ -2,20 +2,16 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Doubt, ForeignFilter, Verdict};
+use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Verdict};
 use support::eventually;
 use support::model::guard;
 use support::redis_server::RedisServer;
 
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-pub(crate) fn builder(server: &RedisServer, filter: &ForeignFilter) -> Builder {
-    guard(&server.url()).foreign(filter.clone())
-}
-
-/// A guard for which nobody has said that the filter is whole.
-pub(crate) async fn connected(server: &RedisServer, filter: &ForeignFilter) -> BloomGuard {
-    let guard = builder(server, filter).build().unwrap();
+/// A guard for which nobody has said that the filter is whole, unless it was said before.
+pub(crate) async fn connected(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
+    let guard = guard(&server.url()).foreign(filter).build().unwrap();
     eventually("a connection", SOON, || async {
         match guard.state().live {
             Err(Doubt::Disconnected) => Err("not connected".to_owned()),
@@ -27,7 +23,7 @@ pub(crate) async fn connected(server: &RedisServer, filter: &ForeignFilter) -> B
 }
 
 /// A guard whose filter is said to be whole as it is.
-pub(crate) async fn trusting(server: &RedisServer, filter: &ForeignFilter) -> BloomGuard {
+pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
     let guard = connected(server, filter).await;
     trust(&guard).await;
     guard

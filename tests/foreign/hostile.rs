@@ -17,7 +17,7 @@ async fn nothing_is_refused_before_the_filter_was_said_to_be_whole() {
     for writer in Writer::all(IDS) {
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, 0..IDS / 2);
-        let guard = connected(&server, &writer.filter).await;
+        let guard = connected(&server, writer.filter()).await;
         let verdict = guard.check(&STRANGER).await;
         assert_eq!(verdict, Ok(Verdict::Unknown(Doubt::NoFilter)), "{}", writer.name);
     }
@@ -29,9 +29,9 @@ async fn a_key_that_was_emptied_and_is_filled_again_refuses_no_id() {
     for writer in Writer::all(IDS) {
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, 0..IDS);
-        let guard = trusting(&server, &writer.filter).await;
+        let guard = trusting(&server, writer.filter()).await;
         assert_eq!(refused(&guard, [STRANGER]).await, [STRANGER]);
-        server.run::<()>(&["DEL", &writer.key(0)]);
+        server.run::<()>(&["DEL", writer.key]);
         writer.write(&server, IDS / 2..IDS);
         assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{}", writer.name);
     }

@@ -3,5 +3,5 @@
 mod guarded;
 mod hostile;
 mod rates;
-
+mod vectors;
 mod writers;

@@ -8,7 +8,7 @@ use crate::writers::Writer;
 
 const IDS: u64 = 100_000;
 /// Ids that do not exist.
-const STRANGERS: std::ops::Range<u64> = 1 << 40..(1 << 40) + 400_000;
+const STRANGERS: std::ops::Range<u64> = 1 << 40..(1 << 40) + 200_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_system_has_written_is_never_refused_and_what_is_absent_is() {
@@ -18,12 +18,13 @@ async fn what_another_system_has_written_is_never_refused_and_what_is_absent_is(
         let name = writer.name;
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, 0..IDS);
-        let guard = trusting(&server, &writer.filter).await;
+        let guard = trusting(&server, writer.filter()).await;
         assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{name}");
         let passed = STRANGERS.count() - refused(&guard, STRANGERS).await.len();
         let (measured, formula) = (passed as f64 / STRANGERS.count() as f64, writer.rate(IDS));
-        println!("{name}: {measured:.3e} measured, {formula:.3e} by the formula");
-        assert!((measured / formula - 1.0).abs() < 0.1, "{name}: {measured:e} and not {formula:e}");
+        println!("{name}: {measured:.3e} measured, {formula:?} by the formula");
+        let near = formula.is_none_or(|formula| (measured / formula - 1.0).abs() < 0.1);
+        assert!(near, "{name}: {measured:e} and not {formula:?}");
     }
 }
 
@@ -34,16 +35,16 @@ async fn what_the_guard_writes_another_system_reads() {
         let name = writer.name;
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, 0..1);
-        let guard = trusting(&server, &writer.filter).await;
+        let guard = trusting(&server, writer.filter()).await;
         guard.insert(&7).await.unwrap();
         assert!(writer.reads(&server, 7), "{name}");
         assert_eq!(guard.check(&7).await, Ok(Verdict::Present), "{name}");
         guard.insert_many(100..1_000_u64).await.unwrap();
         assert!((100..1_000).all(|id| writer.reads(&server, id)), "{name}");
         // Not a bit more.
-        let written = server.run::<Vec<u8>>(&["GET", &writer.key(0)]);
+        let written = server.run::<Vec<u8>>(&["GET", writer.key]);
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, [0, 7].into_iter().chain(100..1_000));
-        assert_eq!(server.run::<Vec<u8>>(&["GET", &writer.key(0)]), written, "{name}");
+        assert_eq!(server.run::<Vec<u8>>(&["GET", writer.key]), written, "{name}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
+use super::layout::Layout;
 use super::record::{ON, Record, SampledWord, WITNESSES, encode_words};
 use super::site::Site;
 use super::size::BloomSize;
@@ -60,12 +61,12 @@ pub(super) struct SiteInspection {
 }
 
 impl Inspection {
-    /// Puts together what there is on all instances; `keys` is the number of keys that the bits are spread over.
-    pub(super) fn of(sites: Vec<SiteInspection>, keys: u64) -> Self {
+    /// Puts together what there is on all instances.
+    pub(super) fn of(sites: Vec<SiteInspection>, layout: &dyn Layout) -> Self {
         let size = sites.first().map_or(BloomSize::new(0, 0), |site| site.size);
         let sum = |of: fn(&SiteInspection) -> u64| sites.iter().map(of).sum::<u64>();
         let (bytes, bits_set) = (sum(|site| site.bytes), sum(|site| site.bits_set));
-        let all = BloomSize::new(size.bits * keys, size.hashes);
+        let all = BloomSize::new(layout.reach(size), size.hashes);
         let fill = bits_set as f64 / all.bits as f64;
         let (ids, rate) = (all.estimated_ids(bits_set), fill.powf(f64::from(size.hashes)));
         Self { size, bytes, bits_set, ids, false_positive_rate: rate, sites }

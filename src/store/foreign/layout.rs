@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 
 use super::size::BloomSize;
 use crate::error::SettingError;
+use crate::filter::SizingError;
+use crate::settings;
+use crate::store::redis::Endpoint;
 
 /// The longest Redis string has so many bits.
 pub(super) const MOST_BITS: u64 = 1 << 32;
@@ -16,42 +19,55 @@ pub(super) const MOST_BITS: u64 = 1 << 32;
 ///
 /// Given to [`Builder::foreign`](crate::Builder::foreign). Each constructor is named after the system; the guide's page
 /// [`other_filters`](crate::guide::other_filters) has them in a table.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ForeignFilter {
     pub(super) layout: Arc<dyn Layout>,
-    judged: Result<(), OutOfBounds>,
-}
-
-/// A number of a layout that no filter can have.
-#[derive(Debug, Clone, Copy)]
-struct OutOfBounds {
-    number: &'static str,
-    value: u64,
-    min: u64,
-    max: u64,
+    /// The instances that it is spread over, beside the guard's Redis.
+    pub(super) others: Vec<Endpoint>,
+    problem: Option<SettingError>,
 }
 
 impl ForeignFilter {
     pub(super) fn new(layout: impl Layout) -> Self {
-        Self { layout: Arc::new(layout), judged: Ok(()) }
+        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
     }
 
     /// Notes that a number has to be within bounds.
-    pub(super) fn bounded(mut self, number: &'static str, value: u64, min: u64, max: u64) -> Self {
-        if !(min..=max).contains(&value) && self.judged.is_ok() {
-            self.judged = Err(OutOfBounds { number, value, min, max });
+    pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
+        let within = settings::number(setting, value, &(min..=max));
+        self.judged(within)
+    }
+
+    /// Notes that a filter for so many ids at a rate has to be possible.
+    pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
+        let possible = rate > 0.0 && rate <= 1.0;
+        let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
+        self.bounded(setting, ids, 1, u64::MAX).judged(if possible {
+            Ok(())
+        } else {
+            Err(error.into())
+        })
+    }
+
+    /// Has the filter spread over further instances.
+    pub(super) fn on_instances(mut self, urls: &[&str]) -> Self {
+        for url in urls {
+            match Endpoint::parse(url) {
+                Ok(endpoint) => self.others.push(endpoint),
+                Err(error) => self = self.judged(Err(error)),
+            }
         }
         self
     }
 
-    /// Says whether there can be such a filter.
-    pub(crate) fn judge(&self) -> Result<(), SettingError> {
-        self.judged.map_err(|OutOfBounds { number, value, min, max }| SettingError::Number {
-            setting: number,
-            value,
-            min,
-            max,
-        })
+    fn judged(mut self, judged: Result<(), SettingError>) -> Self {
+        self.problem = self.problem.or(judged.err());
+        self
+    }
+
+    /// Says whether there can be such a filter. To be called once.
+    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
+        self.problem.take().map_or(Ok(()), Err)
     }
 }
 
@@ -62,6 +78,11 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the keys that hold the bits, one after the other.
     fn keys(&self) -> Vec<BitsKey>;
+
+    /// Returns how many bits an id's may fall on, over all keys.
+    fn reach(&self, size: BloomSize) -> u64 {
+        size.bits
+    }
 
     /// Returns on which of the instances an id's bits are.
     fn instance(&self, _id: &[u8]) -> usize {
@@ -123,6 +144,22 @@ impl Place {
     pub(super) fn in_only(bits: impl Iterator<Item = u64>) -> Self {
         Self { key: 0, bits: bits.collect() }
     }
+}
+
+/// Reads a number of a filter from a field of its config.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub(super) fn number(field: &str, bytes: Option<&[u8]>, most: u64) -> Result<u64, String> {
+    let Some(bytes) = bytes else {
+        return Err(format!(
+            "its config has no {field}: the filter was not initialised, or was deleted"
+        ));
+    };
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+    let number = number.filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("the {field} of its config is not between 1 and {most}"))
 }
 
 /// Returns the command that sets an id's bits, all at once.

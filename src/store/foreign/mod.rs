@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `layout` | what a system's file says, and the type that the application gives |
-//! | `go_zero` | a file for each system |
+//! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
 //! | `site` | the part of a filter on one Redis: connections, checks, inserts |
 //! | `batch` | many checks in one round trip, and what their replies mean |
@@ -26,6 +26,11 @@ mod trust;
 mod witness;
 
 mod go_zero;
+mod guava;
+mod orestes;
+mod php_bkdr;
+mod redisson;
+mod rueidisprob;
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +70,7 @@ impl ForeignStore {
             let trust = Trust::new(Arc::clone(&layout), instance, &settings.name);
             Arc::new(Site::new(trust, endpoint, settings))
         };
-        let sites = [endpoint].into_iter().enumerate().map(site).collect();
+        let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
         Self { name, layout, sites, background: Background::default() }
     }
@@ -80,7 +85,7 @@ impl ForeignStore {
         for site in &self.sites {
             found.push(site.inspect().await?);
         }
-        Ok(Inspection::of(found, self.layout.keys().len() as u64))
+        Ok(Inspection::of(found, &*self.layout))
     }
 
     pub(crate) async fn trust_after(&self, seen: &Inspection) -> Result<(), StoreError> {

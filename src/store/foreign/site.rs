@@ -170,7 +170,7 @@ impl Site {
             let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             return Condition { live: Err(doubt), trouble };
         };
-        let live = known.live();
+        let live = known.live(&*self.trust.layout);
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
         Condition { live, trouble }
     }

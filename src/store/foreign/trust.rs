@@ -73,9 +73,10 @@ impl Known {
     }
 
     /// Describes the filter as its store does.
-    pub(super) fn live(&self) -> Result<Live, Doubt> {
+    pub(super) fn live(&self, layout: &dyn Layout) -> Result<Live, Doubt> {
         let Record { generation, ids, .. } = self.believed()?.record;
         let size = *self.size.as_ref().map_err(|_| Doubt::Foreign)?;
+        let size = BloomSize { bits: layout.reach(size), ..size };
         // As many as fill half of the bits.
         let capacity = size.estimated_ids(size.bits / 2);
         let items = |ids| u32::try_from(ids).unwrap_or(u32::MAX);
