@@ -29,10 +29,14 @@ pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> Blo
     guard
 }
 
+/// Says that the filter is whole as it is now.
 pub(crate) async fn trust(guard: &BloomGuard) {
-    let foreign = guard.foreign().unwrap();
-    let inspected = foreign.inspect().await.unwrap();
-    foreign.trust_after(&inspected).await.unwrap();
+    eventually("the filter is trusted", SOON, || async {
+        let foreign = guard.foreign().unwrap();
+        let inspected = foreign.inspect().await.map_err(|error| error.to_string())?;
+        foreign.trust_after(&inspected).await.map_err(|error| error.to_string())
+    })
+    .await;
     guard.ready().await;
 }
 

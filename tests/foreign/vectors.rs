@@ -112,7 +112,8 @@ async fn every_vector_of_every_layout_is_written_bit_for_bit() {
 fn begin(server: &RedisServer) {
     let config = "{redisson}:config size 9585058 hashIterations 7 expectedInsertions 1000000 falseProbability 0.01";
     let hset = |words: &str| {
-        server.run::<()>(&[&["HSET"], &*words.split(' ').collect::<Vec<_>>()].concat())
+        let words: Vec<&str> = words.split(' ').collect();
+        server.run::<()>(&[&["HSET"], &*words].concat());
     };
     hset(config);
     hset("orestes p 0.01 m 9585059 k 7 n 1000000 hashmethod Murmur3KirschMitzenmacher");

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ::redis::{Pipeline, Value, cmd};
+use ::redis::{Cmd, Pipeline, Value, cmd};
 use tokio::time::timeout;
 
 use super::layout::Place;
@@ -112,40 +112,35 @@ impl Site {
         places: &[Place],
         callers: usize,
     ) -> Result<Vec<bool>, Doubt> {
-        let (commands, witnesses) = self.commands(known, places);
+        // Behind the others: a filter that was put back from a copy lacks the newest insert.
+        let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
+        let places: Vec<&Place> = places.iter().chain(newest.as_deref()).collect();
+        let (commands, witnesses) = self.commands(known, &places);
         let replies = self.checks.ask_for(callers, live, &commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| self.read(known, places, &witnesses, replies));
-        let lose = |doubt| {
-            if let Ok(believed) = known.believed() {
-                self.trust.lose(believed, doubt);
+        let read = replies.and_then(|replies| self.read(known, &places, &witnesses, replies));
+        let (held, whole) = match read.map_err(|error| doubt(&error)) {
+            Ok((mut held, whole)) => {
+                let has_newest = newest.is_none() || held.pop() == Some(true);
+                let whole = if has_newest { whole } else { Err(Doubt::Foreign) };
+                (Ok(held), whole)
             }
+            Err(Doubt::WrongType) => (Err(Doubt::WrongType), Err(Doubt::WrongType)),
+            Err(doubt) => return Err(doubt),
         };
-        match read {
-            Ok((held, Ok(()))) => Ok(held),
-            Ok((held, Err(doubt))) => {
-                lose(doubt);
-                Ok(held)
-            }
-            Err(error) => {
-                let doubt = doubt(&error);
-                if doubt == Doubt::WrongType {
-                    lose(doubt);
-                }
-                Err(doubt)
-            }
+        if let (Err(doubt), Ok(believed)) = (whole, known.believed()) {
+            self.trust.lose(believed, doubt);
+            // At once: a process that starts now would find all as it was, if the filter was away for a moment.
+            self.trust.revoke(live.wire(), known).await;
         }
+        held
     }
 
     /// Returns the commands of a batch, and the witness of each place; none where the filter is not believed anyhow.
-    fn commands(&self, known: &Known, places: &[Place]) -> (Pipeline, Vec<Witness>) {
+    fn commands(&self, known: &Known, places: &[&Place]) -> (Pipeline, Vec<Witness>) {
         let mut commands = Pipeline::with_capacity(places.len() + 2);
         let mut witnesses = Vec::with_capacity(places.len());
         for place in places {
-            let mut command = cmd("BITFIELD");
-            command.arg(self.trust.key_of(place.key));
-            for bit in &place.bits {
-                command.arg("GET").arg("u1").arg(*bit);
-            }
+            let mut command = get_bits(self.trust.key_of(place.key), place);
             if let Ok(believed) = &known.believed {
                 let witness = self.trust.witnesses(believed, place).choose();
                 witness.ask(&mut command);
@@ -164,7 +159,7 @@ impl Site {
     fn read(
         &self,
         known: &Known,
-        places: &[Place],
+        places: &[&Place],
         witnesses: &[Witness],
         replies: Vec<Value>,
     ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
@@ -180,10 +175,11 @@ impl Site {
             for _ in &place.bits {
                 all &= fields.next().ok_or_else(odd)?.int()? == 1;
             }
-            if let Some(witness) = witnesses.next()
-                && !witness.speaks(&mut fields)?
-            {
-                whole = Err(Doubt::Foreign);
+            if let (Some(witness), Ok(believed)) = (witnesses.next(), &known.believed) {
+                let said = witness.read(&mut fields)?;
+                if !self.trust.witnesses(believed, place).agree(&said) {
+                    whole = Err(Doubt::Foreign);
+                }
             }
             held.push(all);
         }
@@ -191,18 +187,23 @@ impl Site {
             whole = Err(Doubt::Foreign);
         }
         let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
-        if let Ok(believed) = &known.believed {
-            if on.as_ref() != Some(&believed.on) {
-                whole = whole.and(Err(Doubt::Gone));
-            }
-            if whole.is_ok()
-                && let Some((place, _)) = places.iter().zip(&held).find(|(_, held)| **held)
-            {
-                self.trust.witnesses(believed, place).seen(&place.bits);
-            }
+        if let Ok(believed) = &known.believed
+            && on.as_ref() != Some(&believed.on)
+        {
+            whole = whole.and(Err(Doubt::Gone));
         }
         Ok((held, whole))
     }
+}
+
+/// Returns the command that reads an id's bits.
+fn get_bits(key: &str, place: &Place) -> Cmd {
+    let mut command = cmd("BITFIELD");
+    command.arg(key);
+    for bit in &place.bits {
+        command.arg("GET").arg("u1").arg(*bit);
+    }
+    command
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

@@ -8,11 +8,11 @@ use ::redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
 use super::layout::Layout;
-use super::record::{ON, Record, SampledWord, WITNESSES, encode_words};
+use super::record::{Record, SampledWord, encode_words};
 use super::site::Site;
 use super::size::BloomSize;
 use super::trust::read_config;
-use super::witness::word_of;
+use super::witness::{Seal, word_of};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::random;
@@ -66,7 +66,8 @@ impl Inspection {
         let size = sites.first().map_or(BloomSize::new(0, 0), |site| site.size);
         let sum = |of: fn(&SiteInspection) -> u64| sites.iter().map(of).sum::<u64>();
         let (bytes, bits_set) = (sum(|site| site.bytes), sum(|site| site.bits_set));
-        let all = BloomSize::new(layout.reach(size), size.hashes);
+        let bits = layout.end(size) * layout.keys().len() as u64;
+        let all = BloomSize::new(bits, size.hashes);
         let fill = bits_set as f64 / all.bits as f64;
         let (ids, rate) = (all.estimated_ids(bits_set), fill.powf(f64::from(size.hashes)));
         Self { size, bytes, bits_set, ids, false_positive_rate: rate, sites }
@@ -82,8 +83,8 @@ impl Site {
         let run = connection.process.run;
         let mut found =
             SiteInspection { run, config, size, bytes: 0, bits_set: 0, words: Vec::new() };
-        for (place, key) in &self.trust.keys {
-            self.inspect_key(&connection, *place, key, &mut found).await?;
+        for (at, (_, key)) in self.trust.keys.iter().enumerate() {
+            self.inspect_key(&connection, at, key, &mut found).await?;
         }
         Ok(found)
     }
@@ -91,14 +92,16 @@ impl Site {
     async fn inspect_key(
         &self,
         connection: &Arc<Connection>,
-        place: usize,
+        at: usize,
         key: &str,
         found: &mut SiteInspection,
     ) -> Result<(), StoreError> {
         let length = self.ask_numbers(connection, [cmd("STRLEN").arg(key).clone()]).await?;
-        let length = length[0].cast_unsigned();
+        // Without the seal.
+        let length = length[0].cast_unsigned().min(self.trust.layout.end(found.size).div_ceil(8));
         for first in (0..length).step_by(PIECE as usize) {
-            let count = cmd("BITCOUNT").arg(key).arg(first).arg(first + PIECE - 1).clone();
+            let last = (first + PIECE).min(length) - 1;
+            let count = cmd("BITCOUNT").arg(key).arg(first).arg(last).clone();
             found.bits_set += self.ask_numbers(connection, [count]).await?[0].cast_unsigned();
         }
         found.bytes += length;
@@ -123,7 +126,7 @@ impl Site {
         }
         let reply = self.ask_all(connection, [command]).await?.remove(0);
         for (first, set) in words.into_iter().zip(reply.array()?) {
-            found.words.push((place, first, set.int()?.cast_unsigned()));
+            found.words.push((at, first, set.int()?.cast_unsigned()));
         }
         Ok(())
     }
@@ -140,10 +143,10 @@ impl Site {
                 self.foreign("another redis process answers than the one that was inspected")
             );
         }
-        let has_words = |place| seen.words.iter().any(|&(key, _, set)| key == place && set != 0);
-        if let Some((_, key)) = self.trust.keys.iter().find(|(place, _)| !has_words(*place)) {
+        let has_words = |at| seen.words.iter().any(|&(key, _, set)| key == at && set != 0);
+        if let Some(at) = (0..self.trust.keys.len()).find(|at| !has_words(*at)) {
             let reason = "it holds no id, so nothing could show that it is whole".to_owned();
-            return Err(StoreError::Foreign { key: key.clone(), reason });
+            return Err(StoreError::Foreign { key: self.trust.keys[at].1.clone(), reason });
         }
         if self.read_config(&connection).await? != seen.config {
             return Err(self.foreign("its numbers are not those that were inspected"));
@@ -151,11 +154,12 @@ impl Site {
         let now = connection.redis_us(Instant::now());
         let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
         let filter = self.trust.filter(&seen.config);
-        let record = Record { run: seen.run, filter, generation, ids };
-        let mut state = cmd("HSET");
-        state.arg(&self.trust.record).arg(ON).arg(record.encode());
-        state.arg(WITNESSES).arg(encode_words(&seen.words));
-        self.ask_all(&connection, [state]).await?;
+        let seal = Seal::draw(self.trust.layout.end(seen.size));
+        let record = Record { run: seen.run, filter, generation, ids, seal };
+        let state = self.state(&record, &seen.words);
+        if self.ask_numbers(&connection, [state]).await? != [1] {
+            return Err(self.foreign("it is not what was inspected"));
+        }
         let checks = self.checks.connected(DEADLINE).await?;
         self.trust.look(checks.wire(), &checks.process).await?;
         let known = self.trust.known();
@@ -164,6 +168,22 @@ impl Site {
             Some(Ok(())) => Ok(()),
             _ => Err(self.foreign("it is not what was inspected")),
         }
+    }
+
+    /// Returns the command that seals the filter and writes the statement.
+    fn state(&self, record: &Record, words: &[SampledWord]) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(include_str!("state.lua")).arg(self.trust.keys.len() + 1);
+        command.arg(&self.trust.record);
+        for (_, key) in &self.trust.keys {
+            command.arg(key);
+        }
+        command.arg(record.encode()).arg(encode_words(words));
+        match record.seal {
+            Some(seal) => command.arg(seal.first).arg(seal.value),
+            None => command.arg("").arg(""),
+        };
+        command
     }
 
     async fn read_config(

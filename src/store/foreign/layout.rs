@@ -79,8 +79,8 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Returns the keys that hold the bits, one after the other.
     fn keys(&self) -> Vec<BitsKey>;
 
-    /// Returns how many bits an id's may fall on, over all keys.
-    fn reach(&self, size: BloomSize) -> u64 {
+    /// Returns the first bit of a key that no id's bits can fall on, nor on any after it.
+    fn end(&self, size: BloomSize) -> u64 {
         size.bits
     }
 
@@ -104,7 +104,8 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Returns where an id's bits are in a filter of this size.
     fn place(&self, size: BloomSize, id: &[u8]) -> Place;
 
-    /// Returns the commands that add ids to one key. An error in reply to any of them says that they were not added.
+    /// Returns the commands that add ids to one key. An error in reply to any of them says that they were not added; first
+    /// of all they reply with each bit as it was before.
     fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         places.iter().map(|place| set_bits(key, place)).collect()
     }
@@ -160,6 +161,23 @@ pub(super) fn number(field: &str, bytes: Option<&[u8]>, most: u64) -> Result<u64
     let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
     let number = number.filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("the {field} of its config is not between 1 and {most}"))
+}
+
+/// Returns the command that sets bits if the fields of a config still have the size that they were computed for.
+pub(super) fn set_bits_if_sized(
+    config: &str,
+    fields: [&str; 2],
+    size: BloomSize,
+    key: &str,
+    places: &[Place],
+) -> Vec<Cmd> {
+    let mut script = cmd("EVAL");
+    script.arg(include_str!("set_if_sized.lua")).arg(2).arg(config).arg(key);
+    script.arg(fields[0]).arg(size.bits).arg(fields[1]).arg(size.hashes);
+    for bit in places.iter().flat_map(|place| &place.bits) {
+        script.arg(*bit);
+    }
+    vec![script]
 }
 
 /// Returns the command that sets an id's bits, all at once.

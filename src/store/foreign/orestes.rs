@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number};
+use ::redis::Cmd;
+
+use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number, set_bits_if_sized};
 use super::size::BloomSize;
 
 const MOST: (u64, u64) = (i32::MAX as u64, 1_074);
@@ -50,5 +52,9 @@ impl Layout for Orestes {
         let one = murmur(0);
         let (one, other) = (u64::from(one), u64::from(murmur(one)));
         Place::in_only((0..size.hashes).map(|number| (one + u64::from(number) * other) % size.bits))
+    }
+
+    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        set_bits_if_sized(&self.name, ["m", "k"], size, key, places)
     }
 }

@@ -82,8 +82,8 @@ impl Layout for PhpBkdr {
         Ok(self.size)
     }
 
-    fn reach(&self, size: BloomSize) -> u64 {
-        size.bits.min(HASH + 1) * self.pairs()
+    fn end(&self, size: BloomSize) -> u64 {
+        size.bits.min(HASH + 1)
     }
 
     fn instance(&self, id: &[u8]) -> usize {

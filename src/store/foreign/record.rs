@@ -5,6 +5,7 @@
 //! the filter and the statement together (FLUSHALL) leaves no trust; what brings both back (an old dump) brings them to
 //! another Redis process.
 
+use super::witness::Seal;
 use crate::filter::Generation;
 
 /// The field that is compared with each batch.
@@ -23,16 +24,19 @@ pub(super) struct Record {
     pub(super) generation: Generation,
     /// How many ids the filter held then, as estimated.
     pub(super) ids: u64,
+    /// What its keys were sealed with, unless they are too long for it.
+    pub(super) seal: Option<Seal>,
 }
 
-/// A word of a key with the bits that were set: the key's place among the layout's, the word's first bit, the bits.
+/// A word of a key with the bits that were set: the key's place among those on its Redis, the word's first bit, the bits.
 pub(super) type SampledWord = (usize, u64, u64);
 
 impl Record {
     /// Returns it as it is stored.
     pub(super) fn encode(&self) -> String {
-        let Self { run, filter, generation, ids } = self;
-        format!("1 {run:08x} {filter:016x} {generation} {ids}")
+        let Self { run, filter, generation, ids, seal } = self;
+        let seal = seal.map_or(String::new(), |seal| format!("{} {}", seal.first, seal.value));
+        format!("1 {run:08x} {filter:016x} {generation} {ids} {seal}")
     }
 
     /// Reads it.
@@ -45,7 +49,14 @@ impl Record {
         let filter = u64::from_str_radix(fields.next()?, 16).ok()?;
         let generation = Generation::new(fields.next()?.parse().ok()?)?;
         let ids = fields.next()?.parse().ok()?;
-        fields.next().is_none().then_some(Self { run, filter, generation, ids })
+        let seal = match fields.next()? {
+            "" => None,
+            first => {
+                let value = fields.next()?.parse().ok()?;
+                Some(Seal { first: first.parse().ok()?, value })
+            }
+        };
+        fields.next().is_none().then_some(Self { run, filter, generation, ids, seal })
     }
 }
 
@@ -81,16 +92,25 @@ mod tests {
     #[test]
     fn what_is_stored_is_what_is_read() {
         let generation = Generation::new(1_700_000_000_000_000).unwrap();
-        let record = Record { run: 0xbeef, filter: u64::MAX, generation, ids: 7 };
-        assert_eq!(Record::decode(record.encode().as_bytes()), Some(record));
+        for seal in [None, Some(Seal { first: 128, value: -7 })] {
+            let record = Record { run: 0xbeef, filter: u64::MAX, generation, ids: 7, seal };
+            assert_eq!(Record::decode(record.encode().as_bytes()), Some(record));
+        }
         let words = vec![(0, 0, 1), (3, 64 << 20, u64::MAX)];
         assert_eq!(decode_words(&encode_words(&words)), Some(words));
     }
 
     #[test]
     fn what_is_not_a_statement_is_none() {
-        let whole = "1 0000beef ffffffffffffffff 1700000000000000 7";
-        for wrong in ["", "1", "2 0000beef ffffffffffffffff 1700000000000000 7", "1 x f 1 7"] {
+        let whole = "1 0000beef ffffffffffffffff 1700000000000000 7 128 -7";
+        assert!(Record::decode(whole.as_bytes()).is_some());
+        for wrong in [
+            "",
+            "1",
+            "2 0000beef ffffffffffffffff 1700000000000000 7 128 7",
+            "1 x f 1 7 ",
+            "1 0 f 1 7",
+        ] {
             assert_eq!(Record::decode(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(Record::decode([whole, " 8"].concat().as_bytes()), None);

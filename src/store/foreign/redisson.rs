@@ -1,12 +1,11 @@
 //! Redisson's `RBloomFilter`, since 3.6.0 and 2.11.0: `HighwayHash`, and the numbers in a hash beside the bits.
 
-use ::redis::{Cmd, cmd};
+use ::redis::Cmd;
 
 use super::hash::highway;
-use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number};
+use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number, set_bits_if_sized};
 use super::size::BloomSize;
 
-const ADD: &str = include_str!("redisson.lua");
 /// What Redisson's own sizing allows, and what its smallest rate needs.
 const MOST: (u64, u64) = (4_294_967_294, 1_074);
 
@@ -68,11 +67,6 @@ impl Layout for Redisson {
 
     /// In one script with a look at the numbers, as Redisson itself does: under others the bits would be elsewhere.
     fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        let mut script = cmd("EVAL");
-        script.arg(ADD).arg(2).arg(self.config_key()).arg(key).arg(size.bits).arg(size.hashes);
-        for bit in places.iter().flat_map(|place| &place.bits) {
-            script.arg(*bit);
-        }
-        vec![script]
+        set_bits_if_sized(&self.config_key(), ["size", "hashIterations"], size, key, places)
     }
 }

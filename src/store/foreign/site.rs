@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::batch::Asked;
@@ -113,12 +114,12 @@ impl Site {
             let key = self.trust.key_of(places[0].key);
             commands.extend(self.trust.layout.add(*size, key, places));
         }
-        self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
+        let replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
         self.keep_to_one_redis(&connection)?;
-        if let Ok(believed) = known.believed() {
-            for place in &places {
-                self.trust.witnesses(believed, place).added(&place.bits);
-            }
+        if let Ok(believed) = known.believed()
+            && let Some(newest) = newest(places, &replies)
+        {
+            believed.newest.store(Some(Arc::new(newest)));
         }
         Ok(())
     }
@@ -174,6 +175,20 @@ impl Site {
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
         Condition { live, trouble }
     }
+}
+
+/// Returns the last of these places where a bit was clear before, by the replies to their commands.
+fn newest(places: Vec<Place>, replies: &[Value]) -> Option<Place> {
+    let mut before = replies.iter().flat_map(|reply| match reply {
+        Value::Array(bits) => bits.as_slice(),
+        other => std::slice::from_ref(other),
+    });
+    let was_clear = |place: &Place| {
+        let bits: Vec<_> = before.by_ref().take(place.bits.len()).collect();
+        bits.contains(&&Value::Int(0))
+    };
+    let clear: Vec<bool> = places.iter().map(was_clear).collect();
+    places.into_iter().zip(clear).rev().find(|(_, clear)| *clear).map(|(place, _)| place)
 }
 
 fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {

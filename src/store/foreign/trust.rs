@@ -16,7 +16,7 @@ use siphasher::sip::SipHasher24;
 use super::layout::{Layout, Place};
 use super::record::{ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
-use super::witness::{Witness, Witnesses, Word};
+use super::witness::{Said, Witness, Witnesses};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Digester, SecretKey};
@@ -61,6 +61,8 @@ pub(super) struct Believed {
     pub(super) record: Record,
     /// One for each of the keys.
     pub(super) witnesses: Vec<Witnesses>,
+    /// Where the last insert of this process has set a bit that was clear. A filter that was put back from a copy lacks it.
+    pub(super) newest: ArcSwapOption<Place>,
     /// Why it is not believed any more.
     lost: OnceLock<Doubt>,
 }
@@ -76,7 +78,8 @@ impl Known {
     pub(super) fn live(&self, layout: &dyn Layout) -> Result<Live, Doubt> {
         let Record { generation, ids, .. } = self.believed()?.record;
         let size = *self.size.as_ref().map_err(|_| Doubt::Foreign)?;
-        let size = BloomSize { bits: layout.reach(size), ..size };
+        let bits = layout.end(size) * layout.keys().len() as u64;
+        let size = BloomSize { bits, ..size };
         // As many as fill half of the bits.
         let capacity = size.estimated_ids(size.bits / 2);
         let items = |ids| u32::try_from(ids).unwrap_or(u32::MAX);
@@ -265,18 +268,19 @@ impl Trust {
             return Err(Doubt::Foreign);
         }
         if let Some((lost, why)) = self.lost()
-            && lost == record.generation
+            && record.generation <= lost
         {
             return Err(why);
         }
         let words = decode_words(words).ok_or(Doubt::Foreign)?;
-        let of = |place| {
-            let words = words.iter().filter(|(key, ..)| *key == place);
-            Witnesses::new(words.map(|&(_, first, set)| Word { first, set }).collect())
+        let of = |at| {
+            let words = words.iter().filter(|(key, ..)| *key == at);
+            Witnesses::new(record.seal, words.map(|&(_, first, set)| (first, set)))
         };
-        let witnesses = self.keys.iter().map(|(place, _)| of(*place)).collect::<Option<_>>();
+        let witnesses = (0..self.keys.len()).map(of).collect::<Option<_>>();
         let witnesses = witnesses.ok_or(Doubt::Foreign)?;
-        Ok(Believed { on, record, witnesses, lost: OnceLock::new() })
+        let newest = ArcSwapOption::empty();
+        Ok(Believed { on, record, witnesses, newest, lost: OnceLock::new() })
     }
 
     /// Asks all witnesses; says whether all speak for the filter.
@@ -292,19 +296,20 @@ impl Trust {
             asked.push(all);
         }
         let replies = exchange(wire, &commands, HANDSHAKE).await?;
-        for (asked, reply) in asked.iter().zip(replies) {
+        for ((asked, reply), witnesses) in asked.iter().zip(replies).zip(&believed.witnesses) {
             let mut fields = Reply::new(STEP, reply).array()?.into_iter();
-            for witness in asked {
-                if !witness.speaks(&mut fields)? {
-                    return Ok(false);
-                }
+            let read = asked.iter().map(|witness| witness.read(&mut fields));
+            let said: Vec<Said> = read.collect::<Result<_, _>>()?;
+            if !said.iter().all(|said| witnesses.agree(said)) {
+                return Ok(false);
             }
+            said.iter().for_each(|said| witnesses.learn(said));
         }
         Ok(true)
     }
 
     /// Takes a statement back that does not hold any more, so that no process relies on it.
-    async fn revoke(&self, wire: &dyn Wire, known: &Known) {
+    pub(super) async fn revoke(&self, wire: &dyn Wire, known: &Known) {
         let Ok(believed) = &known.believed else { return };
         if believed.lost.get().is_none() {
             return;

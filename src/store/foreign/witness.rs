@@ -1,137 +1,135 @@
 //! Witnesses: bits that were seen set, and so must be set whenever the filter is whole.
 //!
 //! A bitmap has no header, and a missing key reads as zeros. But a Bloom filter never clears a bit. Each command that
-//! reads an id's bits reads some of these along, in the same command: if one is clear, the filter was not whole at that
-//! very moment, and what the command says of the id proves nothing.
+//! reads an id's bits reads some others along, in the same step: the seal, which is written behind the filter's last bit
+//! when the filter is said to be whole, and 64 bits of the filter itself. If one of these is clear, the filter was not
+//! whole at that very moment, and what the command says of the id proves nothing.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ::redis::Cmd;
 
+use super::layout::MOST_BITS;
 use crate::error::StoreError;
+use crate::random;
 use crate::store::redis::reply::Reply;
 
-/// Bits that are remembered of one kind.
-const RECENT: usize = 64;
 /// Bits in a word.
 const WORD: u64 = 64;
+/// Bits of a seal that are set: few, so that a count of all bits, as Redisson makes one, is off by an id or two at most.
+const SEALED: u32 = 8;
 
-/// 64 bits of a filter, and which of them were seen set.
+/// The 64 bits behind a filter's last, which no id's bits fall on. They go wherever the string goes, and are lost with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Seal {
     /// The first of its bits, a multiple of 64.
     pub(super) first: u64,
-    pub(super) set: u64,
+    pub(super) value: i64,
 }
 
-/// The witnesses of one key.
+impl Seal {
+    /// Returns a new seal behind so many bits, if there is room for one.
+    pub(super) fn draw(bits: u64) -> Option<Self> {
+        let first = bits.next_multiple_of(WORD);
+        let mut value = 0_u64;
+        while value.count_ones() < SEALED {
+            value |= 1 << (random::scatter() % WORD);
+        }
+        (first + WORD <= MOST_BITS).then_some(Self { first, value: value.cast_signed() })
+    }
+}
+
+/// The witnesses of one key: words that are spread over the whole filter. There is at least one.
 #[derive(Debug)]
 pub(super) struct Witnesses {
-    /// Spread over the whole filter. Never empty.
+    seal: Option<Seal>,
     words: Vec<Word>,
     next: AtomicUsize,
-    /// Of own inserts: a filter that was put back from a copy lacks the last of them first.
-    added: Recent,
-    /// Of ids that were found present, which others may have inserted.
-    seen: Recent,
 }
 
-/// Bits that were set lately.
+/// 64 bits of a filter, and which of them were seen set: ever more, as the filter fills.
 #[derive(Debug)]
-struct Recent {
-    /// Each plus one; 0 where there is none.
-    bits: [AtomicU64; RECENT],
-    newest: AtomicUsize,
+struct Word {
+    /// The first of its bits, a multiple of 64.
+    first: u64,
+    set: AtomicU64,
 }
 
 /// What one command reads along.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Witness {
-    word: Word,
-    recent: [Option<u64>; 2],
+    seal: Option<Seal>,
+    word: usize,
+    first: u64,
+}
+
+/// What a witness shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    is_sealed: bool,
+    word: usize,
+    set: u64,
 }
 
 impl Witnesses {
-    /// Returns witnesses from these words, if any has a bit set.
-    pub(super) fn new(words: Vec<Word>) -> Option<Self> {
-        let words: Vec<_> = words.into_iter().filter(|word| word.set != 0).collect();
-        let (added, seen) = (Recent::new(), Recent::new());
-        (!words.is_empty()).then(|| Self { words, next: AtomicUsize::new(0), added, seen })
+    /// Returns witnesses from words, each by its first bit and those that are set, if any is.
+    pub(super) fn new(seal: Option<Seal>, words: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
+        let words = words.filter(|(_, set)| *set != 0);
+        let words: Vec<_> =
+            words.map(|(first, set)| Word { first, set: AtomicU64::new(set) }).collect();
+        (!words.is_empty()).then(|| Self { seal, words, next: AtomicUsize::new(0) })
     }
 
-    /// Notes that an id of this process's own was inserted, and where.
-    pub(super) fn added(&self, bits: &[u64]) {
-        self.added.note(bits);
-    }
-
-    /// Notes that an id was found present, and where.
-    pub(super) fn seen(&self, bits: &[u64]) {
-        self.seen.note(bits);
-    }
-
-    /// Chooses what the next command reads along: the words by turns, and the newest bits.
+    /// Chooses what the next command reads along: the words by turns.
     pub(super) fn choose(&self) -> Witness {
-        let at = self.next.fetch_add(1, Ordering::Relaxed);
-        let word = self.words[at % self.words.len()];
-        Witness { word, recent: [self.added.newest(), self.seen.newest()] }
+        self.witness(self.next.fetch_add(1, Ordering::Relaxed) % self.words.len())
     }
 
     /// Returns all that there is to read along.
     pub(super) fn all(&self) -> impl Iterator<Item = Witness> {
-        (0..self.words.len().max(RECENT)).map(|at| {
-            let word = self.words[at % self.words.len()];
-            Witness { word, recent: [self.added.at(at), self.seen.at(at)] }
-        })
-    }
-}
-
-impl Recent {
-    fn new() -> Self {
-        Self { bits: std::array::from_fn(|_| AtomicU64::new(0)), newest: AtomicUsize::new(0) }
+        (0..self.words.len()).map(|word| self.witness(word))
     }
 
-    fn note(&self, bits: &[u64]) {
-        let at = self.newest.load(Ordering::Relaxed).wrapping_add(1);
-        // Not always the same of its bits.
-        if let Some(bit) = bits.get(at % bits.len().max(1)) {
-            self.bits[at % RECENT].store(bit + 1, Ordering::Relaxed);
-            self.newest.store(at, Ordering::Relaxed);
-        }
+    fn witness(&self, word: usize) -> Witness {
+        Witness { seal: self.seal, word, first: self.words[word].first }
     }
 
-    fn newest(&self) -> Option<u64> {
-        self.at(self.newest.load(Ordering::Relaxed))
+    /// Whether all is set that was.
+    pub(super) fn agree(&self, said: &Said) -> bool {
+        let set = self.words[said.word].set.load(Ordering::Relaxed);
+        said.is_sealed && said.set & set == set
     }
 
-    fn at(&self, at: usize) -> Option<u64> {
-        self.bits[at % RECENT].load(Ordering::Relaxed).checked_sub(1)
+    /// Notes what was seen set, where all witnesses that were read in one step agree.
+    pub(super) fn learn(&self, said: &Said) {
+        self.words[said.word].set.fetch_or(said.set, Ordering::Relaxed);
     }
 }
 
 impl Witness {
     /// Has a command read it.
     pub(super) fn ask(&self, command: &mut Cmd) {
-        command.arg("GET").arg("i64").arg(self.word.first);
-        for bit in self.recent.into_iter().flatten() {
-            command.arg("GET").arg("u1").arg(bit);
+        let first = self.seal.map(|seal| seal.first);
+        for first in first.into_iter().chain([self.first]) {
+            command.arg("GET").arg("i64").arg(first);
         }
     }
 
-    /// Takes its part of a command's reply; says whether all is set that was.
-    pub(super) fn speaks(
+    /// Takes its part of a command's reply.
+    pub(super) fn read(
         &self,
         replies: &mut impl Iterator<Item = Reply>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Said, StoreError> {
         let mut next = || {
             let missing =
                 || StoreError::Odd { step: "a check", answer: "too few fields".to_owned() };
             replies.next().ok_or_else(missing)?.int()
         };
-        let mut speaks = next()?.cast_unsigned() & self.word.set == self.word.set;
-        for _ in self.recent.into_iter().flatten() {
-            speaks &= next()? == 1;
-        }
-        Ok(speaks)
+        let is_sealed = match self.seal {
+            Some(seal) => next()? == seal.value,
+            None => true,
+        };
+        Ok(Said { is_sealed, word: self.word, set: next()?.cast_unsigned() })
     }
 }
 
