@@ -306,3 +306,34 @@ async fn a_filter_that_was_lost_after_it_was_inspected_is_not_trusted() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_lost_refuses_nothing_of_its_own() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let url = servers[1].url();
+    // The whole of PHP's hash, so that there are hardly any false positives.
+    let filter = || ForeignFilter::php_bkdr_sharded("php", 1 << 31, 3, &[&url]);
+    let guard = connected(&servers[0], filter()).await;
+    guard.insert_many(0..IDS).await.unwrap();
+    trust(&guard).await;
+    let absent = refused(&guard, STRANGERS).await;
+    assert_eq!(absent.len(), STRANGERS.count());
+    let (here, there): (Vec<u64>, Vec<u64>) =
+        absent.into_iter().partition(|id| crc32fast::hash(id.to_string().as_bytes()) % 2 == 0);
+    servers[1].run::<()>(&["DEL", "php.0"]);
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+    assert_eq!(refused(&guard, here.clone()).await, here);
+    assert_eq!(refused(&guard, there).await, [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_without_room_for_a_seal_is_watched_by_its_bits() {
+    let server = RedisServer::start();
+    let guard = connected(&server, ForeignFilter::go_zero("full", 1 << 32)).await;
+    guard.insert_many(0..IDS).await.unwrap();
+    trust(&guard).await;
+    assert_eq!(refused(&guard, STRANGERS).await.len(), STRANGERS.count());
+    server.run::<()>(&["DEL", "full"]);
+    guard.insert_many(IDS / 2..IDS).await.unwrap();
+    assert_eq!(refused(&guard, (0..IDS).chain(STRANGERS)).await, [0; 0]);
+}

@@ -83,13 +83,13 @@ impl Site {
         places.dedup();
         let asking = self.ask(&live, &known, &places, waiting.len());
         let asked = timeout(self.check_deadline, asking).await.unwrap_or(Err(Doubt::Timeout));
-        let held = match asked {
-            Ok(held) => held,
+        let (held, whole) = match asked {
+            Ok(answer) => answer,
             Err(doubt) => return refuse(waiting.drain(..), doubt),
         };
         // Looked at again: another batch may have found the filter lost meanwhile.
         let is_live = known.run == live.process.run && self.checks.uses(&live);
-        let believed = if is_live { known.believed().map(drop) } else { Err(Doubt::Changing) };
+        let believed = if is_live { known.believed().and(whole) } else { Err(Doubt::Changing) };
         let mut answers = places.iter().zip(held).peekable();
         for one in waiting.drain(..) {
             while answers.next_if(|(place, _)| **place != one.asked.place).is_some() {}
@@ -103,15 +103,15 @@ impl Site {
         }
     }
 
-    /// Asks which of these places have all their bits set, and ends trust if there is any sign that the filter is not
-    /// whole.
+    /// Asks which of these places have all their bits set, and whether what an absence rests on still is as it was. Ends
+    /// trust if it is not.
     async fn ask(
         &self,
         live: &Arc<Connection>,
         known: &Known,
         places: &[Place],
         callers: usize,
-    ) -> Result<Vec<bool>, Doubt> {
+    ) -> Result<(Vec<bool>, Result<(), Doubt>), Doubt> {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
         let places: Vec<&Place> = places.iter().chain(newest.as_deref()).collect();
@@ -122,12 +122,14 @@ impl Site {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
                 let whole = if has_newest { whole } else { Err(Doubt::Foreign) };
-                (Ok(held), whole)
+                (Ok((held, whole)), whole)
             }
             Err(Doubt::WrongType) => (Err(Doubt::WrongType), Err(Doubt::WrongType)),
             Err(doubt) => return Err(doubt),
         };
-        if let (Err(doubt), Ok(believed)) = (whole, known.believed()) {
+        if let (Err(doubt), Ok(believed)) = (whole, known.believed())
+            && doubt != Doubt::Changing
+        {
             self.trust.lose(believed, doubt);
             // At once: a process that starts now would find all as it was, if the filter was away for a moment.
             self.trust.revoke(live.wire(), known).await;
@@ -187,10 +189,8 @@ impl Site {
             whole = Err(Doubt::Foreign);
         }
         let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
-        if let Ok(believed) = &known.believed
-            && on.as_ref() != Some(&believed.on)
-        {
-            whole = whole.and(Err(Doubt::Gone));
+        if let Ok(believed) = &known.believed {
+            whole = whole.and(believed.is_stated(on.as_deref()));
         }
         Ok((held, whole))
     }

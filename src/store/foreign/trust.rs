@@ -89,6 +89,22 @@ impl Known {
     }
 }
 
+impl Believed {
+    /// Whether the statement is the one that is there now.
+    ///
+    /// # Errors
+    ///
+    /// It is gone, or a later one has taken its place.
+    pub(super) fn is_stated(&self, on: Option<&[u8]>) -> Result<(), Doubt> {
+        if on == Some(self.on.as_slice()) {
+            return Ok(());
+        }
+        let now = on.and_then(Record::decode);
+        let is_newer = now.is_some_and(|now| now.generation > self.record.generation);
+        Err(if is_newer { Doubt::Changing } else { Doubt::Gone })
+    }
+}
+
 impl Trust {
     pub(super) fn new(layout: Arc<dyn Layout>, instance: usize, name: &str) -> Self {
         let keys = layout.keys().into_iter().enumerate();
@@ -144,6 +160,7 @@ impl Trust {
             return;
         }
         self.note_lost(believed.record.generation, why);
+        self.keep_lost();
         tracing::error!(
             parent: None,
             filter = self.layout.describe(),
@@ -156,6 +173,18 @@ impl Trust {
     /// Notes that a statement holds no more, also if it should come back.
     fn note_lost(&self, generation: Generation, why: Doubt) {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, why));
+    }
+
+    /// Has what is known now not be believed either, where it is by a statement that holds no more.
+    fn keep_lost(&self) {
+        if let Some((lost, why)) = self.lost()
+            && let Some(known) = self.known()
+            && let Ok(believed) = &known.believed
+            && believed.record.generation <= lost
+        {
+            // It may be noted already.
+            believed.lost.set(why).ok();
+        }
     }
 
     fn lost(&self) -> Option<(Generation, Doubt)> {
@@ -184,6 +213,8 @@ impl Trust {
                 let known = self.judge(before.as_deref(), process, on, words, config);
                 let known = Arc::new(known);
                 self.known.store(Some(Arc::clone(&known)));
+                // Another look or a batch may have found it lost meanwhile.
+                self.keep_lost();
                 known
             }
         };
@@ -239,14 +270,14 @@ impl Trust {
         config: &[Option<Vec<u8>>],
     ) {
         let Ok(believed) = before.believed() else { return };
-        let stated = on.and_then(Record::decode);
-        let is_newer = stated.is_some_and(|now| now.generation > believed.record.generation);
         if before.run != process.run {
             self.lose(believed, Doubt::Suspect);
         } else if before.config != config {
             self.lose(believed, Doubt::Foreign);
-        } else if !is_newer {
-            self.lose(believed, Doubt::Gone);
+        } else if let Err(doubt) = believed.is_stated(on)
+            && doubt != Doubt::Changing
+        {
+            self.lose(believed, doubt);
         }
     }
 
