@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Verdict};
+use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Id, Verdict};
 use support::eventually;
 use support::model::guard;
 use support::redis_server::RedisServer;
@@ -38,6 +38,14 @@ pub(crate) async fn trust(guard: &BloomGuard) {
     })
     .await;
     guard.ready().await;
+}
+
+/// Inserts an id; again where Redis takes long, as for a bitmap of 256 MB on a busy machine.
+pub(crate) async fn insert(guard: &BloomGuard, id: &Id) {
+    eventually("an insert", SOON, || async {
+        guard.insert(id).await.map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 /// Which of these ids are refused.

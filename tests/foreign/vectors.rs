@@ -6,7 +6,7 @@ use bloom_guard::{BloomSize, ForeignFilter, Id};
 use serde_json::Value;
 use support::redis_server::RedisServer;
 
-use crate::guarded::connected;
+use crate::guarded::{connected, insert};
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("vectors.json")).unwrap()
@@ -97,7 +97,7 @@ async fn every_vector_of_every_layout_is_written_bit_for_bit() {
             server.run::<()>(&["FLUSHALL"]);
             begin(&server);
             let guard = connected(&server, filter).await;
-            guard.insert(&id).await.unwrap();
+            insert(&guard, &id).await;
             let expected: BTreeSet<u64> = bits.into_iter().collect();
             let set: u64 = server.run(&["BITCOUNT", key]);
             assert_eq!(set, expected.len() as u64, "{key} {hex}");
@@ -132,7 +132,7 @@ async fn a_shard_of_the_php_article_is_chosen_by_the_vectors_checksum() {
         let id = Id::new(bytes(vector["utf8_hex"].as_str().unwrap())).unwrap();
         let checksum = vector["php_bkdr"]["crc32"].as_u64().unwrap();
         servers.iter().for_each(|server| server.run::<()>(&["FLUSHALL"]));
-        guard.insert(&id).await.unwrap();
+        insert(&guard, &id).await;
         for (at, server) in servers.iter().enumerate() {
             let expected = (checksum % 3 == at as u64).then(|| format!("php.{}", checksum % 4));
             assert_eq!(server.keys(), Vec::from_iter(expected), "{checksum}");

@@ -1,18 +1,17 @@
 //! One batch of checks: what is asked, what Redis says, and what that means.
 //!
-//! A check is one BITFIELD, which reads an id's bits and some witnesses in one step. Behind all of a batch the numbers
-//! and the statement are read: what has changed by then may have changed before.
+//! A check is one BITFIELD, which reads an id's bits and the seal in one step. Behind all of a batch the numbers and the
+//! statement are read: what has changed by then may have changed before.
 
 use std::sync::Arc;
 
-use ::redis::{Cmd, Pipeline, Value, cmd};
+use ::redis::{Pipeline, Value, cmd};
 use tokio::time::timeout;
 
 use super::layout::Place;
 use super::record::ON;
 use super::site::Site;
 use super::trust::{Known, Trust, read_config};
-use super::witness::Witness;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::redis::link::connection::Connection;
@@ -115,9 +114,9 @@ impl Site {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
         let places: Vec<&Place> = places.iter().chain(newest.as_deref()).collect();
-        let (commands, witnesses) = self.commands(known, &places);
+        let commands = self.commands(known, &places);
         let replies = self.checks.ask_for(callers, live, &commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| self.read(known, &places, &witnesses, replies));
+        let read = replies.and_then(|replies| self.read(known, &places, replies));
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
@@ -137,16 +136,17 @@ impl Site {
         held
     }
 
-    /// Returns the commands of a batch, and the witness of each place; none where the filter is not believed anyhow.
-    fn commands(&self, known: &Known, places: &[&Place]) -> (Pipeline, Vec<Witness>) {
+    /// Returns the commands of a batch.
+    fn commands(&self, known: &Known, places: &[&Place]) -> Pipeline {
         let mut commands = Pipeline::with_capacity(places.len() + 2);
-        let mut witnesses = Vec::with_capacity(places.len());
         for place in places {
-            let mut command = get_bits(self.trust.key_of(place.key), place);
+            let mut command = cmd("BITFIELD");
+            command.arg(self.trust.key_of(place.key));
+            for bit in &place.bits {
+                command.arg("GET").arg("u1").arg(*bit);
+            }
             if let Ok(believed) = &known.believed {
-                let witness = self.trust.witnesses(believed, place).choose();
-                witness.ask(&mut command);
-                witnesses.push(witness);
+                believed.record.seal.ask(&mut command);
             }
             commands.add_command(command);
         }
@@ -154,7 +154,7 @@ impl Site {
             commands.add_command(command);
         }
         commands.add_command(cmd("HGET").arg(&self.trust.record).arg(ON).clone());
-        (commands, witnesses)
+        commands
     }
 
     /// Reads which places have all their bits set, and whether what an absence rests on still is as it was.
@@ -162,14 +162,12 @@ impl Site {
         &self,
         known: &Known,
         places: &[&Place],
-        witnesses: &[Witness],
         replies: Vec<Value>,
     ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
         let odd = || StoreError::Odd { step: STEP, answer: "too few replies".to_owned() };
         let mut replies = replies.into_iter();
         let mut held = Vec::with_capacity(places.len());
         let mut whole = Ok(());
-        let mut witnesses = witnesses.iter();
         for place in places {
             let reply = Reply::new(STEP, replies.next().ok_or_else(odd)?).array()?;
             let mut fields = reply.into_iter();
@@ -177,11 +175,10 @@ impl Site {
             for _ in &place.bits {
                 all &= fields.next().ok_or_else(odd)?.int()? == 1;
             }
-            if let (Some(witness), Ok(believed)) = (witnesses.next(), &known.believed) {
-                let said = witness.read(&mut fields)?;
-                if !self.trust.witnesses(believed, place).agree(&said) {
-                    whole = Err(Doubt::Foreign);
-                }
+            if let Ok(believed) = &known.believed
+                && !believed.record.seal.is(&fields.next().ok_or_else(odd)?)?
+            {
+                whole = Err(Doubt::Foreign);
             }
             held.push(all);
         }
@@ -194,16 +191,6 @@ impl Site {
         }
         Ok((held, whole))
     }
-}
-
-/// Returns the command that reads an id's bits.
-fn get_bits(key: &str, place: &Place) -> Cmd {
-    let mut command = cmd("BITFIELD");
-    command.arg(key);
-    for bit in &place.bits {
-        command.arg("GET").arg("u1").arg(*bit);
-    }
-    command
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

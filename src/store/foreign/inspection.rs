@@ -155,6 +155,8 @@ impl Site {
         let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
         let filter = self.trust.filter(&seen.config);
         let seal = Seal::draw(self.trust.layout.end(seen.size));
+        let seal =
+            seal.ok_or_else(|| self.foreign("there is no room for a seal behind its last bit"))?;
         let record = Record { run: seen.run, filter, generation, ids, seal };
         let state = self.state(&record, &seen.words);
         if self.ask_numbers(&connection, [state]).await? != [1] {
@@ -179,10 +181,7 @@ impl Site {
             command.arg(key);
         }
         command.arg(record.encode()).arg(encode_words(words));
-        match record.seal {
-            Some(seal) => command.arg(seal.first).arg(seal.value),
-            None => command.arg("").arg(""),
-        };
+        command.arg(record.seal.first).arg(record.seal.value);
         command
     }
 

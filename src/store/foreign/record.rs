@@ -24,8 +24,8 @@ pub(super) struct Record {
     pub(super) generation: Generation,
     /// How many ids the filter held then, as estimated.
     pub(super) ids: u64,
-    /// What its keys were sealed with, unless they are too long for it.
-    pub(super) seal: Option<Seal>,
+    /// What its keys were sealed with.
+    pub(super) seal: Seal,
 }
 
 /// A word of a key with the bits that were set: the key's place among those on its Redis, the word's first bit, the bits.
@@ -35,8 +35,8 @@ impl Record {
     /// Returns it as it is stored.
     pub(super) fn encode(&self) -> String {
         let Self { run, filter, generation, ids, seal } = self;
-        let seal = seal.map_or(String::new(), |seal| format!("{} {}", seal.first, seal.value));
-        format!("1 {run:08x} {filter:016x} {generation} {ids} {seal}")
+        let Seal { first, value } = seal;
+        format!("1 {run:08x} {filter:016x} {generation} {ids} {first} {value}")
     }
 
     /// Reads it.
@@ -49,13 +49,8 @@ impl Record {
         let filter = u64::from_str_radix(fields.next()?, 16).ok()?;
         let generation = Generation::new(fields.next()?.parse().ok()?)?;
         let ids = fields.next()?.parse().ok()?;
-        let seal = match fields.next()? {
-            "" => None,
-            first => {
-                let value = fields.next()?.parse().ok()?;
-                Some(Seal { first: first.parse().ok()?, value })
-            }
-        };
+        let (first, value) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let seal = Seal { first, value };
         fields.next().is_none().then_some(Self { run, filter, generation, ids, seal })
     }
 }
@@ -92,10 +87,9 @@ mod tests {
     #[test]
     fn what_is_stored_is_what_is_read() {
         let generation = Generation::new(1_700_000_000_000_000).unwrap();
-        for seal in [None, Some(Seal { first: 128, value: -7 })] {
-            let record = Record { run: 0xbeef, filter: u64::MAX, generation, ids: 7, seal };
-            assert_eq!(Record::decode(record.encode().as_bytes()), Some(record));
-        }
+        let seal = Seal { first: 128, value: -7 };
+        let record = Record { run: 0xbeef, filter: u64::MAX, generation, ids: 7, seal };
+        assert_eq!(Record::decode(record.encode().as_bytes()), Some(record));
         let words = vec![(0, 0, 1), (3, 64 << 20, u64::MAX)];
         assert_eq!(decode_words(&encode_words(&words)), Some(words));
     }

@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the statement   KEYS[2…] the filter's keys
 -- ARGV[1] the statement   ARGV[2] its witnesses, 18 bytes each: the key's place u16, the word's first bit u64, its bits
--- ARGV[3] the seal's first bit, or ''   ARGV[4] the seal
+-- ARGV[3] the seal's first bit   ARGV[4] the seal
 -- Returns 1, or 0 if a witness is not as it was.
 for at = 1, #ARGV[2], 18 do
   local place = struct.unpack('>H', ARGV[2], at)
@@ -14,10 +14,8 @@ for at = 1, #ARGV[2], 18 do
     if bit.band(string.byte(found, byte) or 0, set) ~= set then return 0 end
   end
 end
-if ARGV[3] ~= '' then
-  for key = 2, #KEYS do
-    redis.call('BITFIELD', KEYS[key], 'SET', 'i64', ARGV[3], ARGV[4])
-  end
+for key = 2, #KEYS do
+  redis.call('BITFIELD', KEYS[key], 'SET', 'i64', ARGV[3], ARGV[4])
 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'on', ARGV[1], 'witnesses', ARGV[2])

@@ -9,14 +9,14 @@ use std::hash::Hasher as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, Value, cmd};
+use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 use siphasher::sip::SipHasher24;
 
 use super::layout::{Layout, Place};
 use super::record::{ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
-use super::witness::{Said, Witness, Witnesses};
+use super::witness::Words;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Digester, SecretKey};
@@ -59,8 +59,8 @@ pub(super) struct Believed {
     /// The statement, as it is stored.
     pub(super) on: Vec<u8>,
     pub(super) record: Record,
-    /// One for each of the keys.
-    pub(super) witnesses: Vec<Witnesses>,
+    /// Of each of the keys.
+    words: Vec<Words>,
     /// Where the last insert of this process has set a bit that was clear. A filter that was put back from a copy lacks it.
     pub(super) newest: ArcSwapOption<Place>,
     /// Why it is not believed any more.
@@ -121,12 +121,6 @@ impl Trust {
     /// Returns a key by its place among the layout's.
     pub(super) fn key_of(&self, place: usize) -> &str {
         self.keys.iter().find(|(at, _)| *at == place).map_or("", |(_, key)| key)
-    }
-
-    /// Returns the witnesses of the key that a place is in.
-    pub(super) fn witnesses<'a>(&self, believed: &'a Believed, place: &Place) -> &'a Witnesses {
-        let at = self.keys.iter().position(|(at, _)| *at == place.key).unwrap_or_default();
-        &believed.witnesses[at]
     }
 
     /// Says in words why the filter is not believed.
@@ -306,35 +300,23 @@ impl Trust {
         let words = decode_words(words).ok_or(Doubt::Foreign)?;
         let of = |at| {
             let words = words.iter().filter(|(key, ..)| *key == at);
-            Witnesses::new(record.seal, words.map(|&(_, first, set)| (first, set)))
+            Words::new(words.map(|&(_, first, set)| (first, set)))
         };
-        let witnesses = (0..self.keys.len()).map(of).collect::<Option<_>>();
-        let witnesses = witnesses.ok_or(Doubt::Foreign)?;
+        let words = (0..self.keys.len()).map(of).collect::<Option<_>>().ok_or(Doubt::Foreign)?;
         let newest = ArcSwapOption::empty();
-        Ok(Believed { on, record, witnesses, newest, lost: OnceLock::new() })
+        Ok(Believed { on, record, words, newest, lost: OnceLock::new() })
     }
 
-    /// Asks all witnesses; says whether all speak for the filter.
+    /// Asks for the seal and the words of each key; says whether all are as they were.
     async fn ask_all(&self, wire: &dyn Wire, believed: &Believed) -> Result<bool, StoreError> {
-        let mut asked: Vec<Vec<Witness>> = Vec::new();
-        let mut commands = Pipeline::with_capacity(self.keys.len());
-        for ((_, key), witnesses) in self.keys.iter().zip(&believed.witnesses) {
-            let all: Vec<_> = witnesses.all().collect();
-            let mut command = cmd("BITFIELD");
-            command.arg(key);
-            all.iter().for_each(|witness| witness.ask(&mut command));
-            commands.add_command(command);
-            asked.push(all);
-        }
+        let seal = &believed.record.seal;
+        let keys = || self.keys.iter().zip(&believed.words);
+        let commands = pipeline(keys().map(|((_, key), words)| words.ask(key, seal)));
         let replies = exchange(wire, &commands, HANDSHAKE).await?;
-        for ((asked, reply), witnesses) in asked.iter().zip(replies).zip(&believed.witnesses) {
-            let mut fields = Reply::new(STEP, reply).array()?.into_iter();
-            let read = asked.iter().map(|witness| witness.read(&mut fields));
-            let said: Vec<Said> = read.collect::<Result<_, _>>()?;
-            if !said.iter().all(|said| witnesses.agree(said)) {
+        for ((_, words), reply) in keys().zip(replies) {
+            if !words.hold(seal, Reply::new(STEP, reply))? {
                 return Ok(false);
             }
-            said.iter().for_each(|said| witnesses.learn(said));
         }
         Ok(true)
     }

@@ -1,13 +1,14 @@
-//! Witnesses: bits that were seen set, and so must be set whenever the filter is whole.
+//! Witnesses: bits that must be set whenever the filter is whole.
 //!
-//! A bitmap has no header, and a missing key reads as zeros. But a Bloom filter never clears a bit. Each command that
-//! reads an id's bits reads some others along, in the same step: the seal, which is written behind the filter's last bit
-//! when the filter is said to be whole, and 64 bits of the filter itself. If one of these is clear, the filter was not
-//! whole at that very moment, and what the command says of the id proves nothing.
+//! A bitmap has no header, and a missing key reads as zeros. So a seal is written behind the filter's last bit when the
+//! application says that the filter is whole. Each command that reads an id's bits reads the seal along, in the same step:
+//! if it is another, the filter was not whole at that very moment, and what the command says of the id proves nothing.
+//!
+//! And a Bloom filter never clears a bit. So some of its own bits are looked at now and then, too.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::redis::Cmd;
+use ::redis::{Cmd, cmd};
 
 use super::layout::MOST_BITS;
 use crate::error::StoreError;
@@ -37,15 +38,21 @@ impl Seal {
         }
         (first + WORD <= MOST_BITS).then_some(Self { first, value: value.cast_signed() })
     }
+
+    /// Has a command read it.
+    pub(super) fn ask(&self, command: &mut Cmd) {
+        command.arg("GET").arg("i64").arg(self.first);
+    }
+
+    /// Whether what was read is this one.
+    pub(super) fn is(&self, read: &Reply) -> Result<bool, StoreError> {
+        Ok(read.int()? == self.value)
+    }
 }
 
-/// The witnesses of one key: words that are spread over the whole filter. There is at least one.
+/// Words of one key, spread over the whole filter. There is at least one.
 #[derive(Debug)]
-pub(super) struct Witnesses {
-    seal: Option<Seal>,
-    words: Vec<Word>,
-    next: AtomicUsize,
-}
+pub(super) struct Words(Vec<Word>);
 
 /// 64 bits of a filter, and which of them were seen set: ever more, as the filter fills.
 #[derive(Debug)]
@@ -55,81 +62,44 @@ struct Word {
     set: AtomicU64,
 }
 
-/// What one command reads along.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Witness {
-    seal: Option<Seal>,
-    word: usize,
-    first: u64,
-}
-
-/// What a witness shows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Said {
-    is_sealed: bool,
-    word: usize,
-    set: u64,
-}
-
-impl Witnesses {
-    /// Returns witnesses from words, each by its first bit and those that are set, if any is.
-    pub(super) fn new(seal: Option<Seal>, words: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
+impl Words {
+    /// Returns words, each by its first bit and those that are set, if any is.
+    pub(super) fn new(words: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
         let words = words.filter(|(_, set)| *set != 0);
         let words: Vec<_> =
             words.map(|(first, set)| Word { first, set: AtomicU64::new(set) }).collect();
-        (!words.is_empty()).then(|| Self { seal, words, next: AtomicUsize::new(0) })
+        (!words.is_empty()).then_some(Self(words))
     }
 
-    /// Chooses what the next command reads along: the words by turns.
-    pub(super) fn choose(&self) -> Witness {
-        self.witness(self.next.fetch_add(1, Ordering::Relaxed) % self.words.len())
-    }
-
-    /// Returns all that there is to read along.
-    pub(super) fn all(&self) -> impl Iterator<Item = Witness> {
-        (0..self.words.len()).map(|word| self.witness(word))
-    }
-
-    fn witness(&self, word: usize) -> Witness {
-        Witness { seal: self.seal, word, first: self.words[word].first }
-    }
-
-    /// Whether all is set that was.
-    pub(super) fn agree(&self, said: &Said) -> bool {
-        let set = self.words[said.word].set.load(Ordering::Relaxed);
-        said.is_sealed && said.set & set == set
-    }
-
-    /// Notes what was seen set, where all witnesses that were read in one step agree.
-    pub(super) fn learn(&self, said: &Said) {
-        self.words[said.word].set.fetch_or(said.set, Ordering::Relaxed);
-    }
-}
-
-impl Witness {
-    /// Has a command read it.
-    pub(super) fn ask(&self, command: &mut Cmd) {
-        let first = self.seal.map(|seal| seal.first);
-        for first in first.into_iter().chain([self.first]) {
-            command.arg("GET").arg("i64").arg(first);
+    /// Returns the command that reads them, and the seal before them.
+    pub(super) fn ask(&self, key: &str, seal: &Seal) -> Cmd {
+        let mut command = cmd("BITFIELD");
+        command.arg(key);
+        seal.ask(&mut command);
+        for word in &self.0 {
+            command.arg("GET").arg("i64").arg(word.first);
         }
+        command
     }
 
-    /// Takes its part of a command's reply.
-    pub(super) fn read(
-        &self,
-        replies: &mut impl Iterator<Item = Reply>,
-    ) -> Result<Said, StoreError> {
-        let mut next = || {
-            let missing =
-                || StoreError::Odd { step: "a check", answer: "too few fields".to_owned() };
-            replies.next().ok_or_else(missing)?.int()
-        };
-        let is_sealed = match self.seal {
-            Some(seal) => next()? == seal.value,
-            None => true,
-        };
-        Ok(Said { is_sealed, word: self.word, set: next()?.cast_unsigned() })
+    /// Says whether the seal is there and all bits are set that were, and if so, learns which more are.
+    pub(super) fn hold(&self, seal: &Seal, reply: Reply) -> Result<bool, StoreError> {
+        let mut read = reply.array()?.into_iter();
+        let missing = || StoreError::Odd { step: "a look", answer: "too few words".to_owned() };
+        let mut holds = seal.is(&read.next().ok_or_else(missing)?)?;
+        let mut found = Vec::with_capacity(self.0.len());
+        for word in &self.0 {
+            let now = read.next().ok_or_else(missing)?.int()?.cast_unsigned();
+            let set = word.set.load(Ordering::Relaxed);
+            holds &= now & set == set;
+            found.push(now);
+        }
+        if holds {
+            for (word, now) in self.0.iter().zip(found) {
+                word.set.fetch_or(now, Ordering::Relaxed);
+            }
+        }
+        Ok(holds)
     }
 }
 
