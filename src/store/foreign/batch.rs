@@ -8,12 +8,12 @@ use std::sync::Arc;
 use ::redis::{Pipeline, Value, cmd};
 use tokio::time::timeout;
 
+use super::asked::Asked;
 use super::layout::Place;
 use super::record::ON;
 use super::site::Site;
-use super::trust::{Known, Trust, read_config};
+use super::trust::{Known, read_config};
 use crate::error::StoreError;
-use crate::filter::Generation;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
 use crate::store::redis::refusal::doubt;
@@ -22,35 +22,7 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "a check of a foreign filter";
 
-/// What a check asks for.
-pub(super) struct Asked {
-    /// What the place was computed by.
-    known: Arc<Known>,
-    place: Place,
-}
-
 type Waiting = queue::Place<Asked, Verdict>;
-
-impl Asked {
-    /// Computes where an id is.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no filter to ask.
-    pub(super) fn new(trust: &Trust, known: Arc<Known>, id: &[u8]) -> Result<Self, Doubt> {
-        if let Err(Doubt::NoFilter) = known.believed() {
-            return Err(Doubt::NoFilter);
-        }
-        let size = *known.size.as_ref().map_err(|_| Doubt::Foreign)?;
-        let place = trust.layout.place(size, id);
-        Ok(Self { known, place })
-    }
-
-    /// Returns when the filter was said to be whole.
-    pub(super) fn generation(&self) -> Option<Generation> {
-        Some(self.known.believed().ok()?.record.generation)
-    }
-}
 
 impl Site {
     /// Sends one batch after the other, for as long as it is polled.

@@ -105,6 +105,26 @@ impl Site {
             found.bits_set += self.ask_numbers(connection, [count]).await?[0].cast_unsigned();
         }
         found.bytes += length;
+        let words = self.sample(connection, key, length).await?;
+        let mut command = cmd("BITFIELD");
+        command.arg(key);
+        for first in &words {
+            command.arg("GET").arg("i64").arg(*first);
+        }
+        let reply = self.ask_all(connection, [command]).await?.remove(0);
+        for (first, set) in words.into_iter().zip(reply.array()?) {
+            found.words.push((at, first, set.int()?.cast_unsigned()));
+        }
+        Ok(())
+    }
+
+    /// Returns the first bits of words that are spread over a key of so many bytes and have bits set.
+    async fn sample(
+        &self,
+        connection: &Arc<Connection>,
+        key: &str,
+        length: u64,
+    ) -> Result<BTreeSet<u64>, StoreError> {
         // From somewhere in each of so many parts on, the first bit that is set.
         let parts = (SAMPLED / self.trust.keys.len() as u64).clamp(1, length.max(1));
         let bits = (0..parts).map(|part| {
@@ -117,18 +137,7 @@ impl Site {
         if bits.iter().all(|bit| *bit < 0) {
             bits = self.ask_numbers(connection, [cmd("BITPOS").arg(key).arg(1).clone()]).await?;
         }
-        let words = bits.into_iter().filter_map(|bit| u64::try_from(bit).ok()).map(word_of);
-        let words: BTreeSet<u64> = words.collect();
-        let mut command = cmd("BITFIELD");
-        command.arg(key);
-        for first in &words {
-            command.arg("GET").arg("i64").arg(*first);
-        }
-        let reply = self.ask_all(connection, [command]).await?.remove(0);
-        for (first, set) in words.into_iter().zip(reply.array()?) {
-            found.words.push((at, first, set.int()?.cast_unsigned()));
-        }
-        Ok(())
+        Ok(bits.into_iter().filter_map(|bit| u64::try_from(bit).ok()).map(word_of).collect())
     }
 
     /// States that the filter that was looked at is whole.

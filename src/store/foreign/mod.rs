@@ -6,7 +6,7 @@
 //! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
 //! | `site` | the part of a filter on one Redis: connections, checks, inserts |
-//! | `batch` | many checks in one round trip, and what their replies mean |
+//! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
@@ -14,6 +14,7 @@
 //! A new system is a file of its own, and a line here. There is no journal and there are no nulls: programs that do not
 //! know the guard write to the filter, and would not take a null away.
 
+mod asked;
 mod batch;
 pub(crate) mod handle;
 mod hash;

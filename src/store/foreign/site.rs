@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::redis::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::batch::Asked;
+use super::asked::Asked;
 use super::layout::Place;
 use super::trust::{Known, NoHandshake, Trust};
 use crate::error::StoreError;

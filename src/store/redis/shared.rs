@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-use super::check::batch::Found;
+use super::check::found::Found;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::Seen;
 use super::keys::Keys;

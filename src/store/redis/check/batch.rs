@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::answer::{Answer, commands};
-use crate::filter::{Generation, Header};
+use super::found::Found;
+use crate::filter::Header;
 use crate::id::Digest;
-use crate::nulls::scope::Scope;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
 use crate::store::redis::refusal::doubt;
@@ -17,15 +17,6 @@ use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
-
-/// What is known of an id, and by which filter.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub(super) verdict: Verdict,
-    /// For which requests it holds, where a null is the proof.
-    pub(super) scope: Scope,
-    pub(super) generation: Generation,
-}
 
 /// A check's place in the queue, and then in a batch. Its digest was made with its connection's secret key.
 pub(super) type Place = queue::Place<Digest, Found>;

@@ -7,17 +7,20 @@
 //! | file | what |
 //! |---|---|
 //! | `batch` | one batch: what is asked, and what becomes of each check |
+//! | `found` | what a batch found out about one id |
 //! | `answer` | what Redis says, and what it means |
 
 mod answer;
-pub(crate) mod batch;
+mod batch;
+pub(crate) mod found;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use self::batch::{Asked, Found};
+use self::batch::Asked;
+use self::found::Found;
 use super::link::connection::Connection;
 use super::shared::Shared;
 use crate::filter::Header;
