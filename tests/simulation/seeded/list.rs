@@ -707,7 +707,7 @@ pub(crate) const BUGS: &[Bug] = &[
             Raw {
                 file: BATCH,
                 from: "                    Ok(Found { verdict, scope, generation",
-                to: "                    let scope = if widened { Scope::Everyone } else { scope };
+                to: "                    let scope = if widened { crate::nulls::scope::Scope::Everyone } else { scope };
                     Ok(Found { verdict, scope, generation",
             },
         ],
