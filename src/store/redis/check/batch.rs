@@ -170,6 +170,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::filter::Generation;
     use crate::settings::Settings;
     use crate::store::BoxFuture;
     use crate::store::redis::link::connection::tests::connection;
