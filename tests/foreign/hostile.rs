@@ -130,6 +130,21 @@ async fn a_filter_that_was_away_for_a_moment_refuses_nothing_then_and_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_remembered_also_where_the_statement_cannot_be_taken_back() {
+    let server = RedisServer::start();
+    let writer = Writer::go_zero(2 * IDS);
+    writer.write(&server, 0..IDS);
+    let guard = trusting(&server, writer.filter()).await;
+    assert!(refuses(&guard).await);
+    server.run::<()>(&["ACL", "SETUSER", "default", "-eval"]);
+    server.run::<()>(&["RENAME", writer.key, "away"]);
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+    writer.write(&server, IDS..IDS + 1);
+    server.run::<()>(&["RENAME", "away", writer.key]);
+    assert_eq!(refused(&guard, (0..IDS + 1).chain(STRANGERS)).await, [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_is_shorter_than_it_was_refuses_nothing() {
     each(async |server, writer, guard| {
         let whole: Vec<u8> = server.run(&["GET", writer.key]);
