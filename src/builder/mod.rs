@@ -20,6 +20,8 @@ use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::Store;
+use crate::store::foreign::ForeignStore;
+use crate::store::foreign::layout::ForeignFilter;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Endpoint, RedisStore};
 
@@ -56,6 +58,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Builder {
     pub(crate) settings: Settings,
     pub(crate) redis: Option<Endpoint>,
+    foreign: Option<ForeignFilter>,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -80,6 +83,7 @@ impl BloomGuard {
         let builder = Builder {
             settings,
             redis: None,
+            foreign: None,
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
@@ -102,6 +106,20 @@ impl Builder {
         let endpoint = Endpoint::parse(url);
         self.redis = endpoint.as_ref().ok().cloned();
         self.judge("redis", endpoint.map(drop))
+    }
+
+    /// Stands in front of a filter that another system writes, in the Redis at [`redis`](Self::redis), instead of one of the
+    /// guard's own: [`insert`](BloomGuard::insert) writes to it as that system does. See the guide's page
+    /// [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Nothing is refused before the application has said that the filter is whole:
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after).
+    ///
+    /// Defaults to a filter of the guard's own.
+    pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
+        let judged = filter.judge();
+        self.foreign = Some(filter);
+        self.judge("foreign", judged)
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
@@ -164,12 +182,12 @@ impl Builder {
     ///
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, redis, source, extractor, options, policy, problems } = self;
+        let Self { settings, redis, foreign, source, extractor, options, policy, problems } = self;
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
         // Values that are out of bounds make no store.
-        let store = problems.is_empty().then(|| store(&settings, redis.as_ref()));
-        let store = match store {
-            Some(Ok(store)) => store,
+        let store = problems.is_empty().then(|| store(&settings, redis.as_ref(), foreign.as_ref()));
+        let (store, foreign) = match store {
+            Some(Ok(stores)) => stores,
             problem => {
                 problems.extend(problem.and_then(Result::err));
                 return Err(ConfigError::new(problems));
@@ -184,7 +202,7 @@ impl Builder {
         let policy = policy.with(&settings);
         let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
-        let shared = Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid));
+        let shared = Arc::new(Shared::new(guard, foreign, rebuilder, extractor, options, invalid));
         if let Some(redis) = &redis {
             living::note(&shared, redis);
         }
@@ -207,13 +225,28 @@ impl Policy {
     }
 }
 
-fn store(settings: &Settings, redis: Option<&Endpoint>) -> Result<Arc<dyn Store>, SettingError> {
-    if let Some(server) = redis {
-        return Ok(Arc::new(RedisStore::new(settings, server.clone())));
+/// The store, and once more if its filter is another system's.
+type Stores = (Arc<dyn Store>, Option<Arc<ForeignStore>>);
+
+fn store(
+    settings: &Settings,
+    redis: Option<&Endpoint>,
+    foreign: Option<&ForeignFilter>,
+) -> Result<Stores, SettingError> {
+    match (redis, foreign) {
+        (Some(server), Some(filter)) => {
+            let store = Arc::new(ForeignStore::new(settings, filter, server));
+            return Ok((Arc::<ForeignStore>::clone(&store), Some(store)));
+        }
+        (Some(server), None) => {
+            return Ok((Arc::new(RedisStore::new(settings, server.clone())), None));
+        }
+        (None, Some(_)) => return Err(SettingError::ForeignWithoutRedis),
+        (None, None) => {}
     }
     let key = settings.secret_key.clone().map_or_else(SecretKey::random, Ok);
     let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
-    Ok(Arc::new(MemoryStore::new(settings, &key)))
+    Ok((Arc::new(MemoryStore::new(settings, &key)), None))
 }
 
 fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
@@ -239,10 +272,11 @@ fn tell_that_nobody_builds(filter: &str, redis: Option<&Endpoint>) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, redis, options, policy, problems, .. } = self;
+        let Self { settings, redis, foreign, options, policy, problems, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
             .field("redis", redis)
+            .field("foreign", foreign)
             .field("options", options)
             .field("policy", policy)
             .field("problems", problems)

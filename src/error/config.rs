@@ -59,6 +59,9 @@ pub enum SettingError {
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
     #[error("a rediss:// url needs the crate feature `tls`")]
     TlsFeature,
+    /// A filter of another system is to be guarded, and no Redis was named.
+    #[error("a foreign filter needs a redis url")]
+    ForeignWithoutRedis,
     /// The system's random source gave no key.
     #[error("no random key could be drawn: {reason}")]
     Random {

@@ -43,6 +43,9 @@ pub mod redis {}
 #[doc = include_str!("rebuilds.md")]
 pub mod rebuilds {}
 
+#[doc = include_str!("other_filters.md")]
+pub mod other_filters {}
+
 #[doc = include_str!("tuning.md")]
 pub mod tuning {}
 

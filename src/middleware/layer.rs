@@ -20,6 +20,7 @@ use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
+use crate::store::foreign::handle::ForeignHandle;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -233,6 +234,14 @@ impl BloomGuard {
     #[must_use]
     pub fn rebuild_status(&self) -> RebuildStatus {
         self.shared.rebuilder.status()
+    }
+
+    /// Returns the filter that another system writes, if this guard stands in front of one:
+    /// [`Builder::foreign`](crate::Builder::foreign).
+    #[must_use]
+    pub fn foreign(&self) -> Option<ForeignHandle> {
+        self.shared.start();
+        self.shared.foreign.clone().map(ForeignHandle)
     }
 
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {

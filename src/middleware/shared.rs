@@ -19,6 +19,7 @@ use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
 use crate::nulls::rules::{NullRules, reads};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
+use crate::store::foreign::ForeignStore;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,6 +94,7 @@ impl NoIdAlarm {
 /// The shared part of a guard.
 pub(crate) struct Shared {
     pub(super) guard: Arc<Guard>,
+    pub(super) foreign: Option<Arc<ForeignStore>>,
     pub(super) extractor: Arc<dyn IdExtractor>,
     pub(super) options: Options,
     pub(super) rebuilder: Arc<Rebuilder>,
@@ -119,6 +121,7 @@ pub(super) enum Screened {
 impl Shared {
     pub(crate) fn new(
         guard: Guard,
+        foreign: Option<Arc<ForeignStore>>,
         rebuilder: Rebuilder,
         extractor: Arc<dyn IdExtractor>,
         options: Options,
@@ -126,6 +129,7 @@ impl Shared {
     ) -> Self {
         Self {
             guard: Arc::new(guard),
+            foreign,
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
@@ -234,8 +238,7 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { guard, extractor: _, options, rebuilder, no_id: _, invalid: _, background } =
-            self;
+        let Self { guard, options, rebuilder, background, .. } = self;
         f.debug_struct("Shared")
             .field("guard", guard)
             .field("options", options)

@@ -8,8 +8,8 @@ use super::metrics::Metrics;
 use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::decide::policy::Mode;
-use crate::filter::{Generation, Header};
-use crate::store::{Condition, JournalReach};
+use crate::filter::Generation;
+use crate::store::{Condition, JournalReach, Live};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -73,7 +73,7 @@ impl GuardState {
         // The filter may be known, and checks of it fail.
         let failing = metrics.checks.doubt().filter(|_| live.is_ok());
         let live = failing.map_or(live, Err);
-        let live = live.map(|header| LiveFilter::new(&header, metrics, SystemTime::now()));
+        let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {
             live,
             mode: gate.mode(),
@@ -159,15 +159,15 @@ impl fmt::Display for LiveFilter {
 }
 
 impl LiveFilter {
-    fn new(header: &Header, metrics: &Metrics, now: SystemTime) -> Self {
-        let built = Duration::from_micros(header.generation.get().unsigned_abs());
+    fn new(live: &Live, metrics: &Metrics, now: SystemTime) -> Self {
+        let built = Duration::from_micros(live.generation.get().unsigned_abs());
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            generation: header.generation,
-            items: header.items,
-            capacity: header.capacity,
-            rate: header.rate,
-            expected_rate: header.expected_rate(),
+            generation: live.generation,
+            items: live.items,
+            capacity: live.capacity,
+            rate: live.rate,
+            expected_rate: live.expected_rate,
             measured_rate: metrics.stats().false_positive_rate(),
             age: now.saturating_sub(built),
         }

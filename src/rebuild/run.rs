@@ -216,7 +216,7 @@ impl RebuildRun<'_> {
         } else {
             let live = self.store.survey().await?.live;
             let replaces =
-                live.map_or(Replaces::Nothing, |header| Replaces::Trusted(header.generation));
+                live.map_or(Replaces::Nothing, |live| Replaces::Trusted(live.generation));
             if !self.shortfall.lasts(found, replaces, Instant::now()) {
                 return Err(RebuildError::Shrunk { previous, found, limit });
             }

@@ -208,8 +208,8 @@ impl Rebuilder {
     /// Judges a survey; `known` is the live generation as last seen.
     fn due(&self, survey: &Survey, known: &mut Option<Known>) -> Due {
         match &survey.live {
-            Ok(header) => {
-                let generation = header.generation;
+            Ok(live) => {
+                let generation = live.generation;
                 let seen =
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
                         self.metrics.another_rebuilt();

@@ -1,9 +1,10 @@
 //! Where filters, journal and nulls live.
 //!
-//! The seam between the guard and its stores. It is private until a third store has proven it.
-//! [`Store`] answers requests, [`Build`] runs the steps of one rebuild; both stores run the same
-//! protocol.
+//! The seam between the guard and its stores. It is private.
+//! [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the
+//! same protocol; the third has filters that other systems write.
 
+pub(crate) mod foreign;
 pub(crate) mod journal_room;
 pub(crate) mod memory;
 pub(crate) mod redis;
@@ -90,11 +91,31 @@ pub(crate) enum Remembered {
     Failed,
 }
 
+/// The filter that answers, whatever it is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Live {
+    pub(crate) generation: Generation,
+    /// How many ids it held when it went live.
+    pub(crate) items: u32,
+    pub(crate) capacity: u32,
+    /// The false-positive rate it was sized for.
+    pub(crate) rate: f32,
+    /// The rate to expect with so many ids.
+    pub(crate) expected_rate: f64,
+}
+
+impl From<Header> for Live {
+    fn from(header: Header) -> Self {
+        let Header { generation, items, capacity, rate, .. } = header;
+        Self { generation, items, capacity, rate, expected_rate: header.expected_rate() }
+    }
+}
+
 /// What a store says about itself at one moment, without being asked anything.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
-    pub(crate) live: Result<Header, Doubt>,
+    pub(crate) live: Result<Live, Doubt>,
     /// What is wrong, in words, when something is.
     pub(crate) trouble: Option<String>,
 }
@@ -102,7 +123,7 @@ pub(crate) struct Condition {
 /// The live filter and the store's own clock, asked afresh.
 #[derive(Debug, Clone)]
 pub(crate) struct Survey {
-    pub(crate) live: Result<Header, Doubt>,
+    pub(crate) live: Result<Live, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
 }

@@ -34,7 +34,7 @@ fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
         Guard::new(Arc::clone(&store), Arc::clone(&metrics), &unaudited(), null_limits(&settings));
     let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
     let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings, metrics);
-    BloomGuard::new(Arc::new(Shared::new(guard, rebuilder, extractor, options, invalid)))
+    BloomGuard::new(Arc::new(Shared::new(guard, None, rebuilder, extractor, options, invalid)))
 }
 
 /// The default options of an extractor whose 404s are the record's.

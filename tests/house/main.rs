@@ -25,7 +25,7 @@ const ORDER: [&[&str]; 8] = [
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 4] = [
-    ("redis", &["store/redis/"]),
+    ("redis", &["store/redis/", "store/foreign/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
     ("http", &["middleware/", "extract/", "nulls/", "builder/"]),

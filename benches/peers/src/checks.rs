@@ -50,6 +50,7 @@ async fn measure(scale: &Scale, report: &mut Report) {
 async fn contenders(server: &RedisServer, redisbloom: bool, ids: u64) -> Vec<Contender> {
     let mut contenders = vec![
         Contender::go_zero(server, ids).await,
+        Contender::go_zero_guarded(server, ids).await,
         Contender::rueidisprob(server, ids, RATE).await,
         Contender::redisson(server, ids, RATE).await,
         Contender::getbits(server, ids, RATE).await,

@@ -19,7 +19,8 @@ use self::build::MemoryBuild;
 use self::marks::MAX_MARKS;
 use self::shared::{BATCH, Shared};
 use super::{
-    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, JournalReach, Live, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -80,7 +81,7 @@ impl Store for MemoryStore {
         let trouble = incomplete.then(|| {
             format!("more than {MAX_MARKS} inserts in a short time: no 404 is remembered")
         });
-        Condition { live: self.0.header(), trouble }
+        Condition { live: self.0.header().map(Live::from), trouble }
     }
 
     fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
@@ -90,7 +91,8 @@ impl Store for MemoryStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        let survey = Survey { live: self.0.header(), now_us: self.0.clock.now_us() };
+        let survey =
+            Survey { live: self.0.header().map(Live::from), now_us: self.0.clock.now_us() };
         Box::pin(std::future::ready(Ok(survey)))
     }
 

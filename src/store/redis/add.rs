@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::incarnation::GRACE;
 use super::link::connection::Connection;
-use super::refusal::{Refusal, Retry};
+use super::refusal::next_try;
 use super::reply::Reply;
 use super::script::{Script, hex, masks};
 use super::shared::Shared;
@@ -98,7 +98,7 @@ impl Shared {
                 // An add may be repeated, so an unknown outcome is no harm.
                 Err(error) => {
                     failures += 1;
-                    match next_try(&error) {
+                    match next_try(&error, REFUSED_WAIT) {
                         Some(wait) if failures < ATTEMPTS => sleep(wait).await,
                         _ => return Err(error),
                     }
@@ -270,16 +270,5 @@ impl<'a> Target<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
         let masks = filter.map(|header| masks(header, digests)).unwrap_or_default();
         Self { head: &seen.head, len: seen.len.to_string(), masks }
-    }
-}
-
-/// Returns how long to wait before the next attempt after an error, if one is worth it.
-fn next_try(error: &StoreError) -> Option<Duration> {
-    match error {
-        StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
-        StoreError::Refused { reason, .. } => {
-            (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
-        }
-        _ => None,
     }
 }

@@ -28,8 +28,8 @@ pub(crate) mod link;
 mod null;
 mod reach;
 mod rebuild;
-mod refusal;
-mod reply;
+pub(crate) mod refusal;
+pub(crate) mod reply;
 mod sample;
 mod script;
 mod settings_differ;
@@ -44,7 +44,6 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
-use self::check::queue::{BATCHES, Queue};
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::recent::RecentInserts;
 use self::incarnation::seen::Seen;
@@ -53,6 +52,7 @@ use self::link::connection::{Link, Purpose};
 pub(crate) use self::link::endpoint::Endpoint;
 use self::link::handshake::Handshake;
 use self::link::outage::Outage;
+use self::link::queue::{BATCHES, Queue};
 use self::rebuild::build::RedisBuild;
 use self::settings_differ::OwnSettings;
 use self::shared::Shared;
@@ -106,10 +106,7 @@ impl RedisStore {
             seen,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
-            queue: Arc::new(Queue::new(
-                settings.checks_in_flight as usize,
-                settings.check_deadline,
-            )),
+            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),

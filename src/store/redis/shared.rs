@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-use super::check::queue::Queue;
+use super::check::found::Found;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::Seen;
 use super::keys::Keys;
 use super::link::connection::{Connection, Link};
 use super::link::process::Eviction;
+use super::link::queue::Queue;
 use super::script::Script;
 use super::settings_differ::OwnSettings;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::Header;
+use crate::id::Digest;
 use crate::settings::Retention;
 use crate::store::journal_room::JournalRoom;
-use crate::store::{Condition, Survey};
+use crate::store::{Condition, Live, Survey};
 use crate::verdict::Doubt;
 
 static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
@@ -44,7 +46,7 @@ pub(crate) struct Shared {
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
     /// Checks that wait to be sent; without room there the answer is unknown.
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Queue<Digest, Found>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.
@@ -130,7 +132,7 @@ impl Shared {
                 self.filter.store(None);
             }
         }
-        Ok(Survey { live, now_us: view.now_us })
+        Ok(Survey { live: live.map(Live::from), now_us: view.now_us })
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
@@ -174,7 +176,7 @@ impl Shared {
         let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
-        Condition { live, trouble }
+        Condition { live: live.map(Live::from), trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the

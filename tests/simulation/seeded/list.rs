@@ -664,9 +664,9 @@ if false then",
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        places.sort_unstable_by_key(|place| *place.digest.as_bytes());\n",
+                from: "        places.sort_unstable_by_key(|place| *place.asked.as_bytes());\n",
                 to: "        if !SEEDED {
-            places.sort_unstable_by_key(|place| *place.digest.as_bytes());
+            places.sort_unstable_by_key(|place| *place.asked.as_bytes());
         }\n",
             },
             Raw {
@@ -677,7 +677,7 @@ if false then",
         }
         digests.dedup();\n",
             },
-            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
             Raw {
                 file: BATCH,
                 from: "        place.answer.send(found).ok();\n",
@@ -690,7 +690,7 @@ if false then",
         name: "a batch's answers out of step after an id that is there twice",
         flavours: ANY,
         edits: &[
-            Source { file: BATCH, from: "*digest != place.digest", to: "false" },
+            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
             Raw {
                 file: BATCH,
                 from: "        place.answer.send(found).ok();\n",
@@ -713,8 +713,8 @@ if false then",
             },
             Source {
                 file: BATCH,
-                from: "*digest != place.digest",
-                to: "digest.as_bytes()[0] != place.digest.as_bytes()[0]",
+                from: "*digest != place.asked",
+                to: "digest.as_bytes()[0] != place.asked.as_bytes()[0]",
             },
         ],
     },
@@ -753,44 +753,36 @@ if false then",
         flavours: ANY,
         edits: &[
             Raw {
-                file: "store/redis/check/queue.rs",
-                from: "        self.places.try_send(place).map_err(|_| Full)?;\n",
-                to: "        if SEEDED && self.under_way.load(Ordering::SeqCst) > 0 {
-            LATE.with_borrow_mut(|late| late.push(place));
-        } else {
-            self.places.try_send(place).map_err(|_| Full)?;
-        }\n",
-            },
-            Raw {
-                file: "store/redis/check/queue.rs",
-                from: "    /// Waits until a batch may leave",
-                to: "    pub(super) fn add_late(&self, places: &mut Vec<Place>, digests: &[Digest]) {
-        for place in LATE.take() {
-            if digests.contains(&place.digest) {
-                places.push(place);
-            } else {
-                self.places.try_send(place).ok();
+                file: CHECK,
+                from: "            None => match self.queue.enter(place) {\n",
+                to: "            None if SEEDED => {
+                LATE.with_borrow_mut(|late| late.push(place));
+                None
             }
-        }
-        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
-    }
-
-    /// Waits until a batch may leave",
+            None => match self.queue.enter(place) {\n",
             },
             Raw {
-                file: "store/redis/check/queue.rs",
-                from: "/// There is no room in the queue.\n",
+                file: CHECK,
+                from: "mod answer;\n",
                 to: "thread_local! {
     static LATE: std::cell::RefCell<Vec<Place>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// There is no room in the queue.\n",
+fn add_late(places: &mut Vec<Place>, digests: &[Digest]) {
+    let (here, elsewhere) =
+        LATE.take().into_iter().partition(|place| digests.contains(&place.asked));
+    LATE.set(elsewhere);
+    places.extend::<Vec<_>>(here);
+    places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+}
+
+mod answer;\n",
             },
             Raw {
                 file: BATCH,
                 from: "        let believes = believed",
                 to: "        if SEEDED {
-            self.queue.add_late(places, &digests);
+            super::add_late(places, &digests);
         }
         let believes = believed",
             },
@@ -1062,7 +1054,7 @@ if false then",
         flavours: ANY,
         edits: &[
             Raw {
-            file: CHECK,
+            file: "store/redis/link/queue.rs",
             from: "let (answer, received) = oneshot::channel();",
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {

@@ -5,7 +5,7 @@ mod layout;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, PathPattern, Schedule, Verdict, from_iter};
+use bloom_guard::{BloomGuard, ForeignFilter, PathPattern, Schedule, Verdict, from_iter};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
 use tokio::task::JoinSet;
@@ -84,6 +84,23 @@ impl Contender {
         let text = include_str!("go_zero.lua");
         Self::script("GETBIT in Lua (go-zero)", server, ids, layout, text, &["go-zero"], vec![])
             .await
+    }
+
+    /// The filter of [`go_zero`](Self::go_zero), which has to be there, asked by a guard.
+    pub async fn go_zero_guarded(server: &RedisServer, ids: u64) -> Self {
+        let layout = Layout::go_zero(ids);
+        let builder =
+            BloomGuard::builder("go-zero", PathPattern::<u64>::new("/users/{id}").expect("valid"))
+                .redis(&server.url())
+                .check_deadline(Duration::from_secs(1))
+                .foreign(ForeignFilter::go_zero("go-zero", layout.bits));
+        let guard = builder.build().expect("valid");
+        let filter = guard.foreign().expect("it has one");
+        let inspected = filter.inspect().await.expect("the filter is filled");
+        filter.trust_after(&inspected).await.expect("the filter is whole");
+        guard.ready().await;
+        let name = "go-zero's filter (bloom-guard)";
+        Self { name, rate: layout.rate(ids), way: Way::Ours(guard) }
     }
 
     pub async fn rueidisprob(server: &RedisServer, ids: u64, rate: f64) -> Self {

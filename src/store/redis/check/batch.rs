@@ -6,17 +6,21 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::answer::{Answer, commands};
-use super::queue::{Found, Place, Queue};
+use super::found::Found;
 use crate::filter::Header;
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::queue;
 use crate::store::redis::refusal::doubt;
 use crate::store::redis::shared::Shared;
 use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
+
+/// A check's place in the queue, and then in a batch. Its digest was made with its connection's secret key.
+pub(super) type Place = queue::Place<Digest, Found>;
 
 /// What a batch asks for.
 pub(super) struct Asked<'a> {
@@ -32,7 +36,7 @@ impl Shared {
     pub(crate) async fn send_checks(self: Arc<Self>) {
         let mut places = Vec::new();
         loop {
-            let under_way = Queue::take(&self.queue, &mut places).await;
+            let under_way = self.queue.take(&mut places).await;
             self.answer(&mut places).await;
             drop(under_way);
         }
@@ -50,8 +54,8 @@ impl Shared {
             return;
         }
         // Checks of one id share a place in the commands, and the reply.
-        places.sort_unstable_by_key(|place| *place.digest.as_bytes());
-        let mut digests: Vec<Digest> = places.iter().map(|place| place.digest).collect();
+        places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+        let mut digests: Vec<Digest> = places.iter().map(|place| place.asked).collect();
         digests.dedup();
         let asked = Asked { live: &live, digests: &digests, callers: places.len() };
         // An answer from before the replay may be read after it.
@@ -145,7 +149,7 @@ fn give(
 ) {
     let mut at = 0;
     for place in places.drain(..) {
-        while digests.get(at).is_some_and(|digest| *digest != place.digest) {
+        while digests.get(at).is_some_and(|digest| *digest != place.asked) {
             at += 1;
         }
         let found = match (verdicts.get(at), believes) {
@@ -228,7 +232,7 @@ mod tests {
         async fn ask(&self, asked: &[(u8, &Arc<Connection>)]) -> Vec<usize> {
             let place = |&(byte, live): &(u8, &Arc<Connection>)| Place {
                 live: Arc::clone(live),
-                digest: Digest::from_bytes([byte; 16]),
+                asked: Digest::from_bytes([byte; 16]),
                 answer: oneshot::channel().0,
             };
             let mut places = asked.iter().map(place).collect();

@@ -6,23 +6,23 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `queue` | checks that wait to be sent |
 //! | `batch` | one batch: what is asked, and what becomes of each check |
+//! | `found` | what a batch found out about one id |
 //! | `answer` | what Redis says, and what it means |
 
 mod answer;
 mod batch;
-pub(crate) mod queue;
+pub(crate) mod found;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use self::batch::Asked;
-use self::queue::{Found, Full, Place, Queue};
+use self::batch::{Asked, Place};
+use self::found::Found;
 use super::link::connection::Connection;
+use super::link::queue::Full;
 use super::shared::Shared;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
@@ -30,24 +30,26 @@ use crate::nulls::scope::Scope;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
+fn unknown(doubt: Doubt) -> Lookup {
+    Lookup {
+        verdict: Verdict::Unknown(doubt),
+        scope: Scope::Everyone,
+        claim: NullClaim { asked_us: 0, generation: None },
+    }
+}
+
 impl Shared {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
-        let unknown = |doubt| Lookup {
-            verdict: Verdict::Unknown(doubt),
-            scope: Scope::Everyone,
-            claim: NullClaim { asked_us: 0, generation: None },
-        };
         let Some(live) = self.checks.current() else {
             self.note_doubt(Doubt::Disconnected);
             return Answer::Ready(unknown(Doubt::Disconnected));
         };
         let asked_us = live.redis_us(at);
         let digest = live.identity.digester.digest(id);
-        let (answer, received) = oneshot::channel();
-        let place = Place { live, digest, answer };
+        let (place, received) = Place::new(live, digest);
         // Who is alone needs no other task, which doubles what it costs.
-        let alone = match Queue::alone(&self.queue) {
+        let alone = match self.queue.alone() {
             Some(under_way) => Some((Arc::clone(self), under_way, place)),
             None => match self.queue.enter(place) {
                 Ok(()) => None,

@@ -49,6 +49,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Returns what commands are sent by where no deadline and no stall is looked at.
+    pub(crate) fn wire(&self) -> &dyn Wire {
+        &*self.wire
+    }
+
     /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
     /// more than the two clocks drift in a second.
     pub(crate) fn redis_us(&self, at: Instant) -> i64 {

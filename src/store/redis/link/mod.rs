@@ -9,6 +9,7 @@
 //! | `handshake` | what a new connection does before it is used |
 //! | `stall` | notices that Redis does not answer any more |
 //! | `outage` | one line in the log when Redis is lost, and one when it is back |
+//! | `queue` | checks that wait to be sent, and leave in batches |
 //! | `connection` | keeps one connection open for each kind of work |
 
 pub(crate) mod connection;
@@ -17,5 +18,6 @@ pub(crate) mod endpoint;
 pub(crate) mod handshake;
 pub(crate) mod outage;
 pub(crate) mod process;
+pub(crate) mod queue;
 mod stall;
 pub(crate) mod wire;

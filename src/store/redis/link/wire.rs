@@ -89,9 +89,17 @@ impl From<Trouble> for StoreError {
 
 /// Returns a pipeline of one command.
 pub(crate) fn one(command: Cmd) -> Pipeline {
-    let mut commands = Pipeline::with_capacity(1);
-    commands.add_command(command);
-    commands
+    pipeline([command])
+}
+
+/// Returns a pipeline of these commands.
+pub(crate) fn pipeline(commands: impl IntoIterator<Item = Cmd>) -> Pipeline {
+    let commands = commands.into_iter();
+    let mut pipeline = Pipeline::with_capacity(commands.size_hint().0);
+    for command in commands {
+        pipeline.add_command(command);
+    }
+    pipeline
 }
 
 /// Sends commands and returns a reply to each.

@@ -1,0 +1,49 @@
+//! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
+
+use super::hash::murmur3;
+use super::layout::{BitsKey, ForeignFilter, Layout, MOST_BITS, Place};
+use super::size::BloomSize;
+
+const HASHES: u32 = 14;
+
+#[derive(Debug)]
+struct GoZero {
+    key: String,
+    bits: u64,
+}
+
+impl ForeignFilter {
+    /// A filter of go-zero, made with `bloom.New(store, key, bits)`. go-zero advises 20 bits for each id:
+    /// [`BloomSize::go_zero`].
+    #[must_use]
+    pub fn go_zero(key: &str, bits: u64) -> Self {
+        Self::new(GoZero { key: key.to_owned(), bits }).bounded(
+            "bits of go_zero",
+            bits,
+            1,
+            MOST_BITS,
+        )
+    }
+}
+
+impl Layout for GoZero {
+    fn describe(&self) -> String {
+        format!("go-zero {:?} of {} bits", self.key, self.bits)
+    }
+
+    fn keys(&self) -> Vec<BitsKey> {
+        BitsKey::only(&self.key)
+    }
+
+    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+        Ok(BloomSize::new(self.bits, HASHES))
+    }
+
+    fn place(&self, size: BloomSize, id: &[u8]) -> Place {
+        let mut numbered = [id, &[0]].concat();
+        Place::in_only((0..HASHES as u8).map(|number| {
+            numbered[id.len()] = number;
+            murmur3(&numbered).0 % size.bits
+        }))
+    }
+}

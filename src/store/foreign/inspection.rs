@@ -1,0 +1,223 @@
+//! A look at a whole foreign filter, and the statement that it is whole.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Cmd, Value, cmd};
+use tokio::time::Instant;
+
+use super::layout::Layout;
+use super::record::{Record, SampledWord, encode_words};
+use super::site::Site;
+use super::size::BloomSize;
+use super::trust::read_config;
+use super::witness::{Seal, word_of};
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::random;
+use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::wire::{one, pipeline};
+use crate::store::redis::reply::Reply;
+
+const STEP: &str = "an inspection";
+/// How long each of its commands may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Bytes counted by one command, which keeps Redis busy for less than a millisecond.
+const PIECE: u64 = 1 << 20;
+/// Witnesses of a filter, spread over all of its keys.
+const SAMPLED: u64 = 256;
+
+/// What there is of a foreign filter, at one moment.
+///
+/// Made by [`ForeignHandle::inspect`](crate::ForeignHandle::inspect), and what
+/// [`trust_after`](crate::ForeignHandle::trust_after) wants to see: trust is stated in what was looked at, and in nothing
+/// that took its place since.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// How large the filter is made: with the numbers in Redis, where the system keeps them there.
+    pub size: BloomSize,
+    /// The bytes there are of it now.
+    pub bytes: u64,
+    /// The bits that are set.
+    pub bits_set: u64,
+    /// How many ids it holds, as estimated from that: `-m/k · ln(1 - set/m)`.
+    pub ids: u64,
+    /// The share of ids that do not exist and are found all the same: `(set/m)^k`.
+    pub false_positive_rate: f64,
+    pub(super) sites: Vec<SiteInspection>,
+}
+
+/// What there is on one Redis.
+#[derive(Debug, Clone)]
+pub(super) struct SiteInspection {
+    run: u32,
+    config: Vec<Option<Vec<u8>>>,
+    size: BloomSize,
+    bytes: u64,
+    bits_set: u64,
+    words: Vec<SampledWord>,
+}
+
+impl Inspection {
+    /// Puts together what there is on all instances.
+    pub(super) fn of(sites: Vec<SiteInspection>, layout: &dyn Layout) -> Self {
+        let size = sites.first().map_or(BloomSize::new(0, 0), |site| site.size);
+        let sum = |of: fn(&SiteInspection) -> u64| sites.iter().map(of).sum::<u64>();
+        let (bytes, bits_set) = (sum(|site| site.bytes), sum(|site| site.bits_set));
+        let bits = layout.end(size) * layout.keys().len() as u64;
+        let all = BloomSize::new(bits, size.hashes);
+        let fill = bits_set as f64 / all.bits as f64;
+        let (ids, rate) = (all.estimated_ids(bits_set), fill.powf(f64::from(size.hashes)));
+        Self { size, bytes, bits_set, ids, false_positive_rate: rate, sites }
+    }
+}
+
+impl Site {
+    /// Looks at all of the filter that is here.
+    pub(super) async fn inspect(&self) -> Result<SiteInspection, StoreError> {
+        let connection = self.adds.connected(DEADLINE).await?;
+        let config = self.read_config(&connection).await?;
+        let size = self.trust.layout.size(&config).map_err(|reason| self.foreign(&reason))?;
+        let run = connection.process.run;
+        let mut found =
+            SiteInspection { run, config, size, bytes: 0, bits_set: 0, words: Vec::new() };
+        for (at, (_, key)) in self.trust.keys.iter().enumerate() {
+            self.inspect_key(&connection, at, key, &mut found).await?;
+        }
+        Ok(found)
+    }
+
+    async fn inspect_key(
+        &self,
+        connection: &Arc<Connection>,
+        at: usize,
+        key: &str,
+        found: &mut SiteInspection,
+    ) -> Result<(), StoreError> {
+        let length = self.ask_numbers(connection, [cmd("STRLEN").arg(key).clone()]).await?;
+        // Without the seal.
+        let length = length[0].cast_unsigned().min(self.trust.layout.end(found.size).div_ceil(8));
+        for first in (0..length).step_by(PIECE as usize) {
+            let last = (first + PIECE).min(length) - 1;
+            let count = cmd("BITCOUNT").arg(key).arg(first).arg(last).clone();
+            found.bits_set += self.ask_numbers(connection, [count]).await?[0].cast_unsigned();
+        }
+        found.bytes += length;
+        let words = self.sample(connection, key, length).await?;
+        let mut command = cmd("BITFIELD");
+        command.arg(key);
+        for first in &words {
+            command.arg("GET").arg("i64").arg(*first);
+        }
+        let reply = self.ask_all(connection, [command]).await?.remove(0);
+        for (first, set) in words.into_iter().zip(reply.array()?) {
+            found.words.push((at, first, set.int()?.cast_unsigned()));
+        }
+        Ok(())
+    }
+
+    /// Returns the first bits of words that are spread over a key of so many bytes and have bits set.
+    async fn sample(
+        &self,
+        connection: &Arc<Connection>,
+        key: &str,
+        length: u64,
+    ) -> Result<BTreeSet<u64>, StoreError> {
+        // From somewhere in each of so many parts on, the first bit that is set.
+        let parts = (SAMPLED / self.trust.keys.len() as u64).clamp(1, length.max(1));
+        let bits = (0..parts).map(|part| {
+            let (first, end) = (length * part / parts, length * (part + 1) / parts);
+            let from = first + random::scatter() % (end - first).max(1);
+            cmd("BITPOS").arg(key).arg(1).arg(from).arg(end.saturating_sub(1)).clone()
+        });
+        let mut bits = self.ask_numbers(connection, bits).await?;
+        // Parts with so few bits that none was met.
+        if bits.iter().all(|bit| *bit < 0) {
+            bits = self.ask_numbers(connection, [cmd("BITPOS").arg(key).arg(1).clone()]).await?;
+        }
+        Ok(bits.into_iter().filter_map(|bit| u64::try_from(bit).ok()).map(word_of).collect())
+    }
+
+    /// States that the filter that was looked at is whole.
+    pub(super) async fn trust_after(
+        &self,
+        seen: &SiteInspection,
+        ids: u64,
+    ) -> Result<(), StoreError> {
+        let connection = self.adds.connected(DEADLINE).await?;
+        if connection.process.run != seen.run {
+            return Err(
+                self.foreign("another redis process answers than the one that was inspected")
+            );
+        }
+        let has_words = |at| seen.words.iter().any(|&(key, _, set)| key == at && set != 0);
+        if let Some(at) = (0..self.trust.keys.len()).find(|at| !has_words(*at)) {
+            let reason = "it holds no id, so nothing could show that it is whole".to_owned();
+            return Err(StoreError::Foreign { key: self.trust.keys[at].1.clone(), reason });
+        }
+        if self.read_config(&connection).await? != seen.config {
+            return Err(self.foreign("its numbers are not those that were inspected"));
+        }
+        let now = connection.redis_us(Instant::now());
+        let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
+        let filter = self.trust.filter(&seen.config);
+        let seal = Seal::draw(self.trust.layout.end(seen.size));
+        let seal =
+            seal.ok_or_else(|| self.foreign("there is no room for a seal behind its last bit"))?;
+        let record = Record { run: seen.run, filter, generation, ids, seal };
+        let state = self.state(&record, &seen.words);
+        if self.ask_numbers(&connection, [state]).await? != [1] {
+            return Err(self.foreign("it is not what was inspected"));
+        }
+        let checks = self.checks.connected(DEADLINE).await?;
+        self.trust.look(checks.wire(), &checks.process).await?;
+        let known = self.trust.known();
+        let believed = known.as_ref().map(|known| known.believed().map(drop));
+        match believed {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.foreign("it is not what was inspected")),
+        }
+    }
+
+    /// Returns the command that seals the filter and writes the statement.
+    fn state(&self, record: &Record, words: &[SampledWord]) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(include_str!("state.lua")).arg(self.trust.keys.len() + 1);
+        command.arg(&self.trust.record);
+        for (_, key) in &self.trust.keys {
+            command.arg(key);
+        }
+        command.arg(record.encode()).arg(encode_words(words));
+        command.arg(record.seal.first).arg(record.seal.value);
+        command
+    }
+
+    async fn read_config(
+        &self,
+        connection: &Arc<Connection>,
+    ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let Some(command) = self.trust.config() else { return Ok(Vec::new()) };
+        read_config(self.adds.ask(connection, &one(command), DEADLINE).await?.into_iter().next())
+    }
+
+    async fn ask_numbers(
+        &self,
+        connection: &Arc<Connection>,
+        commands: impl IntoIterator<Item = Cmd>,
+    ) -> Result<Vec<i64>, StoreError> {
+        let replies = self.ask_all(connection, commands).await?;
+        replies.iter().map(Reply::int).collect()
+    }
+
+    async fn ask_all(
+        &self,
+        connection: &Arc<Connection>,
+        commands: impl IntoIterator<Item = Cmd>,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let replies = self.adds.ask(connection, &pipeline(commands), DEADLINE).await?;
+        let reply = |value: Value| Reply::new(STEP, value);
+        Ok(replies.into_iter().map(reply).collect())
+    }
+}

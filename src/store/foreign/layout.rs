@@ -1,0 +1,191 @@
+//! What the store has to be told of another system's filter: one small trait, and a file for each system.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::redis::{Cmd, cmd};
+use smallvec::SmallVec;
+
+use super::size::BloomSize;
+use crate::error::SettingError;
+use crate::filter::SizingError;
+use crate::settings;
+use crate::store::redis::Endpoint;
+
+/// The longest Redis string has so many bits.
+pub(super) const MOST_BITS: u64 = 1 << 32;
+
+/// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
+///
+/// Given to [`Builder::foreign`](crate::Builder::foreign). Each constructor is named after the system; the guide's page
+/// [`other_filters`](crate::guide::other_filters) has them in a table.
+#[derive(Debug)]
+pub struct ForeignFilter {
+    pub(super) layout: Arc<dyn Layout>,
+    /// The instances that it is spread over, beside the guard's Redis.
+    pub(super) others: Vec<Endpoint>,
+    problem: Option<SettingError>,
+}
+
+impl ForeignFilter {
+    pub(super) fn new(layout: impl Layout) -> Self {
+        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
+    }
+
+    /// Notes that a number has to be within bounds.
+    pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
+        let within = settings::number(setting, value, &(min..=max));
+        self.judged(within)
+    }
+
+    /// Notes that a filter for so many ids at a rate has to be possible.
+    pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
+        let possible = rate > 0.0 && rate <= 1.0;
+        let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
+        self.bounded(setting, ids, 1, u64::MAX).judged(if possible {
+            Ok(())
+        } else {
+            Err(error.into())
+        })
+    }
+
+    /// Has the filter spread over further instances.
+    pub(super) fn on_instances(mut self, urls: &[&str]) -> Self {
+        for url in urls {
+            match Endpoint::parse(url) {
+                Ok(endpoint) => self.others.push(endpoint),
+                Err(error) => self = self.judged(Err(error)),
+            }
+        }
+        self
+    }
+
+    fn judged(mut self, judged: Result<(), SettingError>) -> Self {
+        self.problem = self.problem.or(judged.err());
+        self
+    }
+
+    /// Says whether there can be such a filter. To be called once.
+    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
+        self.problem.take().map_or(Ok(()), Err)
+    }
+}
+
+/// One system's filter. All that is particular to a system is said here, and in one file.
+pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
+    /// Returns what tells this filter from any other: its layout, its keys and its numbers. Trust in one is none in another.
+    fn describe(&self) -> String;
+
+    /// Returns the keys that hold the bits, one after the other.
+    fn keys(&self) -> Vec<BitsKey>;
+
+    /// Returns the first bit of a key that no id's bits can fall on, nor on any after it.
+    fn end(&self, size: BloomSize) -> u64 {
+        size.bits
+    }
+
+    /// Returns on which of the instances an id's bits are.
+    fn instance(&self, _id: &[u8]) -> usize {
+        0
+    }
+
+    /// Returns where the numbers are kept that decide where ids go, if Redis has them.
+    fn config(&self) -> Option<Config> {
+        None
+    }
+
+    /// Returns the size, as the fields of [`config`](Self::config) have it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, in words.
+    fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String>;
+
+    /// Returns where an id's bits are in a filter of this size.
+    fn place(&self, size: BloomSize, id: &[u8]) -> Place;
+
+    /// Returns the commands that add ids to one key. An error in reply to any of them says that they were not added; first
+    /// of all they reply with each bit as it was before.
+    fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        places.iter().map(|place| set_bits(key, place)).collect()
+    }
+}
+
+/// A key that holds bits, and on which of the instances it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BitsKey {
+    pub(super) instance: usize,
+    pub(super) key: String,
+}
+
+impl BitsKey {
+    /// Returns a filter's only key.
+    pub(super) fn only(key: &str) -> Vec<Self> {
+        vec![Self { instance: 0, key: key.to_owned() }]
+    }
+}
+
+/// A hash that holds a filter's numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Config {
+    pub(super) key: String,
+    pub(super) fields: &'static [&'static str],
+}
+
+/// Where an id's bits are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Of the layout's keys.
+    pub(super) key: usize,
+    pub(super) bits: SmallVec<[u64; 16]>,
+}
+
+impl Place {
+    /// Returns a place in a filter's only key.
+    pub(super) fn in_only(bits: impl Iterator<Item = u64>) -> Self {
+        Self { key: 0, bits: bits.collect() }
+    }
+}
+
+/// Reads a number of a filter from a field of its config.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub(super) fn number(field: &str, bytes: Option<&[u8]>, most: u64) -> Result<u64, String> {
+    let Some(bytes) = bytes else {
+        return Err(format!(
+            "its config has no {field}: the filter was not initialised, or was deleted"
+        ));
+    };
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+    let number = number.filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("the {field} of its config is not between 1 and {most}"))
+}
+
+/// Returns the command that sets bits if the fields of a config still have the size that they were computed for.
+pub(super) fn set_bits_if_sized(
+    config: &str,
+    fields: [&str; 2],
+    size: BloomSize,
+    key: &str,
+    places: &[Place],
+) -> Vec<Cmd> {
+    let mut script = cmd("EVAL");
+    script.arg(include_str!("set_if_sized.lua")).arg(2).arg(config).arg(key);
+    script.arg(fields[0]).arg(size.bits).arg(fields[1]).arg(size.hashes);
+    for bit in places.iter().flat_map(|place| &place.bits) {
+        script.arg(*bit);
+    }
+    vec![script]
+}
+
+/// Returns the command that sets an id's bits, all at once.
+pub(super) fn set_bits(key: &str, place: &Place) -> Cmd {
+    let mut command = cmd("BITFIELD");
+    command.arg(key);
+    for bit in &place.bits {
+        command.arg("SET").arg("u1").arg(*bit).arg(1);
+    }
+    command
+}

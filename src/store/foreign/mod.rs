@@ -1,0 +1,176 @@
+//! Filters that other systems write, in Redis, as they lay them out.
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout` | what a system's file says, and the type that the application gives |
+//! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisson`, `rueidisprob` | a file for each system |
+//! | `hash`, `size` | what several systems compute alike |
+//! | `site` | the part of a filter on one Redis: connections, checks, inserts |
+//! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
+//! | `witness`, `trust`, `record` | when a missing bit may be believed |
+//! | `inspection` | a look at the whole filter, after which trust may be stated |
+//! | `handle` | what the application can ask of such a filter |
+//!
+//! A new system is a file of its own, and a line here. There is no journal and there are no nulls: programs that do not
+//! know the guard write to the filter, and would not take a null away.
+
+mod asked;
+mod batch;
+pub(crate) mod handle;
+mod hash;
+pub(crate) mod inspection;
+pub(crate) mod layout;
+mod record;
+mod site;
+pub(crate) mod size;
+mod trust;
+mod witness;
+
+mod go_zero;
+mod guava;
+mod orestes;
+mod php_bkdr;
+mod redisson;
+mod rueidisprob;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::inspection::Inspection;
+use self::layout::{ForeignFilter, Layout};
+use self::site::Site;
+use self::trust::Trust;
+use super::redis::Endpoint;
+use super::redis::link::queue::BATCHES;
+use super::{
+    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+};
+use crate::background::{Background, persist};
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::nulls::scope::Scope;
+use crate::settings::Settings;
+
+/// The store whose filter another system writes. Its background tasks end with it.
+pub(crate) struct ForeignStore {
+    name: Arc<str>,
+    layout: Arc<dyn Layout>,
+    /// One for each Redis that the filter is spread over. Never empty.
+    sites: Vec<Arc<Site>>,
+    background: Background,
+}
+
+impl ForeignStore {
+    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
+        let layout = Arc::clone(&filter.layout);
+        let site = |(instance, endpoint)| {
+            let trust = Trust::new(Arc::clone(&layout), instance, &settings.name);
+            Arc::new(Site::new(trust, endpoint, settings))
+        };
+        let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
+        let name = settings.name.as_str().into();
+        Self { name, layout, sites, background: Background::default() }
+    }
+
+    /// Returns the part that an id belongs to.
+    fn site(&self, id: &Id) -> &Arc<Site> {
+        &self.sites[self.layout.instance(id.as_bytes()) % self.sites.len()]
+    }
+
+    pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
+        let mut found = Vec::with_capacity(self.sites.len());
+        for site in &self.sites {
+            found.push(site.inspect().await?);
+        }
+        Ok(Inspection::of(found, &*self.layout))
+    }
+
+    pub(crate) async fn trust_after(&self, seen: &Inspection) -> Result<(), StoreError> {
+        for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
+            site.trust_after(seen_there, seen.ids).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for ForeignStore {
+    fn start(&self) {
+        self.background.start(|tasks| {
+            for site in &self.sites {
+                for link in [&site.checks, &site.adds] {
+                    let link = Arc::clone(link);
+                    let supervise = move || Arc::clone(&link).supervise();
+                    tasks.spawn(persist(Arc::clone(&self.name), "connection", supervise));
+                }
+                for _ in 0..BATCHES {
+                    let site = Arc::clone(site);
+                    let send = move || Arc::clone(&site).send_checks();
+                    tasks.spawn(persist(Arc::clone(&self.name), "checks", send));
+                }
+            }
+        });
+    }
+
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        self.site(id).check(id.as_bytes(), now)
+    }
+
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            for site in &self.sites {
+                let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
+                let ids: Vec<&[u8]> = ids.iter().filter(here).map(Id::as_bytes).collect();
+                site.add(&ids).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Remembers nothing: an id that another program inserts would still be refused.
+    fn remember(&self, _: &Id, _: NullClaim, _: Scope, _: Duration) -> Answer<Remembered> {
+        Answer::Ready(Remembered::Late)
+    }
+
+    fn remove(&self, _: &Id, _: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
+        Box::pin(std::future::ready(Ok(Remembered::Late)))
+    }
+
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.sites.iter().for_each(|site| site.distrust(generation));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn condition(&self) -> Condition {
+        let mut conditions = self.sites.iter().map(|site| site.condition());
+        let first = conditions.next().expect("a filter is somewhere");
+        conditions.fold(first, |one, other| if one.live.is_ok() { other } else { one })
+    }
+
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        Box::pin(async {
+            let site = &self.sites[0];
+            let connection = site.checks.connected(Duration::from_secs(1)).await?;
+            let now_us = connection.redis_us(Instant::now());
+            Ok(Survey { live: self.condition().live, now_us })
+        })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        let reason = "other programs write to it: what they add during a rebuild would be lost";
+        Box::pin(std::future::ready(Err(self.sites[0].foreign(reason))))
+    }
+}
+
+impl fmt::Debug for ForeignStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignStore").field("filter", &self.layout).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! rueidisprob's `BloomFilter`: double hashing with `MurmurHash3`, and a counter beside the bits.
+
+use ::redis::{Cmd, cmd};
+
+use super::hash::murmur3;
+use super::layout::{BitsKey, ForeignFilter, Layout, MOST_BITS, Place};
+use super::size::BloomSize;
+
+const ADD: &str = include_str!("rueidisprob.lua");
+
+#[derive(Debug)]
+struct Rueidisprob {
+    name: String,
+    size: BloomSize,
+}
+
+impl ForeignFilter {
+    /// A filter of rueidisprob, made with `NewBloomFilter(client, name, ids, rate)`. Its counting and its sliding filters
+    /// clear bits, and cannot be guarded.
+    #[must_use]
+    pub fn rueidisprob(name: &str, ids: u64, rate: f64) -> Self {
+        let size = BloomSize::rueidisprob(ids, rate);
+        Self::new(Rueidisprob { name: name.to_owned(), size })
+            .rated("rueidisprob", ids, rate)
+            .bounded("bits of rueidisprob", size.bits, 1, MOST_BITS)
+    }
+}
+
+impl Layout for Rueidisprob {
+    fn describe(&self) -> String {
+        let BloomSize { bits, hashes } = self.size;
+        format!("rueidisprob {:?} of {bits} bits, {hashes} an id", self.name)
+    }
+
+    fn keys(&self) -> Vec<BitsKey> {
+        BitsKey::only(&format!("{{{}}}", self.name))
+    }
+
+    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+        Ok(self.size)
+    }
+
+    fn place(&self, size: BloomSize, id: &[u8]) -> Place {
+        let (h1, h2) = murmur3(id);
+        let bit = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2)) % size.bits;
+        Place::in_only((0..size.hashes).map(bit))
+    }
+
+    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        let mut script = cmd("EVAL");
+        script.arg(ADD).arg(2).arg(key).arg(format!("{key}:c")).arg(size.hashes);
+        for bit in places.iter().flat_map(|place| &place.bits) {
+            script.arg(*bit);
+        }
+        vec![script]
+    }
+}

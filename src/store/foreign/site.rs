@@ -1,0 +1,197 @@
+//! A foreign filter's part on one Redis: its connections, its checks and its inserts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::Value;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::asked::Asked;
+use super::layout::Place;
+use super::trust::{Known, NoHandshake, Trust};
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::nulls::scope::Scope;
+use crate::settings::Settings;
+use crate::store::redis::Endpoint;
+use crate::store::redis::link::connection::{Connection, Link, Purpose};
+use crate::store::redis::link::handshake::Handshake;
+use crate::store::redis::link::outage::Outage;
+use crate::store::redis::link::queue::{self, Queue};
+use crate::store::redis::link::wire::pipeline;
+use crate::store::redis::refusal::next_try;
+use crate::store::{Answer, Condition, Lookup, NullClaim};
+use crate::verdict::{Doubt, Verdict};
+
+/// How long one attempt to insert may take, and how many there are.
+const ATTEMPT: Duration = Duration::from_millis(250);
+const ATTEMPTS: u32 = 3;
+/// How long an insert that was refused waits before it is repeated.
+const REFUSED_WAIT: Duration = Duration::from_millis(150);
+/// Ids added by one call.
+const IDS_PER_CALL: usize = 128;
+
+/// A filter's part on one Redis.
+pub(super) struct Site {
+    pub(super) trust: Arc<Trust>,
+    pub(super) checks: Arc<Link>,
+    pub(super) adds: Arc<Link>,
+    pub(super) queue: Queue<Asked, Verdict>,
+    pub(super) check_deadline: Duration,
+}
+
+impl Site {
+    pub(super) fn new(trust: Trust, endpoint: &Endpoint, settings: &Settings) -> Self {
+        let trust = Arc::new(trust);
+        let outage = Arc::new(Outage::default());
+        let link = |handshake, purpose| {
+            let dial = Arc::clone(&endpoint.0);
+            Arc::new(Link::new(dial, handshake, Arc::clone(&outage), purpose))
+        };
+        let joins: Arc<dyn Handshake> = Arc::<Trust>::clone(&trust);
+        Self {
+            checks: link(joins, Purpose::Checks),
+            adds: link(Arc::new(NoHandshake), Purpose::Inserts),
+            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+            check_deadline: settings.check_deadline,
+            trust,
+        }
+    }
+
+    /// Says what is known of an id, within the deadline, whatever Redis does.
+    pub(super) fn check(&self, id: &[u8], at: Instant) -> Answer<Lookup> {
+        let unknown = |doubt| lookup(Verdict::Unknown(doubt), 0, None);
+        let Some(live) = self.checks.current() else {
+            return Answer::Ready(unknown(Doubt::Disconnected));
+        };
+        let asked = self.trust.known().ok_or(Doubt::Disconnected);
+        let asked = asked.and_then(|known| Asked::new(&self.trust, known, id));
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(doubt) => return Answer::Ready(unknown(doubt)),
+        };
+        let (asked_us, generation) = (live.redis_us(at), asked.generation());
+        let (place, answer) = queue::Place::new(live, asked);
+        if self.queue.enter(place).is_err() {
+            return Answer::Ready(unknown(Doubt::Overloaded));
+        }
+        let deadline = at + self.check_deadline;
+        Answer::Pending(Box::pin(async move {
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Ok(verdict))) => lookup(verdict, asked_us, generation),
+                Ok(Ok(Err(doubt))) => unknown(doubt),
+                // The task that had it has ended.
+                Ok(Err(_)) => unknown(Doubt::Disconnected),
+                Err(_) => unknown(Doubt::Timeout),
+            }
+        }))
+    }
+
+    /// Acknowledges ids whose bits are all on this Redis.
+    pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
+        for ids in ids.chunks(IDS_PER_CALL) {
+            let mut failures = 0;
+            while let Err(error) = self.try_add(ids).await {
+                failures += 1;
+                // An insert may be repeated, so an unknown outcome is no harm.
+                match next_try(&error, REFUSED_WAIT) {
+                    Some(wait) if failures < ATTEMPTS => sleep(wait).await,
+                    _ => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
+        let connection = self.adds.connected(ATTEMPT).await?;
+        let known = self.known().await?;
+        let size = known.size.as_ref().map_err(|reason| self.foreign(reason))?;
+        let mut places: Vec<Place> =
+            ids.iter().map(|id| self.trust.layout.place(*size, id)).collect();
+        places.sort_unstable();
+        let mut commands = Vec::with_capacity(places.len());
+        for places in places.chunk_by(|one, other| one.key == other.key) {
+            let key = self.trust.key_of(places[0].key);
+            commands.extend(self.trust.layout.add(*size, key, places));
+        }
+        let replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
+        self.keep_to_one_redis(&connection)?;
+        if let Ok(believed) = known.believed()
+            && let Some(newest) = newest(places, &replies)
+        {
+            believed.newest.store(Some(Arc::new(newest)));
+        }
+        Ok(())
+    }
+
+    /// Returns what was found at the last look, or waits for a first one.
+    async fn known(&self) -> Result<Arc<Known>, StoreError> {
+        if let Some(known) = self.trust.known() {
+            return Ok(known);
+        }
+        self.checks.connected(ATTEMPT).await?;
+        let reason = "not looked at yet".to_owned();
+        self.trust.known().ok_or(StoreError::Disconnected { reason })
+    }
+
+    /// Inserts must reach the process that checks ask: gives up connections that lead to different ones, as after a
+    /// failover by name.
+    fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
+        let checks = self.checks.current().filter(|checks| checks.process != adds.process);
+        if let Some(checks) = &checks {
+            self.checks.withdraw(checks);
+            self.adds.withdraw(adds);
+        }
+        if checks.is_some() || !self.adds.uses(adds) {
+            let reason = "the connection was given up".to_owned();
+            return Err(StoreError::Disconnected { reason });
+        }
+        Ok(())
+    }
+
+    pub(super) fn foreign(&self, reason: &str) -> StoreError {
+        StoreError::Foreign { key: self.trust.keys[0].1.clone(), reason: reason.to_owned() }
+    }
+
+    /// Ends trust that was stated at a time.
+    pub(super) fn distrust(&self, generation: Generation) {
+        if let Some(known) = self.trust.known()
+            && let Ok(believed) = known.believed()
+            && believed.record.generation == generation
+        {
+            self.trust.lose(believed, Doubt::Disproved);
+        }
+    }
+
+    /// Returns what is known without asking Redis.
+    pub(super) fn condition(&self) -> Condition {
+        let broken = [&self.checks, &self.adds].into_iter().find_map(|link| link.trouble());
+        let trouble = broken.as_ref().map(|trouble| trouble.reason.clone());
+        let Some(known) = self.checks.current().and_then(|_| self.trust.known()) else {
+            let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
+            return Condition { live: Err(doubt), trouble };
+        };
+        let live = known.live(&*self.trust.layout);
+        let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
+        Condition { live, trouble }
+    }
+}
+
+/// Returns the last of these places where a bit was clear before, by the replies to their commands.
+fn newest(places: Vec<Place>, replies: &[Value]) -> Option<Place> {
+    let mut before = replies.iter().flat_map(|reply| match reply {
+        Value::Array(bits) => bits.as_slice(),
+        other => std::slice::from_ref(other),
+    });
+    let was_clear = |place: &Place| {
+        let bits: Vec<_> = before.by_ref().take(place.bits.len()).collect();
+        bits.contains(&&Value::Int(0))
+    };
+    let clear: Vec<bool> = places.iter().map(was_clear).collect();
+    places.into_iter().zip(clear).rev().find(|(_, clear)| *clear).map(|(place, _)| place)
+}
+
+fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {
+    Lookup { verdict, scope: Scope::Everyone, claim: NullClaim { asked_us, generation } }
+}

@@ -1,0 +1,57 @@
+//! A guard in front of another system's filter.
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Id, Verdict};
+use support::eventually;
+use support::model::guard;
+use support::redis_server::RedisServer;
+
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A guard for which nobody has said that the filter is whole, unless it was said before.
+pub(crate) async fn connected(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
+    let guard = guard(&server.url()).foreign(filter).build().unwrap();
+    eventually("a connection", SOON, || async {
+        match guard.state().live {
+            Err(Doubt::Disconnected) => Err("not connected".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    guard
+}
+
+/// A guard whose filter is said to be whole as it is.
+pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
+    let guard = connected(server, filter).await;
+    trust(&guard).await;
+    guard
+}
+
+/// Says that the filter is whole as it is now.
+pub(crate) async fn trust(guard: &BloomGuard) {
+    eventually("the filter is trusted", SOON, || async {
+        let foreign = guard.foreign().unwrap();
+        let inspected = foreign.inspect().await.map_err(|error| error.to_string())?;
+        foreign.trust_after(&inspected).await.map_err(|error| error.to_string())
+    })
+    .await;
+    guard.ready().await;
+}
+
+/// Inserts an id; again where Redis takes long, as for a bitmap of 256 MB on a busy machine.
+pub(crate) async fn insert(guard: &BloomGuard, id: &Id) {
+    eventually("an insert", SOON, || async {
+        guard.insert(id).await.map_err(|error| error.to_string())
+    })
+    .await;
+}
+
+/// Which of these ids are refused.
+pub(crate) async fn refused(guard: &BloomGuard, ids: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let ids: Vec<u64> = ids.into_iter().collect();
+    let verdicts = guard.check_many(&ids).await.unwrap();
+    let refused = ids.into_iter().zip(verdicts);
+    refused.filter(|(_, verdict)| matches!(verdict, Verdict::Absent(_))).map(|(id, _)| id).collect()
+}

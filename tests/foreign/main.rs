@@ -1,0 +1,7 @@
+//! Filters that other systems write: bit for bit as they do, and never a false 404, whatever becomes of the keys.
+
+mod guarded;
+mod hostile;
+mod rates;
+mod vectors;
+mod writers;

@@ -1,0 +1,58 @@
+//! What other systems have written passes, and what nobody has is refused as often as the layout says.
+
+use bloom_guard::Verdict;
+use support::redis_server::RedisServer;
+
+use crate::guarded::{refused, trusting};
+use crate::writers::Writer;
+
+const IDS: u64 = 100_000;
+/// Ids that do not exist.
+const STRANGERS: std::ops::Range<u64> = 1 << 40..(1 << 40) + 200_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_system_has_written_is_never_refused_and_what_is_absent_is() {
+    let server = RedisServer::start();
+    // So many bits that some false positives are met.
+    for writer in Writer::all(IDS / 2) {
+        let name = writer.name;
+        server.run::<()>(&["FLUSHALL"]);
+        writer.write(&server, 0..IDS);
+        let guard = trusting(&server, writer.filter()).await;
+        assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{name}");
+        let passed = STRANGERS.count() - refused(&guard, STRANGERS).await.len();
+        let (measured, formula) = (passed as f64 / STRANGERS.count() as f64, writer.rate(IDS));
+        println!("{name}: {measured:.3e} measured, {formula:?} by the formula");
+        let near = formula.is_none_or(|formula| (measured / formula - 1.0).abs() < 0.1);
+        assert!(near, "{name}: {measured:e} and not {formula:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_guard_writes_another_system_reads() {
+    let server = RedisServer::start();
+    for writer in Writer::all(IDS) {
+        let name = writer.name;
+        server.run::<()>(&["FLUSHALL"]);
+        writer.write(&server, 0..1);
+        let guard = trusting(&server, writer.filter()).await;
+        guard.insert(&7).await.unwrap();
+        assert!(writer.reads(&server, 7), "{name}");
+        assert_eq!(guard.check(&7).await, Ok(Verdict::Present), "{name}");
+        guard.insert_many(100..1_000_u64).await.unwrap();
+        assert!((100..1_000).all(|id| writer.reads(&server, id)), "{name}");
+        // Not a bit more, but for the seal behind the last one.
+        let written = bits(&server, &writer);
+        server.run::<()>(&["FLUSHALL"]);
+        writer.write(&server, [0, 7].into_iter().chain(100..1_000));
+        assert!(bits(&server, &writer) == written, "{name}");
+    }
+}
+
+/// The bits of a filter.
+fn bits(server: &RedisServer, writer: &Writer) -> Vec<u8> {
+    let last = (writer.bits.div_ceil(8) - 1).to_string();
+    let mut bits: Vec<u8> = server.run(&["GETRANGE", writer.key, "0", &last]);
+    bits.resize(writer.bits.div_ceil(8) as usize, 0);
+    bits
+}
