@@ -28,6 +28,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         late_acknowledgement(),
         filter_put_aside(),
         answer_from_before_the_replay(),
+        replay_after_a_slow_join(),
         late_checks(),
         given_more_time(),
         senders_stand_still(),
@@ -214,6 +215,26 @@ fn answer_from_before_the_replay() -> Plan {
     ];
     operations.extend((9300..10_600).map(|at| (at, check(0))));
     plan(DRAWN_UP + 3, CONFIG, operations)
+}
+
+/// Redis loses an insert whose transaction is open. Its process joins the new one by replies that come so late that the
+/// transaction may be over; the scan was before.
+fn replay_after_a_slow_join() -> Plan {
+    const ID: u64 = 8;
+    let trap = |on, effect| What::Trap(Trap { on, instance: Some(0), effect, times: 3 });
+    let check = |instance| What::Check { instance, id: ID };
+    let operations = [
+        (6000, What::Redis(Mishap::Dump)),
+        (7350, create(0, ID, 0, 3900)),
+        // Redis knows the script from others then.
+        (10_940, trap("INFO", Effect::DelayReply(40))),
+        (10_940, trap("join.lua", Effect::DelayReply(450))),
+        (10_950, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+        (13_300, check(1)),
+        (13_500, check(0)),
+        (13_800, check(1)),
+    ];
+    plan(DRAWN_UP + 10, CONFIG, operations)
 }
 
 /// A row is created while two batches of its process's checks are under way, one of which has looked for it

@@ -1013,6 +1013,15 @@ mod answer;\n",
         }],
     },
     Bug {
+        name: "an incarnation thought younger than it is by the time of a reply",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/incarnation/join.rs",
+            from: "Duration::from_millis(age.count()?) + sent.elapsed()",
+            to: "Duration::from_millis(age.count()?)",
+        }],
+    },
+    Bug {
         name: "own inserts found complete when the answer is read, not when it is asked for",
         flavours: ANY,
         edits: &[Source {

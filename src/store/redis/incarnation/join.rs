@@ -122,7 +122,9 @@ impl JoinIncarnation {
         }
         self.own_settings.compare_times(Duration::from_millis(reach.count()?));
         self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
-        let (age, newest) = (Duration::from_millis(age.count()?), newest.int()?);
+        // At most: the reply may have been long under way.
+        let age = Duration::from_millis(age.count()?) + sent.elapsed();
+        let newest = newest.int()?;
         Ok(Identity { digester, incarnation, age, newest, process: process.clone() })
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Identity {
     /// Random, and new whenever the metadata had to be created or lives on another Redis process. What
     /// was acknowledged in an earlier incarnation may be lost.
     pub(crate) incarnation: Vec<u8>,
-    /// How old the incarnation was.
+    /// How old the incarnation was, at most.
     pub(crate) age: Duration,
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
