@@ -5,7 +5,7 @@ mod waits;
 use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{
-    Ask, Config, Create, Flavour, Mishap, Operation, Plan, Process, Rules, Told, What,
+    Answers, Ask, Config, Create, Flavour, Mishap, Operation, Plan, Process, Rules, Told, What,
 };
 use crate::world;
 
@@ -27,8 +27,11 @@ pub(crate) fn plans() -> Vec<Plan> {
         forgotten_marks(),
         late_acknowledgement(),
         filter_put_aside(),
+        live_filter_put_aside(),
         answer_from_before_the_replay(),
         replay_after_a_slow_join(),
+        late_reads_after(8246, 300),
+        late_reads_after(8000, 0),
         late_checks(),
         given_more_time(),
         senders_stand_still(),
@@ -162,13 +165,32 @@ fn filter_put_aside() -> Plan {
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
         // Between two tries to swap.
-        (120, put()),
-        (125, create(0, ID, 0, 1100)),
-        (135, put()),
+        (130, put()),
+        (135, create(0, ID, 0, 1100)),
+        (145, put()),
         (2150, check(1)),
         (2160, check(0)),
     ];
     plan(DRAWN_UP + 2, CONFIG, operations)
+}
+
+/// The live filter is put aside for a moment, in which a row's insert does not find it. The journal has so many others
+/// that the looks at samples of it are unlikely to come upon this one.
+fn live_filter_put_aside() -> Plan {
+    const ID: u64 = 8;
+    let put = || What::Redis(Mishap::Swap(vec!["bits"]));
+    let check = |instance| What::Check { instance, id: ID };
+    let others = (20..96).map(|id| (4500 + id * 16, create(1, id, 0, 1)));
+    let mut operations: Vec<_> = others.collect();
+    operations.extend([
+        (6130, put()),
+        (6135, create(0, ID, 0, 20)),
+        (6145, put()),
+        // When a poll has shown it.
+        (7400, check(1)),
+        (7500, check(0)),
+    ]);
+    plan(DRAWN_UP + 12, CONFIG, operations)
 }
 
 /// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
@@ -235,6 +257,29 @@ fn replay_after_a_slow_join() -> Plan {
         (13_800, check(1)),
     ];
     plan(DRAWN_UP + 10, CONFIG, operations)
+}
+
+/// Redis loses all marks when the transaction of an insert is over, or so shortly before that its process comes too late
+/// to repeat it. A handler reads the database as it was before.
+fn late_reads_after(created: u64, joins_late: u64) -> Plan {
+    const ID: u64 = 8;
+    let process = Process { longest_transaction: 1000, handler_time: 4000, ..PROCESS };
+    let config = Config { processes: [process; 4], settled: true, ..CONFIG };
+    let late = Effect::DelayReply(joins_late);
+    let marked = Answers::Truly { marked: true, gone: false };
+    let check = |instance| What::Check { instance, id: ID };
+    let operations = [
+        (created, create(1, ID, 0, 900)),
+        (9102, What::Trap(Trap { on: "join.lua", instance: Some(1), effect: late, times: 9 })),
+        (9250, What::Redis(Mishap::Restart { from_dump: false, loading: 0 })),
+        (
+            12_760,
+            What::Ask(Ask { lag: 12_760 - created - 890, answers: marked, ..Ask::get(0, ID) }),
+        ),
+        (12_800, check(0)),
+        (12_900, check(1)),
+    ];
+    plan(DRAWN_UP + 11 + joins_late, config, operations)
 }
 
 /// A row is created while two batches of its process's checks are under way, one of which has looked for it

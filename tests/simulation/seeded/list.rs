@@ -1022,6 +1022,24 @@ mod answer;\n",
         }],
     },
     Bug {
+        name: "nulls stored although a replay was given up",
+        flavours: ANY,
+        edits: &[Script {
+            file: "give_up_replay.lua",
+            from: "raise('blind', now + tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "nulls stored although handlers may read what was before the marks were lost",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/incarnation/recent.rs",
+            from: "over.saturating_add(tenths(self.handler)) >= began",
+            to: "over >= began",
+        }],
+    },
+    Bug {
         name: "own inserts found complete when the answer is read, not when it is asked for",
         flavours: ANY,
         edits: &[Source {

@@ -22,6 +22,8 @@ const MARGIN: Duration = Duration::from_secs(60);
 pub(crate) struct RecentInserts {
     /// The longest time from an insert to the end of its transaction.
     reach: Duration,
+    /// The longest time of a request.
+    handler: Duration,
     /// How long an insert is remembered.
     life: Duration,
     /// How many are remembered at most.
@@ -73,6 +75,7 @@ impl RecentInserts {
     pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
         Self {
             reach,
+            handler,
             life: reach + handler.max(MARGIN),
             capacity,
             origin: Instant::now(),
@@ -149,6 +152,15 @@ impl RecentInserts {
     /// Whether they were over when the incarnation began, `age` ago: its rebuilds read what has become of them.
     pub(crate) fn was_over(&self, replay: Replay, age: Duration) -> bool {
         replay.over < self.now().saturating_sub(tenths(age))
+    }
+
+    /// Whether a handler that began in the incarnation, `age` old, may have read the database before the end of a
+    /// transaction of these inserts, or of those that are forgotten.
+    pub(crate) fn was_read_before(&self, replay: Replay, age: Duration) -> bool {
+        let forgotten = self.books().forgotten.map(|at| at.saturating_add(tenths(self.reach)));
+        let over = forgotten.max((replay.first < replay.end).then_some(replay.over));
+        let began = self.now().saturating_sub(tenths(age));
+        over.is_some_and(|over| over.saturating_add(tenths(self.handler)) >= began)
     }
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.

@@ -9,6 +9,9 @@
 //! Then the live filter stops answering. The next one goes live only if its rebuild began after the
 //! last of those transactions ended (`give_up_replay.lua`).
 //!
+//! A replay sets the create marks again, too. Where there is none, and a handler may still read the database as it was
+//! before those transactions ended, no nulls are stored until all marks would have ended.
+//!
 //! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
 //!
 //! - a process whose transaction goes on while the process finds the incarnation only after the grace;
@@ -95,17 +98,22 @@ impl Shared {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, .. } = &*connection.identity;
         let replay = self.recent.begin_replay(incarnation, digester.key_id());
-        let replayed = self.replay_up_to(connection, replay, *age + connection.age()).await;
+        let was_over = self.recent.was_over(replay, *age + connection.age());
+        let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
+        let age = *age + connection.age();
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
-        let forgotten = self.recent.complete_since(*age + connection.age());
+        let forgotten = self.recent.complete_since(age);
         match (replayed, forgotten) {
             (Err(_), _) if self.recent.is_over(replay) => {
                 let open = forgotten.err().unwrap_or_default();
-                self.give_up_replay(connection, open).await
+                self.give_up_replay(connection, Some(open)).await
             }
             (Err(error), _) => Err(error),
+            (Ok(()), Ok(())) if was_over && self.recent.was_read_before(replay, age) => {
+                self.give_up_replay(connection, None).await
+            }
             (Ok(()), Ok(())) => Ok(()),
-            (Ok(()), Err(open)) => self.give_up_replay(connection, open).await,
+            (Ok(()), Err(open)) => self.give_up_replay(connection, Some(open)).await,
         }
     }
 
@@ -114,12 +122,8 @@ impl Shared {
         &self,
         connection: &Arc<Connection>,
         replay: Replay,
-        age: Duration,
     ) -> Result<(), StoreError> {
         let mut at = replay.first;
-        if self.recent.was_over(replay, age) {
-            return Ok(());
-        }
         while at < replay.end {
             if self.recent.is_over(replay) {
                 return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
@@ -134,19 +138,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells Redis for how long transactions of inserts may still be open that are not replayed.
+    /// Tells Redis that inserts are not replayed: for how long their transactions may still be open, or that they were
+    /// over when the incarnation began.
     async fn give_up_replay(
         &self,
         connection: &Arc<Connection>,
-        open: Duration,
+        open: Option<Duration>,
     ) -> Result<(), StoreError> {
         let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
-        let open_ms = open.as_millis().to_string();
+        let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
         let reply = self.adds.script(connection, &GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
         if reply.text()? != "OK" {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }
+        let Some(open) = open else {
+            return Ok(());
+        };
         tracing::warn!(
             filter = &*self.name,
             ?open,
