@@ -187,8 +187,8 @@ fn live_filter_put_aside() -> Plan {
         (6135, create(0, ID, 0, 20)),
         (6145, put()),
         // When a poll has shown it.
-        (7400, check(1)),
-        (7500, check(0)),
+        (8300, check(1)),
+        (8400, check(0)),
     ]);
     plan(DRAWN_UP + 12, CONFIG, operations)
 }
