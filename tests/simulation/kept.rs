@@ -32,6 +32,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         replay_after_a_slow_join(),
         late_reads_after(8246, 300),
         late_reads_after(8000, 0),
+        jump_unseen_by_a_poll(),
         late_checks(),
         given_more_time(),
         senders_stand_still(),
@@ -280,6 +281,22 @@ fn late_reads_after(created: u64, joins_late: u64) -> Plan {
         (12_900, check(1)),
     ];
     plan(DRAWN_UP + 11 + joins_late, config, operations)
+}
+
+/// Redis's clock jumps while a transaction is open, and at the next poll Redis can tell nothing but the time. A rebuild
+/// reads the journal back to a moment by that clock.
+fn jump_unseen_by_a_poll() -> Plan {
+    const ID: u64 = 8;
+    let check = |instance| What::Check { instance, id: ID };
+    let operations = [
+        (6300, create(0, ID, 0, 1500)),
+        (6630, What::Redis(Mishap::Clock(60_000))),
+        (6690, What::Redis(Mishap::Loading(700))),
+        (7740, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (7850, check(0)),
+        (7860, check(1)),
+    ];
+    plan(DRAWN_UP + 13, CONFIG, operations)
 }
 
 /// A row is created while two batches of its process's checks are under way, one of which has looked for it

@@ -1040,6 +1040,15 @@ mod answer;\n",
         }],
     },
     Bug {
+        name: "a clock that has jumped believed where nothing else could be asked",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/link/connection.rs",
+            from: "connection.clock.load().agrees(clock)",
+            to: "true",
+        }],
+    },
+    Bug {
         name: "own inserts found complete when the answer is read, not when it is asked for",
         flavours: ANY,
         edits: &[Source {

@@ -408,8 +408,10 @@ impl Link {
                     if let Err(reason) = self.handshake.recheck(&*connection.wire, identity).await {
                         return reason;
                     }
-                    // Not before: a clock that has jumped is told to no null.
-                    connection.clock.store(Arc::new(clock));
+                    // A clock that has jumped is told to no null and no rebuild, also where nothing else could be asked.
+                    if connection.clock.load().agrees(clock) {
+                        connection.clock.store(Arc::new(clock));
+                    }
                 }
                 Err(error) => return reason(&error),
             }
