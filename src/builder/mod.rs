@@ -113,7 +113,8 @@ impl Builder {
     /// [`other_filters`](crate::guide::other_filters).
     ///
     /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after).
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). It cannot have [`rebuild`](Self::rebuild), too: what
+    /// other programs add while the source is read would be lost.
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
@@ -184,6 +185,9 @@ impl Builder {
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
         let Self { settings, redis, foreign, source, extractor, options, policy, problems } = self;
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
+        if foreign.is_some() && source.is_some() {
+            problems.push(SettingError::ForeignWithRebuild);
+        }
         // Values that are out of bounds make no store.
         let store = problems.is_empty().then(|| store(&settings, redis.as_ref(), foreign.as_ref()));
         let (store, foreign) = match store {
@@ -193,7 +197,7 @@ impl Builder {
                 return Err(ConfigError::new(problems));
             }
         };
-        if source.is_none() {
+        if source.is_none() && foreign.is_none() {
             tell_that_nobody_builds(&settings.name, redis.as_ref());
         }
         let metrics = Arc::new(Metrics::new(&settings.name));

@@ -25,16 +25,16 @@ advice! {
         Self::Disconnected => "See that Redis runs, and that URL, network and firewall lead to its primary.";
         Self::Timeout => "Look for a slow network or slow commands in Redis (SLOWLOG), or raise check_deadline.";
         Self::Overloaded => "Find out why Redis answers slowly, or spread the requests over more processes.";
-        Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state.";
-        Self::Gone => "A rebuild begins at once. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
-        Self::WrongType => "A rebuild replaces the filter; delete any other key of the guard that has another type. Find out what else writes there.";
-        Self::Foreign => "A rebuild replaces the filter. Find out what else writes to its key.";
+        Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state; another system's filter needs trust_after.";
+        Self::Gone => "A rebuild begins at once; another system's filter needs trust_after. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
+        Self::WrongType => "A rebuild replaces the filter; another system's filter needs trust_after. Delete any other key of the guard that has another type. Find out what else writes there.";
+        Self::Foreign => "A rebuild replaces the filter; another system's filter needs trust_after. Find out what else writes to its key.";
         Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
         Self::Version => "Update this process: a newer version of the crate has built the filter.";
         Self::NotLive => "A rebuild begins at once. At least one process needs a source.";
         Self::OtherKey => "Give all processes the same secret_key.";
-        Self::Suspect => "Redis has restarted or failed over, and a rebuild begins at once. At least one process needs a source.";
-        Self::Disproved => "A rebuild begins at once. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
+        Self::Suspect => "Redis has restarted or failed over. A rebuild begins at once, if a process has a source; another system's filter needs trust_after.";
+        Self::Disproved => "A rebuild begins at once; another system's filter needs trust_after. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
         Self::Changing => "It passes by itself within seconds.";
         Self::Replica => "Have the URL lead to the primary.";
         Self::Isolated => "Bring Redis's replicas back, or lower min-replicas-to-write.";
@@ -56,8 +56,7 @@ advice! {
         Self::Timeout { .. } => "Look for a slow network or slow commands in Redis (SLOWLOG).";
         Self::Refused { doubt, .. } => doubt.advice();
         Self::Odd { .. } => Doubt::Odd.advice();
-        // A filter that a newer version of this crate has built.
-        Self::Foreign { .. } => Doubt::Version.advice();
+        Self::Foreign { .. } => "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";
         Self::OtherKey { .. } => Doubt::OtherKey.advice();
         Self::NoRoom { .. } => Doubt::OutOfMemory.advice();
         Self::Fenced { .. } => "The newer rebuild goes on. If it comes again, look for clocks that jump.";
@@ -68,7 +67,7 @@ advice! {
     }
 
     RebuildError {
-        Self::NoSource => "Give the builder a source, or leave rebuilds to another process.";
+        Self::NoSource => "Give the builder a source, or leave rebuilds to another process. Another system's filter cannot be rebuilt.";
         Self::Busy => "The filter of the other process serves this one, too.";
         Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
         Self::InvalidId { .. } => "Have the source give ids as requests name them.";
@@ -105,6 +104,7 @@ mod tests {
     fn store_errors() -> Vec<(&'static str, String, &'static str)> {
         let (step, reason) = ("swap", String::new());
         [
+            StoreError::Foreign { key: String::new(), reason: reason.clone() },
             StoreError::NoRoom { needed: 2, limit: 1 },
             StoreError::Fenced { step },
             StoreError::Lost { step },
@@ -129,6 +129,16 @@ mod tests {
         ]
         .map(|error| ("RebuildError", format!("{error:?}"), error.advice()))
         .to_vec()
+    }
+
+    #[test]
+    fn no_advice_has_the_application_wait_for_a_rebuild_of_another_systems_filter() {
+        use Doubt::{Disproved, Foreign, Gone, NoFilter, Suspect, WrongType};
+        // What ends trust in such a filter, and what it begins with.
+        for doubt in [NoFilter, Gone, WrongType, Foreign, Suspect, Disproved] {
+            let advice = doubt.advice();
+            assert!(advice.contains("another system's filter needs trust_after"), "{advice}");
+        }
     }
 
     #[test]

@@ -62,6 +62,12 @@ pub enum SettingError {
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
+    /// A filter of another system is to be rebuilt.
+    #[error(
+        "rebuild: a foreign filter cannot be rebuilt, because other programs write to it, and what they add meanwhile would \
+         be lost"
+    )]
+    ForeignWithRebuild,
     /// The system's random source gave no key.
     #[error("no random key could be drawn: {reason}")]
     Random {

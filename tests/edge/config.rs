@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bloom_guard::filter::{Sizing, SizingError};
 use bloom_guard::{
-    BloomGuard, Builder, ConfigError, Extraction, Schedule, SettingError, from_iter,
+    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SettingError, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -219,6 +219,24 @@ async fn an_insert_that_fails_says_why() {
     assert!(error.source().is_none(), "and says it once");
     let error = guard.insert(&"x".repeat(10_000)).await.unwrap_err();
     assert_eq!(error.to_string(), "id of 10000 bytes is longer than the limit of 256");
+}
+
+#[test]
+fn a_filter_that_others_write_is_not_rebuilt_over_what_they_add() {
+    let redis = "redis://127.0.0.1:1";
+    let filter = || ForeignFilter::go_zero("bloom:users", 20_000);
+    let source = || from_iter(|| 0..10_u64);
+    let schedules = || [Schedule::manual(), Schedule::every(HOUR)];
+    for schedule in schedules() {
+        let error = refused(builder().redis(redis).foreign(filter()).rebuild(schedule, source()));
+        assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
+        assert_tells(&error, &[&"rebuild", &"other programs write to it"]);
+    }
+    for schedule in schedules() {
+        let error = refused(builder().redis(redis).rebuild(schedule, source()).foreign(filter()));
+        assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
+    }
+    assert!(builder().redis(redis).foreign(filter()).build().is_ok());
 }
 
 #[test]
