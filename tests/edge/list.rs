@@ -311,10 +311,10 @@ async fn an_id_that_is_listed_often_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_list_is_asked_for_in_one_batch() {
+async fn the_ids_of_a_list_share_a_round_trip() {
     let redis = RedisServer::start();
     let mut stage = Stage::new(|guard| guard.redis(&redis.url())).await;
-    // A check of a batch begins and ends with the header.
+    // A batch begins and ends with the header. The first id may go by itself, beside the others.
     let headers = || {
         let stats: String = redis.run(&["INFO", "commandstats"]);
         let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_bitfield:calls="));
@@ -326,7 +326,7 @@ async fn a_list_is_asked_for_in_one_batch() {
     }
     // The guard looks at the filter itself each second.
     let asked = headers() - before;
-    assert!((20..=26).contains(&asked), "{asked} for ten lists of 100");
+    assert!((20..=36).contains(&asked), "{asked} for ten lists of 100");
 }
 
 #[tokio::test]
