@@ -3,6 +3,7 @@
 use ::redis::Value;
 
 use crate::error::StoreError;
+use crate::store::redis::refusal::Refusal;
 
 /// A reply, and the step it answers, for the error's sake.
 pub(crate) struct Reply {
@@ -19,12 +20,16 @@ impl Reply {
         odd(self.step, &self.value)
     }
 
-    /// Returns the elements of an array.
+    /// Returns the elements of an array, or the names and values of a map, one after the other.
     pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
         let step = self.step;
         match self.value {
             Value::Array(values) => {
                 Ok(values.into_iter().map(|value| Self { step, value }).collect())
+            }
+            Value::Map(pairs) => {
+                let values = pairs.into_iter().flat_map(|(name, value)| [name, value]);
+                Ok(values.map(|value| Self { step, value }).collect())
             }
             value => Err(odd(step, &value)),
         }
@@ -46,6 +51,19 @@ impl Reply {
                 .ok()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| self.odd()),
+            _ => Err(self.odd()),
+        }
+    }
+
+    /// Returns whether it says yes. An error within an array is one here.
+    pub(crate) fn flag(&self) -> Result<bool, StoreError> {
+        match &self.value {
+            Value::Int(0) | Value::Boolean(false) => Ok(false),
+            Value::Int(1) | Value::Boolean(true) => Ok(true),
+            Value::ServerError(error) => {
+                let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
+                Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason })
+            }
             _ => Err(self.odd()),
         }
     }
