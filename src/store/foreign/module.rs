@@ -12,6 +12,7 @@ use super::size::BloomSize;
 use super::witness::Seal;
 use crate::error::StoreError;
 use crate::random;
+use crate::store::redis::refusal::Refusal;
 use crate::store::redis::reply::Reply;
 
 /// Ids of a seal: all of them are false positives once in 4·10^9 filters, at the highest rate that there can be, 0.25.
@@ -108,8 +109,11 @@ pub(super) fn insert(key: &str, ids: impl IntoIterator<Item = impl AsRef<[u8]>>)
 ///
 /// The first error among them, as when a filter that is full takes only some.
 pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
-    let flags: Vec<bool> =
-        reply.array()?.iter().map(Reply::flag).collect::<Result<_, StoreError>>()?;
+    let replies = reply.array()?;
+    if let Some(reason) = replies.iter().find_map(Reply::error) {
+        return Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason });
+    }
+    let flags: Vec<bool> = replies.iter().map(Reply::flag).collect::<Result<_, StoreError>>()?;
     if flags.len() == ids { Ok(flags) } else { Err(odd("another number of ids")) }
 }
 

@@ -3,7 +3,6 @@
 use ::redis::Value;
 
 use crate::error::StoreError;
-use crate::store::redis::refusal::Refusal;
 
 /// A reply, and the step it answers, for the error's sake.
 pub(crate) struct Reply {
@@ -55,15 +54,17 @@ impl Reply {
         }
     }
 
-    /// Returns whether it says yes. An error within an array is one here.
+    /// Returns the words of an error, as there may be within an array.
+    pub(crate) fn error(&self) -> Option<String> {
+        let Value::ServerError(error) = &self.value else { return None };
+        Some(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+    }
+
+    /// Returns whether it says yes.
     pub(crate) fn flag(&self) -> Result<bool, StoreError> {
         match &self.value {
             Value::Int(0) | Value::Boolean(false) => Ok(false),
             Value::Int(1) | Value::Boolean(true) => Ok(true),
-            Value::ServerError(error) => {
-                let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
-                Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason })
-            }
             _ => Err(self.odd()),
         }
     }
