@@ -95,6 +95,8 @@ doubts! {
     WrongType = "wrong_type", "the live key holds another type than a string";
     /// The live key holds a string that is not a filter of ours, or a damaged one.
     Foreign = "foreign", "the live key holds foreign or damaged bytes";
+    /// The filter of a module takes no more ids, or has to grow for the next one: inserts of other programs may fail.
+    Full = "full", "the filter is full";
     /// The filter is shorter or longer than its header says.
     Truncated = "truncated", "the live key's length is not what its header says";
     /// The filter has a format version this crate does not read.

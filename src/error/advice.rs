@@ -29,6 +29,7 @@ advice! {
         Self::Gone => "A rebuild begins at once; another system's filter needs trust_after. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
         Self::WrongType => "A rebuild replaces the filter; another system's filter needs trust_after. Delete any other key of the guard that has another type. Find out what else writes there.";
         Self::Foreign => "A rebuild replaces the filter; another system's filter needs trust_after. Find out what else writes to its key.";
+        Self::Full => "Have the other system make a larger filter, or one that scales, and fill it. Then see trust_after.";
         Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
         Self::Version => "Update this process: a newer version of the crate has built the filter.";
         Self::NotLive => "A rebuild begins at once. At least one process needs a source.";

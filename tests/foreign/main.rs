@@ -3,5 +3,8 @@
 mod guarded;
 mod hostile;
 mod rates;
+mod redisbloom;
+#[path = "../../benches/peers/src/redisbloom_module.rs"]
+mod redisbloom_module;
 mod vectors;
 mod writers;

@@ -13,6 +13,7 @@ mod ids;
 mod local;
 mod redis_server;
 mod redisbloom;
+mod redisbloom_module;
 mod report;
 mod scale;
 

@@ -10,9 +10,10 @@ use tokio::time::timeout;
 
 use super::asked::Asked;
 use super::layout::Place;
+use super::module::{self, Info};
 use super::record::ON;
 use super::site::Site;
-use super::trust::{Known, read_config};
+use super::trust::{Believed, Known, read_config};
 use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
@@ -86,20 +87,21 @@ impl Site {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
         let places: Vec<&Place> = places.iter().chain(newest.as_deref()).collect();
+        let floor = known.believed().map_or(0, Believed::floor);
         let commands = self.commands(known, &places);
         let replies = self.checks.ask_for(callers, live, &commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| self.read(known, &places, replies));
+        let read = replies.and_then(|replies| self.read(known, &places, replies, floor));
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
                 let whole = if has_newest { whole } else { Err(Doubt::Foreign) };
                 (Ok((held, whole)), whole)
             }
-            Err(Doubt::WrongType) => (Err(Doubt::WrongType), Err(Doubt::WrongType)),
+            Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
         if let (Err(doubt), Ok(believed)) = (whole, known.believed())
-            && doubt != Doubt::Changing
+            && !matches!(doubt, Doubt::Changing | Doubt::Full)
         {
             self.trust.lose(believed, doubt);
             // At once: a process that starts now would find all as it was, if the filter was away for a moment.
@@ -111,7 +113,18 @@ impl Site {
     /// Returns the commands of a batch.
     fn commands(&self, known: &Known, places: &[&Place]) -> Pipeline {
         let mut commands = Pipeline::with_capacity(places.len() + 2);
-        for place in places {
+        if self.trust.layout.is_module() {
+            let (key, seal) = (self.trust.key_of(0), known.believed.as_ref().ok());
+            let seal = seal.map(|believed| &believed.record.seal);
+            commands.add_command(module::ask(key, places.iter().map(|place| &*place.id), seal));
+            commands.add_command(Info::ask(key));
+            // Behind it, too: so it was asked of the filter that the seal is in.
+            if seal.is_some() {
+                commands.add_command(module::ask(key, [], seal));
+            }
+        }
+        let bitmaps = if self.trust.layout.is_module() { &[] } else { places };
+        for place in bitmaps {
             let mut command = cmd("BITFIELD");
             command.arg(self.trust.key_of(place.key));
             for bit in &place.bits {
@@ -135,9 +148,12 @@ impl Site {
         known: &Known,
         places: &[&Place],
         replies: Vec<Value>,
+        floor: u64,
     ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
-        let odd = || StoreError::Odd { step: STEP, answer: "too few replies".to_owned() };
         let mut replies = replies.into_iter();
+        if self.trust.layout.is_module() {
+            return read_module(known, places.len(), replies, floor);
+        }
         let mut held = Vec::with_capacity(places.len());
         let mut whole = Ok(());
         for place in places {
@@ -163,6 +179,35 @@ impl Site {
         }
         Ok((held, whole))
     }
+}
+
+fn odd() -> StoreError {
+    StoreError::Odd { step: STEP, answer: "too few replies".to_owned() }
+}
+
+/// Reads which of so many ids a module has, and whether what an absence rests on still is as it was.
+fn read_module(
+    known: &Known,
+    ids: usize,
+    replies: impl Iterator<Item = Value>,
+    floor: u64,
+) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
+    let mut replies = replies.map(|reply| Reply::new(STEP, reply));
+    let mut next = || replies.next().ok_or_else(odd);
+    let Ok(believed) = &known.believed else {
+        let held = module::flags(next()?, ids)?;
+        Info::read(next()?)?;
+        return Ok((held, Ok(())));
+    };
+    let seal = module::SEALED as usize;
+    let mut held = module::flags(next()?, ids + seal)?;
+    let mut sealed = held.split_off(ids);
+    let info = Info::read(next()?)?;
+    sealed.extend(module::flags(next()?, seal)?);
+    let on = next()?.optional_bytes()?;
+    let has_seal = sealed.into_iter().all(|one| one);
+    let whole = if has_seal { believed.has_grown(floor, info) } else { Err(Doubt::Foreign) };
+    Ok((held, believed.is_stated(on.as_deref()).and(whole)))
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

@@ -15,6 +15,9 @@ impl ForeignHandle {
     /// Looks at the whole filter: how many bits are set, how many ids that are, and which false-positive rate. Redis counts
     /// a megabyte at a time.
     ///
+    /// A module's filter (`RedisBloom`) tells how many ids it has. Where it is not trusted yet, and has room, 16 ids are inserted
+    /// as its seal: so trust is stated in this very filter.
+    ///
     /// # Errors
     ///
     /// [`StoreError`], when Redis does not answer, or answers that the filter's key holds something else. A key that is

@@ -8,6 +8,7 @@ use ::redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
 use super::layout::Layout;
+use super::module::{self, Info};
 use super::record::{Record, SampledWord, encode_words};
 use super::site::Site;
 use super::size::BloomSize;
@@ -18,7 +19,9 @@ use crate::filter::Generation;
 use crate::random;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::wire::{one, pipeline};
+use crate::store::redis::refusal::doubt;
 use crate::store::redis::reply::Reply;
+use crate::verdict::Doubt;
 
 const STEP: &str = "an inspection";
 /// How long each of its commands may take.
@@ -40,11 +43,12 @@ pub struct Inspection {
     pub size: BloomSize,
     /// The bytes there are of it now.
     pub bytes: u64,
-    /// The bits that are set.
+    /// The bits that are set; none where a module keeps the filter, which does not tell.
     pub bits_set: u64,
-    /// How many ids it holds, as estimated from that: `-m/k · ln(1 - set/m)`.
+    /// How many ids it holds, as estimated from that: `-m/k · ln(1 - set/m)`. A module counts them.
     pub ids: u64,
-    /// The share of ids that do not exist and are found all the same: `(set/m)^k`.
+    /// The share of ids that do not exist and are found all the same: `(set/m)^k`. With a module it is estimated from
+    /// bytes, capacity and ids.
     pub false_positive_rate: f64,
     pub(super) sites: Vec<SiteInspection>,
 }
@@ -58,12 +62,24 @@ pub(super) struct SiteInspection {
     bytes: u64,
     bits_set: u64,
     words: Vec<SampledWord>,
+    /// What a module says.
+    info: Option<Info>,
+    /// What a module's filter was sealed with, if it had room.
+    seal: Option<Seal>,
 }
 
 impl Inspection {
     /// Puts together what there is on all instances.
     pub(super) fn of(sites: Vec<SiteInspection>, layout: &dyn Layout) -> Self {
         let size = sites.first().map_or(BloomSize::new(0, 0), |site| site.size);
+        if let Some(info) = sites.first().and_then(|site| site.info) {
+            let (size, ids, bytes) = (info.size(), info.ids, info.bytes);
+            let false_positive_rate = size.expected_rate(ids);
+            return Self { size, bytes, bits_set: 0, ids, false_positive_rate, sites };
+        }
+        if layout.is_module() {
+            return Self { size, bytes: 0, bits_set: 0, ids: 0, false_positive_rate: 0.0, sites };
+        }
         let sum = |of: fn(&SiteInspection) -> u64| sites.iter().map(of).sum::<u64>();
         let (bytes, bits_set) = (sum(|site| site.bytes), sum(|site| site.bits_set));
         let bits = layout.end(size) * layout.keys().len() as u64;
@@ -81,12 +97,42 @@ impl Site {
         let config = self.read_config(&connection).await?;
         let size = self.trust.layout.size(&config).map_err(|reason| self.foreign(&reason))?;
         let run = connection.process.run;
+        let (words, info, seal) = (Vec::new(), None, None);
         let mut found =
-            SiteInspection { run, config, size, bytes: 0, bits_set: 0, words: Vec::new() };
+            SiteInspection { run, config, size, bytes: 0, bits_set: 0, words, info, seal };
+        if self.trust.layout.is_module() {
+            self.inspect_module(&connection, &mut found).await?;
+            return Ok(found);
+        }
         for (at, (_, key)) in self.trust.keys.iter().enumerate() {
             self.inspect_key(&connection, at, key, &mut found).await?;
         }
         Ok(found)
+    }
+
+    /// Asks a module what there is, and seals it: trust can be stated in this very filter only.
+    async fn inspect_module(
+        &self,
+        connection: &Arc<Connection>,
+        found: &mut SiteInspection,
+    ) -> Result<(), StoreError> {
+        let key = self.trust.key_of(0);
+        let info = match self.ask_all(connection, [Info::ask(key)]).await {
+            Err(error) if doubt(&error) == Doubt::Gone => return Ok(()),
+            replies => Info::read(replies?.remove(0))?,
+        };
+        found.info = Some(info);
+        let known = self.trust.known();
+        let believed = known.as_ref().and_then(|known| known.believed().ok());
+        found.seal = believed.map(|believed| believed.record.seal);
+        if found.seal.is_none() && info.ids > 0 && info.has_room() {
+            let seal = module::draw();
+            let insert = module::insert(key, module::seal_ids(&seal));
+            let reply = self.ask_all(connection, [insert]).await?.remove(0);
+            module::flags(reply, module::SEALED as usize)?;
+            found.seal = Some(seal);
+        }
+        Ok(())
     }
 
     async fn inspect_key(
@@ -152,20 +198,13 @@ impl Site {
                 self.foreign("another redis process answers than the one that was inspected")
             );
         }
-        let has_words = |at| seen.words.iter().any(|&(key, _, set)| key == at && set != 0);
-        if let Some(at) = (0..self.trust.keys.len()).find(|at| !has_words(*at)) {
-            let reason = "it holds no id, so nothing could show that it is whole".to_owned();
-            return Err(StoreError::Foreign { key: self.trust.keys[at].1.clone(), reason });
-        }
+        let seal = self.seal(seen)?;
         if self.read_config(&connection).await? != seen.config {
             return Err(self.foreign("its numbers are not those that were inspected"));
         }
         let now = connection.redis_us(Instant::now());
         let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
         let filter = self.trust.filter(&seen.config);
-        let seal = Seal::draw(self.trust.layout.end(seen.size));
-        let seal =
-            seal.ok_or_else(|| self.foreign("there is no room for a seal behind its last bit"))?;
         let record = Record { run: seen.run, filter, generation, ids, seal };
         let state = self.state(&record, &seen.words);
         if self.ask_numbers(&connection, [state]).await? != [1] {
@@ -181,9 +220,30 @@ impl Site {
         }
     }
 
+    /// Returns the seal for a filter that was looked at, if anything can show that it is whole.
+    fn seal(&self, seen: &SiteInspection) -> Result<Seal, StoreError> {
+        if self.trust.layout.is_module() {
+            let reason = "it holds no id, or has no room for a seal, which takes 16 ids";
+            return seen.seal.ok_or_else(|| self.foreign(reason));
+        }
+        let has_words = |at| seen.words.iter().any(|&(key, _, set)| key == at && set != 0);
+        if let Some(at) = (0..self.trust.keys.len()).find(|at| !has_words(*at)) {
+            let reason = "it holds no id, so nothing could show that it is whole".to_owned();
+            return Err(StoreError::Foreign { key: self.trust.keys[at].1.clone(), reason });
+        }
+        let seal = Seal::draw(self.trust.layout.end(seen.size));
+        seal.ok_or_else(|| self.foreign("there is no room for a seal behind its last bit"))
+    }
+
     /// Returns the command that seals the filter and writes the statement.
     fn state(&self, record: &Record, words: &[SampledWord]) -> Cmd {
         let mut command = cmd("EVAL");
+        if self.trust.layout.is_module() {
+            command.arg(include_str!("state_module.lua")).arg(2);
+            command.arg(&self.trust.record).arg(self.trust.key_of(0)).arg(record.encode());
+            command.arg(module::seal_ids(&record.seal).collect::<Vec<_>>());
+            return command;
+        }
         command.arg(include_str!("state.lua")).arg(self.trust.keys.len() + 1);
         command.arg(&self.trust.record);
         for (_, key) in &self.trust.keys {

@@ -84,6 +84,11 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
         size.bits
     }
 
+    /// Whether a module of Redis keeps the filter in its only key, and hashes the ids itself. Its size means nothing.
+    fn is_module(&self) -> bool {
+        false
+    }
+
     /// Returns on which of the instances an id's bits are.
     fn instance(&self, _id: &[u8]) -> usize {
         0
@@ -138,12 +143,14 @@ pub(super) struct Place {
     /// Of the layout's keys.
     pub(super) key: usize,
     pub(super) bits: SmallVec<[u64; 16]>,
+    /// The id itself where a module of Redis hashes it, otherwise empty.
+    pub(super) id: Box<[u8]>,
 }
 
 impl Place {
     /// Returns a place in a filter's only key.
     pub(super) fn in_only(bits: impl Iterator<Item = u64>) -> Self {
-        Self { key: 0, bits: bits.collect() }
+        Self { key: 0, bits: bits.collect(), id: Box::default() }
     }
 }
 

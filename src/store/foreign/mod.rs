@@ -3,9 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `layout` | what a system's file says, and the type that the application gives |
-//! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisson`, `rueidisprob` | a file for each system |
+//! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
 //! | `site` | the part of a filter on one Redis: connections, checks, inserts |
+//! | `module` | what a filter is asked that a module of Redis keeps |
 //! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
@@ -20,6 +21,7 @@ pub(crate) mod handle;
 mod hash;
 pub(crate) mod inspection;
 pub(crate) mod layout;
+mod module;
 mod record;
 mod site;
 pub(crate) mod size;
@@ -30,6 +32,7 @@ mod go_zero;
 mod guava;
 mod orestes;
 mod php_bkdr;
+mod redisbloom;
 mod redisson;
 mod rueidisprob;
 

@@ -93,7 +93,7 @@ impl Layout for PhpBkdr {
     fn place(&self, size: BloomSize, id: &[u8]) -> Place {
         let pair = u64::from(crc32fast::hash(id)) % self.pairs();
         let bits = seeds().take(size.hashes as usize).map(|seed| bkdr(id, seed) % size.bits);
-        Place { key: pair as usize, bits: bits.collect() }
+        Place { key: pair as usize, bits: bits.collect(), id: Box::default() }
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::asked::Asked;
 use super::layout::Place;
+use super::module;
 use super::trust::{Known, NoHandshake, Trust};
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -20,6 +21,7 @@ use crate::store::redis::link::outage::Outage;
 use crate::store::redis::link::queue::{self, Queue};
 use crate::store::redis::link::wire::pipeline;
 use crate::store::redis::refusal::next_try;
+use crate::store::redis::reply::Reply;
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
@@ -117,8 +119,14 @@ impl Site {
         }
         let replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
         self.keep_to_one_redis(&connection)?;
+        let newest = if self.trust.layout.is_module() {
+            let reply = replies.into_iter().next().unwrap_or(Value::Nil);
+            module::newest(places, Reply::new("an insert", reply))?
+        } else {
+            newest(places, &replies)
+        };
         if let Ok(believed) = known.believed()
-            && let Some(newest) = newest(places, &replies)
+            && let Some(newest) = newest
         {
             believed.newest.store(Some(Arc::new(newest)));
         }

@@ -14,6 +14,7 @@ use arc_swap::ArcSwapOption;
 use siphasher::sip::SipHasher24;
 
 use super::layout::{Layout, Place};
+use super::module::{self, Info};
 use super::record::{ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
 use super::witness::Words;
@@ -63,6 +64,8 @@ pub(super) struct Believed {
     words: Vec<Words>,
     /// Where the last insert of this process has set a bit that was clear. A filter that was put back from a copy lacks it.
     pub(super) newest: ArcSwapOption<Place>,
+    /// What a module said of the filter last.
+    seen: ArcSwapOption<Info>,
     /// Why it is not believed any more.
     lost: OnceLock<Doubt>,
 }
@@ -77,6 +80,9 @@ impl Known {
     /// Describes the filter as its store does.
     pub(super) fn live(&self, layout: &dyn Layout) -> Result<Live, Doubt> {
         let Record { generation, ids, .. } = self.believed()?.record;
+        if layout.is_module() {
+            return self.believed()?.live();
+        }
         let size = *self.size.as_ref().map_err(|_| Doubt::Foreign)?;
         let bits = layout.end(size) * layout.keys().len() as u64;
         let size = BloomSize { bits, ..size };
@@ -90,6 +96,36 @@ impl Known {
 }
 
 impl Believed {
+    /// Returns how many ids a module's filter is known to have. To be asked before the module is.
+    pub(super) fn floor(&self) -> u64 {
+        self.seen.load().as_ref().map_or(self.record.ids, |seen| seen.ids)
+    }
+
+    /// Says whether a module's filter has as many ids as it had, and takes more.
+    pub(super) fn has_grown(&self, floor: u64, info: Info) -> Result<(), Doubt> {
+        if info.ids < floor {
+            return Err(Doubt::Foreign);
+        }
+        if info.ids >= self.floor() {
+            self.seen.store(Some(Arc::new(info)));
+        }
+        if info.is_full() { Err(Doubt::Full) } else { Ok(()) }
+    }
+
+    /// Describes a module's filter.
+    fn live(&self) -> Result<Live, Doubt> {
+        let seen = self.seen.load_full().ok_or(Doubt::Changing)?;
+        if seen.is_full() {
+            return Err(Doubt::Full);
+        }
+        let (size, Info { capacity, ids, .. }) = (seen.size(), *seen);
+        let rate = size.expected_rate(capacity) as f32;
+        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let (items, capacity) = (number(ids), number(capacity));
+        let (generation, expected_rate) = (self.record.generation, size.expected_rate(ids));
+        Ok(Live { generation, items, capacity, rate, expected_rate })
+    }
+
     /// Whether the statement is the one that is there now.
     ///
     /// # Errors
@@ -212,17 +248,33 @@ impl Trust {
                 known
             }
         };
-        if let Ok(believed) = known.believed() {
-            match self.ask_all(wire, believed).await {
-                Ok(true) => {}
-                Ok(false) => self.lose(believed, Doubt::Foreign),
-                Err(error) if doubt(&error) == Doubt::WrongType => {
-                    self.lose(believed, Doubt::WrongType);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        self.look_at_witnesses(wire, &known).await?;
         self.revoke(wire, &known).await;
+        Ok(())
+    }
+
+    async fn look_at_witnesses(&self, wire: &dyn Wire, known: &Known) -> Result<(), StoreError> {
+        let asked = match known.believed() {
+            Ok(believed) if self.layout.is_module() => self.ask_module(wire, believed).await,
+            Ok(believed) => self.ask_all(wire, believed).await,
+            // Whether there is such a module.
+            Err(_) if self.layout.is_module() => {
+                let info = exchange(wire, &one(Info::ask(self.key_of(0))), HANDSHAKE).await;
+                info.map(|_| true).map_err(StoreError::from)
+            }
+            Err(_) => return Ok(()),
+        };
+        let lost = match asked {
+            Ok(true) => return Ok(()),
+            Ok(false) => Doubt::Foreign,
+            Err(error) => match doubt(&error) {
+                lost @ (Doubt::WrongType | Doubt::Gone) => lost,
+                _ => return Err(error),
+            },
+        };
+        if let Ok(believed) = known.believed() {
+            self.lose(believed, lost);
+        }
         Ok(())
     }
 
@@ -302,9 +354,10 @@ impl Trust {
             let words = words.iter().filter(|(key, ..)| *key == at);
             Words::new(words.map(|&(_, first, set)| (first, set)))
         };
-        let words = (0..self.keys.len()).map(of).collect::<Option<_>>().ok_or(Doubt::Foreign)?;
-        let newest = ArcSwapOption::empty();
-        Ok(Believed { on, record, words, newest, lost: OnceLock::new() })
+        let keys = if self.layout.is_module() { 0 } else { self.keys.len() };
+        let words = (0..keys).map(of).collect::<Option<_>>().ok_or(Doubt::Foreign)?;
+        let (newest, seen) = (ArcSwapOption::empty(), ArcSwapOption::empty());
+        Ok(Believed { on, record, words, newest, seen, lost: OnceLock::new() })
     }
 
     /// Asks for the seal and the words of each key; says whether all are as they were.
@@ -319,6 +372,17 @@ impl Trust {
             }
         }
         Ok(true)
+    }
+
+    /// Asks a module for the ids of the seal; says whether all are there, and no fewer others than before.
+    async fn ask_module(&self, wire: &dyn Wire, believed: &Believed) -> Result<bool, StoreError> {
+        let (key, floor) = (self.key_of(0), believed.floor());
+        let seals = module::ask(key, [], Some(&believed.record.seal));
+        let replies = exchange(wire, &pipeline([seals, Info::ask(key)]), HANDSHAKE).await?;
+        let [seals, info] = Reply::new(STEP, Value::Array(replies)).fields()?;
+        let sealed = module::flags(seals, module::SEALED as usize)?;
+        let grown = believed.has_grown(floor, Info::read(info)?);
+        Ok(sealed.into_iter().all(|one| one) && grown != Err(Doubt::Foreign))
     }
 
     /// Takes a statement back that does not hold any more, so that no process relies on it.

@@ -40,7 +40,7 @@ const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 24] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 26] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -70,6 +70,10 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 24] = [
     ("CROSSSLOT", Doubt::Cluster, No, Keep),
     // The key holds something else.
     ("WRONGTYPE", Doubt::WrongType, No, Keep),
+    // A module has no filter at the key.
+    ("ERR not found", Doubt::Gone, No, Keep),
+    // A module's filter takes no more ids.
+    ("ERR non scaling filter is full", Doubt::Full, No, Keep),
     // The command is older or newer than the server, or was renamed; the second says so of a script.
     ("ERR unknown command", Doubt::Unsupported, No, Keep),
     ("ERR Unknown Redis command called from script", Doubt::Unsupported, No, Keep),
@@ -142,9 +146,9 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
 mod tests {
     use super::*;
 
-    /// What redis-server 7.0 says, word for word.
+    /// What redis-server 7.0 and `RedisBloom` 2.8 say, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
+    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 32] = [
         ("READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
         ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Replica, Soon, Withdraw),
         ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
@@ -165,6 +169,8 @@ mod tests {
         ("ASK 3828 127.0.0.1:7002", Doubt::Cluster, No, Keep),
         ("CROSSSLOT Keys in request don't hash to the same slot", Doubt::Cluster, No, Keep),
         ("WRONGTYPE Operation against a key holding the wrong kind of value", Doubt::WrongType, No, Keep),
+        ("ERR not found", Doubt::Gone, No, Keep),
+        ("ERR non scaling filter is full", Doubt::Full, No, Keep),
         ("NOSCRIPT No matching script. Please use EVAL.", Doubt::Refused, Soon, Keep),
         ("EXECABORT Transaction discarded because of previous errors.", Doubt::Refused, Soon, Withdraw),
         ("ERR max number of clients reached", Doubt::Refused, Soon, Withdraw),

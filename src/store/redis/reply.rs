@@ -19,12 +19,16 @@ impl Reply {
         odd(self.step, &self.value)
     }
 
-    /// Returns the elements of an array.
+    /// Returns the elements of an array, or the names and values of a map, one after the other.
     pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
         let step = self.step;
         match self.value {
             Value::Array(values) => {
                 Ok(values.into_iter().map(|value| Self { step, value }).collect())
+            }
+            Value::Map(pairs) => {
+                let values = pairs.into_iter().flat_map(|(name, value)| [name, value]);
+                Ok(values.map(|value| Self { step, value }).collect())
             }
             value => Err(odd(step, &value)),
         }
@@ -46,6 +50,21 @@ impl Reply {
                 .ok()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| self.odd()),
+            _ => Err(self.odd()),
+        }
+    }
+
+    /// Returns the words of an error, as there may be within an array.
+    pub(crate) fn error(&self) -> Option<String> {
+        let Value::ServerError(error) = &self.value else { return None };
+        Some(format!("{} {}", error.code(), error.details().unwrap_or_default()))
+    }
+
+    /// Returns whether it says yes.
+    pub(crate) fn flag(&self) -> Result<bool, StoreError> {
+        match &self.value {
+            Value::Int(0) | Value::Boolean(false) => Ok(false),
+            Value::Int(1) | Value::Boolean(true) => Ok(true),
             _ => Err(self.odd()),
         }
     }

@@ -1,0 +1,128 @@
+//! A filter that a module of Redis keeps: the commands that ask it, and what their replies mean.
+//!
+//! The module hashes the ids itself, and has no bits to read. So the seal is ids of the guard's own, which are asked for
+//! in the command that asks for others: where one is missing, the filter was not whole at that very moment.
+
+use std::f64::consts::LN_2;
+
+use ::redis::{Cmd, cmd};
+
+use super::layout::Place;
+use super::size::BloomSize;
+use super::witness::Seal;
+use crate::error::StoreError;
+use crate::random;
+use crate::store::redis::refusal::Refusal;
+use crate::store::redis::reply::Reply;
+
+/// Ids of a seal: all of them are false positives once in 4·10^9 filters, at the highest rate that there can be, 0.25.
+pub(super) const SEALED: u64 = 16;
+
+/// What the module says of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Info {
+    pub(super) capacity: u64,
+    pub(super) bytes: u64,
+    /// Those that were new when they were inserted: never fewer than before.
+    pub(super) ids: u64,
+}
+
+impl Info {
+    pub(super) fn ask(key: &str) -> Cmd {
+        cmd("BF.INFO").arg(key).clone()
+    }
+
+    pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
+        let (mut capacity, mut bytes, mut ids) = (None, None, None);
+        let mut fields = reply.array()?.into_iter();
+        while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+            match name.text()?.as_str() {
+                "Capacity" => capacity = Some(value.count()?),
+                "Size" => bytes = Some(value.count()?),
+                "Number of items inserted" => ids = Some(value.count()?),
+                _ => {}
+            }
+        }
+        let all = capacity.zip(bytes).zip(ids);
+        let ((capacity, bytes), ids) = all.ok_or_else(|| odd("a field of BF.INFO is missing"))?;
+        Ok(Self { capacity, bytes, ids })
+    }
+
+    /// Whether the next id needs room that the filter may not get: what other programs fail to insert is missing then.
+    pub(super) const fn is_full(&self) -> bool {
+        self.ids >= self.capacity
+    }
+
+    /// Whether a seal leaves room for as many ids again.
+    pub(super) const fn has_room(&self) -> bool {
+        self.ids + 2 * SEALED <= self.capacity
+    }
+
+    /// Returns the size of one Bloom filter that takes as much room for as many ids: the module does not tell its rate.
+    pub(super) fn size(&self) -> BloomSize {
+        let bits = self.bytes * 8;
+        BloomSize::new(bits, (bits as f64 / self.capacity.max(1) as f64 * LN_2).ceil() as u32)
+    }
+}
+
+/// Returns a new seal.
+pub(super) fn draw() -> Seal {
+    Seal { first: random::scatter(), value: random::scatter().cast_signed() }
+}
+
+/// Returns the ids of a seal.
+pub(super) fn seal_ids(seal: &Seal) -> impl Iterator<Item = String> {
+    let Seal { first, value } = *seal;
+    (0..SEALED).map(move |number| format!("bg:seal:{first:016x}{value:016x}:{number}"))
+}
+
+/// Returns the command that asks for ids, and for those of a seal after them.
+pub(super) fn ask<'a>(
+    key: &str,
+    ids: impl IntoIterator<Item = &'a [u8]>,
+    seal: Option<&Seal>,
+) -> Cmd {
+    let mut command = cmd("BF.MEXISTS");
+    command.arg(key);
+    for id in ids {
+        command.arg(id);
+    }
+    for id in seal.into_iter().flat_map(seal_ids) {
+        command.arg(id);
+    }
+    command
+}
+
+/// Returns the command that inserts ids, and creates no filter.
+pub(super) fn insert(key: &str, ids: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Cmd {
+    let mut command = cmd("BF.INSERT");
+    command.arg(key).arg("NOCREATE").arg("ITEMS");
+    for id in ids {
+        command.arg(id.as_ref());
+    }
+    command
+}
+
+/// Reads what is said of so many ids.
+///
+/// # Errors
+///
+/// The first error among them, as when a filter that is full takes only some.
+pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
+    let replies = reply.array()?;
+    if let Some(reason) = replies.iter().find_map(Reply::error) {
+        return Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason });
+    }
+    let flags: Vec<bool> = replies.iter().map(Reply::flag).collect::<Result<_, StoreError>>()?;
+    if flags.len() == ids { Ok(flags) } else { Err(odd("another number of ids")) }
+}
+
+/// Returns the last of these ids that was new, by the reply to their insert.
+pub(super) fn newest(places: Vec<Place>, reply: Reply) -> Result<Option<Place>, StoreError> {
+    let new = flags(reply, places.len())?;
+    Ok(places.into_iter().zip(new).rev().find(|(_, new)| *new).map(|(place, _)| place))
+}
+
+fn odd(answer: &str) -> StoreError {
+    StoreError::Odd { step: "a module's filter", answer: answer.to_owned() }
+}
