@@ -1,12 +1,14 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
 mod living;
+mod stores;
 mod tuning;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::stores::Stores;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
@@ -19,11 +21,8 @@ use crate::middleware::shared::{Options, Shared};
 use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
-use crate::store::Store;
-use crate::store::foreign::ForeignStore;
 use crate::store::foreign::layout::ForeignFilter;
-use crate::store::memory::MemoryStore;
-use crate::store::redis::{Endpoint, RedisStore};
+use crate::store::redis::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 const MOST_FOUND: u32 = 1_000_000;
@@ -59,6 +58,7 @@ pub struct Builder {
     pub(crate) settings: Settings,
     pub(crate) redis: Option<Endpoint>,
     foreign: Option<ForeignFilter>,
+    is_migrating: bool,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -84,6 +84,7 @@ impl BloomGuard {
             settings,
             redis: None,
             foreign: None,
+            is_migrating: false,
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
@@ -120,7 +121,18 @@ impl Builder {
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
         let judged = filter.judge();
         self.foreign = Some(filter);
+        self.is_migrating = false;
         self.judge("foreign", judged)
+    }
+
+    /// Moves from a filter that another system writes to one of the guard's own, both in the Redis at
+    /// [`redis`](Self::redis). Inserts go to both, for as long as this is set. The other system's filter answers, as with
+    /// [`foreign`](Self::foreign), until [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the
+    /// guide's page [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Defaults to no other filter.
+    pub fn migrate_from(self, filter: ForeignFilter) -> Self {
+        Self { is_migrating: true, ..self.foreign(filter) }
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
@@ -183,29 +195,33 @@ impl Builder {
     ///
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, redis, foreign, source, extractor, options, policy, problems } = self;
+        let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
+        let (problems, is_migrating) = (self.problems, self.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        if foreign.is_some() && source.is_some() {
+        let is_rebuilt = is_migrating || foreign.as_ref().is_none_or(ForeignFilter::is_rebuilt);
+        if source.is_some() && !is_rebuilt {
             problems.push(SettingError::ForeignWithRebuild);
         }
         // Values that are out of bounds make no store.
-        let store = problems.is_empty().then(|| store(&settings, redis.as_ref(), foreign.as_ref()));
-        let (store, foreign) = match store {
+        let foreign = foreign.as_ref().map(|filter| (filter, is_migrating));
+        let stores = problems.is_empty().then(|| Stores::new(&settings, redis.as_ref(), foreign));
+        let stores = match stores {
             Some(Ok(stores)) => stores,
             problem => {
                 problems.extend(problem.and_then(Result::err));
                 return Err(ConfigError::new(problems));
             }
         };
-        if source.is_none() && foreign.is_none() {
+        if source.is_none() && stores.foreign.is_none() {
             tell_that_nobody_builds(&settings.name, redis.as_ref());
         }
         let metrics = Arc::new(Metrics::new(&settings.name));
         let invalid = InvalidCanary::new(Arc::clone(&metrics), policy.audits);
         let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
         let policy = policy.with(&settings);
-        let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
-        let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
+        let Stores { answering, rebuilt, foreign } = stores;
+        let guard = Guard::new(answering, Arc::clone(&metrics), &policy, nulls);
+        let rebuilder = Rebuilder::new(rebuilt, Arc::clone(&extractor), source, &settings, metrics);
         let shared = Arc::new(Shared::new(guard, foreign, rebuilder, extractor, options, invalid));
         if let Some(redis) = &redis {
             living::note(&shared, redis);
@@ -227,30 +243,6 @@ impl Policy {
         let found = settings.sizing.capacity().min(MOST_FOUND).into();
         Self { found, null_ttl: settings.null_ttl, ..self }
     }
-}
-
-/// The store, and once more if its filter is another system's.
-type Stores = (Arc<dyn Store>, Option<Arc<ForeignStore>>);
-
-fn store(
-    settings: &Settings,
-    redis: Option<&Endpoint>,
-    foreign: Option<&ForeignFilter>,
-) -> Result<Stores, SettingError> {
-    match (redis, foreign) {
-        (Some(server), Some(filter)) => {
-            let store = Arc::new(ForeignStore::new(settings, filter, server));
-            return Ok((Arc::<ForeignStore>::clone(&store), Some(store)));
-        }
-        (Some(server), None) => {
-            return Ok((Arc::new(RedisStore::new(settings, server.clone())), None));
-        }
-        (None, Some(_)) => return Err(SettingError::ForeignWithoutRedis),
-        (None, None) => {}
-    }
-    let key = settings.secret_key.clone().map_or_else(SecretKey::random, Ok);
-    let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
-    Ok((Arc::new(MemoryStore::new(settings, &key)), None))
 }
 
 fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {

@@ -68,6 +68,7 @@ advice! {
     }
 
     RebuildError {
+        Self::NotMigrating => "Call hand_over on a guard that was built with migrate_from.";
         Self::NoSource => "Give the builder a source, or leave rebuilds to another process. Another system's filter cannot be rebuilt.";
         Self::Busy => "The filter of the other process serves this one, too.";
         Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
@@ -118,6 +119,7 @@ mod tests {
 
     fn rebuild_errors() -> Vec<(&'static str, String, &'static str)> {
         [
+            RebuildError::NotMigrating,
             RebuildError::NoSource,
             RebuildError::Busy,
             RebuildError::Source("gone".into()),

@@ -16,6 +16,9 @@ pub enum RebuildError {
     /// Another process is rebuilding.
     #[error("another process is rebuilding")]
     Busy,
+    /// The guard was built without a filter to move away from.
+    #[error("nothing to hand over: the guard was built without migrate_from")]
+    NotMigrating,
     /// The source failed.
     #[error("the source failed")]
     Source(#[source] BoxError),

@@ -236,8 +236,25 @@ impl BloomGuard {
         self.shared.rebuilder.status()
     }
 
-    /// Returns the filter that another system writes, if this guard stands in front of one:
-    /// [`Builder::foreign`](crate::Builder::foreign).
+    /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
+    /// other system's filter any more. Then the application may be run without `migrate_from`, and the old filter be
+    /// deleted once all its processes are.
+    ///
+    /// To be called once, by one process, when every program that creates records inserts into the guard's own filter: this
+    /// is what the call states. It waits for [`longest_transaction`](crate::Builder::longest_transaction), for transactions
+    /// of programs that did not; rebuilds the guard's own filter from then; and writes beside the old filter that the
+    /// guard's own has taken its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
+    /// the last step's reply was lost, none or the guard's own. Call it again.
+    pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.shared.hand_over().await
+    }
+
+    /// Returns the filter that another system writes, if this guard stands in front of one or moves away from it:
+    /// [`Builder::foreign`](crate::Builder::foreign), [`Builder::migrate_from`](crate::Builder::migrate_from).
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignHandle> {
         self.shared.start();

@@ -182,6 +182,17 @@ impl Shared {
         self.rebuilder.rebuild(shrinking).instrument(span).await
     }
 
+    /// Has the guard's own filter take the other system's place.
+    pub(super) async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        let old = self.foreign.as_ref().filter(|old| old.is_left);
+        let old = old.ok_or(RebuildError::NotMigrating)?;
+        self.start();
+        tokio::time::sleep(self.rebuilder.longest_transaction()).await;
+        let report = self.rebuild(Shrinking::Refused).await?;
+        old.hand_over().await.map_err(RebuildError::from)?;
+        Ok(report)
+    }
+
     /// Sorts a request by its head alone.
     pub(super) fn screen(&self, parts: &Parts) -> Screened {
         let metrics = self.guard.metrics();

@@ -2,6 +2,7 @@
 
 mod guarded;
 mod hostile;
+mod migration;
 mod rates;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]

@@ -24,12 +24,29 @@ pub struct ForeignFilter {
     pub(super) layout: Arc<dyn Layout>,
     /// The instances that it is spread over, beside the guard's Redis.
     pub(super) others: Vec<Endpoint>,
+    is_rebuilt: bool,
     problem: Option<SettingError>,
 }
 
 impl ForeignFilter {
     pub(super) fn new(layout: impl Layout) -> Self {
-        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
+        Self { layout: Arc::new(layout), others: Vec::new(), is_rebuilt: false, problem: None }
+    }
+
+    /// States that no program but guards, all with this statement, inserts into the filter. Then it may be rebuilt: with
+    /// [`Builder::rebuild`](crate::Builder::rebuild), by schedule, by hand, and wherever it is not known to be whole.
+    ///
+    /// A rebuild replaces the filter by one that holds what the source gives, and what guards insert meanwhile. What any
+    /// other program inserts meanwhile is lost, and would be refused. Programs that only read may go on: keys and numbers
+    /// stay.
+    #[must_use]
+    pub fn sole_writer(self) -> Self {
+        Self { is_rebuilt: true, ..self }
+    }
+
+    /// Whether it may be rebuilt.
+    pub(crate) fn is_rebuilt(&self) -> bool {
+        self.is_rebuilt
     }
 
     /// Notes that a number has to be within bounds.

@@ -64,11 +64,18 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
+    /// Whether a filter of the guard's own is to take its place.
+    pub(crate) is_left: bool,
     background: Background,
 }
 
 impl ForeignStore {
-    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        filter: &ForeignFilter,
+        endpoint: &Endpoint,
+        is_left: bool,
+    ) -> Self {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
             let trust = Trust::new(Arc::clone(&layout), instance, &settings.name);
@@ -76,7 +83,7 @@ impl ForeignStore {
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
-        Self { name, layout, sites, background: Background::default() }
+        Self { name, layout, sites, is_left, background: Background::default() }
     }
 
     /// Returns the part that an id belongs to.
@@ -90,6 +97,19 @@ impl ForeignStore {
             found.push(site.inspect().await?);
         }
         Ok(Inspection::of(found, &*self.layout))
+    }
+
+    /// Whether the guard's own filter is known to have taken this one's place.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.sites.iter().any(|site| site.trust.is_handed_over())
+    }
+
+    /// Has no process rely on the filter any more, for good. May be repeated.
+    pub(crate) async fn hand_over(&self) -> Result<(), StoreError> {
+        for site in &self.sites {
+            site.hand_over().await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn trust_after(&self, seen: &Inspection) -> Result<(), StoreError> {

@@ -13,6 +13,9 @@ pub(super) const ON: &str = "on";
 /// The field with the witnesses.
 pub(super) const WITNESSES: &str = "witnesses";
 
+/// What the field holds once the guard's own filter has taken the other's place.
+pub(super) const HANDED_OVER: &str = "handed over";
+
 /// What trust rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::Value;
+use ::redis::{Value, cmd};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::asked::Asked;
 use super::layout::Place;
 use super::module;
+use super::record::{HANDED_OVER, ON};
 use super::trust::{Known, NoHandshake, Trust};
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -19,7 +20,7 @@ use crate::store::redis::link::connection::{Connection, Link, Purpose};
 use crate::store::redis::link::handshake::Handshake;
 use crate::store::redis::link::outage::Outage;
 use crate::store::redis::link::queue::{self, Queue};
-use crate::store::redis::link::wire::pipeline;
+use crate::store::redis::link::wire::{one, pipeline};
 use crate::store::redis::refusal::next_try;
 use crate::store::redis::reply::Reply;
 use crate::store::{Answer, Condition, Lookup, NullClaim};
@@ -156,6 +157,16 @@ impl Site {
             return Err(StoreError::Disconnected { reason });
         }
         Ok(())
+    }
+
+    /// Has no process rely on the filter any more, for good: the guard's own has taken its place.
+    pub(super) async fn hand_over(&self) -> Result<(), StoreError> {
+        let connection = self.adds.connected(ATTEMPT).await?;
+        let word = cmd("HSET").arg(&self.trust.record).arg(ON).arg(HANDED_OVER).clone();
+        self.adds.ask(&connection, &one(word), ATTEMPT).await?;
+        self.keep_to_one_redis(&connection)?;
+        let checks = self.checks.connected(ATTEMPT).await?;
+        self.trust.look(checks.wire(), &checks.process).await
     }
 
     pub(super) fn foreign(&self, reason: &str) -> StoreError {

@@ -3,7 +3,8 @@
 -- KEYS[1] the statement   KEYS[2…] the filter's keys
 -- ARGV[1] the statement   ARGV[2] its witnesses, 18 bytes each: the key's place u16, the word's first bit u64, its bits
 -- ARGV[3] the seal's first bit   ARGV[4] the seal
--- Returns 1, or 0 if a witness is not as it was.
+-- Returns 1, or 0 if a witness is not as it was, or the guard's own filter has taken this one's place.
+if redis.call('HGET', KEYS[1], 'on') == 'handed over' then return 0 end
 for at = 1, #ARGV[2], 18 do
   local place = struct.unpack('>H', ARGV[2], at)
   local high, low = struct.unpack('>I4I4', ARGV[2], at + 2)

@@ -6,6 +6,7 @@
 //! application says so again.
 
 use std::hash::Hasher as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use siphasher::sip::SipHasher24;
 
 use super::layout::{Layout, Place};
 use super::module::{self, Info};
-use super::record::{ON, Record, WITNESSES, decode_words};
+use super::record::{HANDED_OVER, ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
 use super::witness::Words;
 use crate::error::StoreError;
@@ -43,6 +44,8 @@ pub(super) struct Trust {
     known: ArcSwapOption<Known>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
+    /// Whether the guard's own filter has taken its place, for good.
+    handed_over: AtomicBool,
 }
 
 /// What was found at the last look.
@@ -130,10 +133,13 @@ impl Believed {
     ///
     /// # Errors
     ///
-    /// It is gone, or a later one has taken its place.
+    /// It is gone, or a later one has taken its place, or the guard's own filter that of this one.
     pub(super) fn is_stated(&self, on: Option<&[u8]>) -> Result<(), Doubt> {
         if on == Some(self.on.as_slice()) {
             return Ok(());
+        }
+        if on == Some(HANDED_OVER.as_bytes()) {
+            return Err(Doubt::Changing);
         }
         let now = on.and_then(Record::decode);
         let is_newer = now.is_some_and(|now| now.generation > self.record.generation);
@@ -151,7 +157,13 @@ impl Trust {
             record: format!("bg:{{{name}}}:trust"),
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
+            handed_over: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the guard's own filter is known to have taken its place.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::Relaxed)
     }
 
     /// Returns a key by its place among the layout's.
@@ -162,6 +174,9 @@ impl Trust {
     /// Says in words why the filter is not believed.
     pub(super) fn explain(&self, known: &Known, doubt: &Doubt) -> String {
         let filter = self.layout.describe();
+        if self.is_handed_over() {
+            return format!("{filter}: the guard's own filter has taken its place (hand_over)");
+        }
         match (&known.size, doubt) {
             (Err(reason), _) => format!("{filter}: {reason}"),
             (Ok(_), Doubt::NoFilter) => {
@@ -237,6 +252,9 @@ impl Trust {
         let [on, words] = Reply::new(STEP, replies.next().unwrap_or(Value::Nil)).fields()?;
         let (on, words) = (on.optional_bytes()?, words.optional_bytes()?);
         let config = read_config(replies.next())?;
+        if on.as_deref() == Some(HANDED_OVER.as_bytes()) {
+            self.handed_over.store(true, Ordering::Relaxed);
+        }
         let known = match self.known.load_full() {
             Some(known) if known.holds(process, on.as_deref(), &config) => known,
             before => {

@@ -1,0 +1,98 @@
+//! The store of a guard on its way from another system's filter to one of its own.
+//!
+//! | | which filter answers | inserts go to | nulls |
+//! |---|---|---|---|
+//! | until the hand-over | the other system's | both | none |
+//! | after it | the guard's own | both | the own store's |
+//!
+//! Why the old filter answers alone until then: it is the only one that has what other programs insert, and processes of
+//! the application that do not know of the guard's own filter yet. The hand-over is a word in place of the statement of
+//! trust, in the old filter's Redis. A batch of checks reads it behind the bits. So no process refuses by the old
+//! filter afterwards, and from then on inserts may leave it out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::foreign::ForeignStore;
+use super::{
+    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+};
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::nulls::scope::Scope;
+
+/// Both filters.
+#[derive(Debug)]
+pub(crate) struct MigratingStore {
+    own: Arc<dyn Store>,
+    old: Arc<ForeignStore>,
+}
+
+impl MigratingStore {
+    pub(crate) fn new(own: Arc<dyn Store>, old: Arc<ForeignStore>) -> Self {
+        Self { own, old }
+    }
+
+    /// Returns the one that answers.
+    fn answering(&self) -> &dyn Store {
+        if self.old.is_handed_over() { &*self.own } else { &*self.old }
+    }
+}
+
+impl Store for MigratingStore {
+    fn start(&self) {
+        self.own.start();
+        self.old.start();
+    }
+
+    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        self.answering().check(id, now)
+    }
+
+    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.old.add(ids.clone()).await?;
+            self.own.add(ids).await
+        })
+    }
+
+    fn remember(
+        &self,
+        id: &Id,
+        claim: NullClaim,
+        scope: Scope,
+        ttl: Duration,
+    ) -> Answer<Remembered> {
+        self.answering().remember(id, claim, scope, ttl)
+    }
+
+    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
+        self.answering().remove(id, ttl)
+    }
+
+    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.old.distrust(generation).await?;
+            self.own.distrust(generation).await
+        })
+    }
+
+    fn condition(&self) -> Condition {
+        self.answering().condition()
+    }
+
+    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
+        self.own.journal()
+    }
+
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        self.answering().survey()
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.own.begin()
+    }
+}
