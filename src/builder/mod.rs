@@ -114,8 +114,8 @@ impl Builder {
     /// [`other_filters`](crate::guide::other_filters).
     ///
     /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). It cannot have [`rebuild`](Self::rebuild), too: what
-    /// other programs add while the source is read would be lost.
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) it needs
+    /// [`sole_writer`](ForeignFilter::sole_writer): what other programs add while the source is read would be lost.
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {

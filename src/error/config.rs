@@ -62,10 +62,9 @@ pub enum SettingError {
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
-    /// A filter of another system is to be rebuilt.
+    /// A filter of another system is to be rebuilt, and nobody has said that only guards write to it.
     #[error(
-        "rebuild: a foreign filter cannot be rebuilt, because other programs write to it, and what they add meanwhile would \
-         be lost"
+        "rebuild: a foreign filter is rebuilt only with sole_writer(), because what other programs add meanwhile would be lost"
     )]
     ForeignWithRebuild,
     /// The system's random source gave no key.

@@ -11,6 +11,7 @@ use super::report::{Progress, RebuildReport, RebuildStep};
 use super::shortfall::{Replaces, Shortfall};
 use super::sink::IdSink;
 use super::source::ErasedSource;
+use super::target::{IntoFilter, Target};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::format::BLOCK_LEN;
@@ -18,7 +19,7 @@ use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester};
 use crate::random;
 use crate::settings::Settings;
-use crate::store::{Begun, Build, Plan, Store};
+use crate::store::{Begun, BoxFuture, Build, Plan, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
@@ -85,21 +86,37 @@ impl RebuildRun<'_> {
     /// Runs the rebuild to its end.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
         self.progress.enter(RebuildStep::Lease);
-        let mut build = match self.store.begin().await? {
-            Begun::Leased(build) => build,
-            Begun::Busy => return Err(RebuildError::Busy),
-        };
-        let kept = build.keep_lease();
+        match self.store.begin().await? {
+            Begun::Leased(mut build) => {
+                let kept = build.keep_lease();
+                let report = self.leased(kept, self.steps(build.as_mut())).await;
+                build.release().await;
+                report
+            }
+            Begun::Refill(mut refill) => {
+                let kept = refill.keep_lease();
+                let report = self.leased(kept, self.refill(refill.as_mut())).await;
+                refill.release().await;
+                report
+            }
+            Begun::Busy => Err(RebuildError::Busy),
+        }
+    }
+
+    /// Runs the steps for as long as there is a lease.
+    async fn leased(
+        &self,
+        kept: BoxFuture<'static, ()>,
+        steps: impl Future<Output = Result<RebuildReport, RebuildError>>,
+    ) -> Result<RebuildReport, RebuildError> {
         let limit = self.settings.longest_rebuild;
-        let report = tokio::select! {
+        tokio::select! {
             biased;
-            report = self.steps(build.as_mut()) => report,
+            report = steps => report,
             () = kept => Err(RebuildError::Busy),
             // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
             () = sleep(limit) => Err(RebuildError::TooLong { limit }),
-        };
-        build.release().await;
-        report
+        }
     }
 
     async fn steps(&self, build: &mut dyn Build) -> Result<RebuildReport, RebuildError> {
@@ -166,7 +183,7 @@ impl RebuildRun<'_> {
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
-    fn tell_of_begin(&self) {
+    pub(super) fn tell_of_begin(&self) {
         match self.progress.status().last {
             Some(Err(_)) => tracing::debug!(cause = %self.cause, "a rebuild begins"),
             _ => tracing::info!(cause = %self.cause, "a rebuild begins"),
@@ -180,15 +197,22 @@ impl RebuildRun<'_> {
         sizing: &Sizing,
     ) -> Result<(Arc<Filter>, u64, Vec<Digest>), RebuildError> {
         let filter = empty(sizing.geometry(seed()?)).await?;
-        let mut sink = IdSink::new(self.extractor, digester, filter, self.progress);
+        let mut target = IntoFilter::new(digester, filter);
+        let ids = self.read_source(&mut target).await?;
+        let (filter, sample) = target.finish().await.map_err(RebuildError::Source)?;
+        Ok((Arc::new(filter), ids, sample))
+    }
+
+    /// Has the source push all of its ids; returns how many there are.
+    pub(super) async fn read_source(&self, target: &mut dyn Target) -> Result<u64, RebuildError> {
+        let mut sink = IdSink::new(self.extractor, target, self.progress);
         let end = self.source.scan(&mut sink).await;
         let ids = sink.count();
         if let Some(source) = sink.invalid() {
             return Err(RebuildError::InvalidId { after: ids, source });
         }
         end.map_err(RebuildError::Source)?;
-        let (filter, sample) = sink.finish().await.map_err(RebuildError::Source)?;
-        Ok((Arc::new(filter), ids, sample))
+        Ok(ids)
     }
 
     /// Returns the application's sizing, or a larger one where the ids would not fit it.
@@ -205,7 +229,7 @@ impl RebuildRun<'_> {
     }
 
     /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.
-    async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+    pub(super) async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
         let judged = if self.shrinking == Shrinking::Accepted {
             Ok(())

@@ -2,48 +2,31 @@
 
 use std::fmt;
 
-use super::filling::Filling;
 use super::report::Progress;
-use crate::error::BoxError;
+use super::target::Target;
 use crate::extract::{AsId, IdExtractor};
-use crate::filter::Filter;
-use crate::id::{Digest, Digester, Id, InvalidId};
+use crate::id::{Id, InvalidId};
 
-/// The digests kept to verify the uploaded filter with, at most.
-const SAMPLE: usize = 256;
 /// After so many ids a push lets other tasks run.
 const YIELD: u64 = 256;
 
-/// Takes the ids of a scan in, one by one, into a filter in this process.
+/// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    digester: &'a Digester,
-    filling: Filling,
+    target: &'a mut dyn Target,
     progress: &'a Progress,
     count: u64,
-    sample: Vec<Digest>,
-    stride: u64,
     invalid: Option<InvalidId>,
 }
 
 impl<'a> IdSink<'a> {
     pub(super) fn new(
         extractor: &'a dyn IdExtractor,
-        digester: &'a Digester,
-        filter: Filter,
+        target: &'a mut dyn Target,
         progress: &'a Progress,
     ) -> Self {
         progress.scanned(0);
-        Self {
-            extractor,
-            digester,
-            filling: Filling::new(filter),
-            progress,
-            count: 0,
-            sample: Vec::with_capacity(SAMPLE),
-            stride: 1,
-            invalid: None,
-        }
+        Self { extractor, target, progress, count: 0, invalid: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -72,7 +55,7 @@ impl<'a> IdSink<'a> {
 
     async fn breathe(&mut self) {
         if self.count.is_multiple_of(YIELD) {
-            self.filling.breathe().await;
+            self.target.breathe().await;
         }
     }
 
@@ -86,43 +69,14 @@ impl<'a> IdSink<'a> {
         self.invalid
     }
 
-    /// Returns the filter with all ids in it, and a sample of them.
-    ///
-    /// # Errors
-    ///
-    /// The filter is lost.
-    pub(super) async fn finish(mut self) -> Result<(Filter, Vec<Digest>), BoxError> {
-        let filter = self.filling.finish().await?;
-        Ok((filter, std::mem::take(&mut self.sample)))
-    }
-
     fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
         let id = id.inspect_err(|error| self.invalid = Some(*error))?;
-        let digest = self.digester.digest(&id);
-        self.filling.push(digest);
-        if self.count.is_multiple_of(self.stride) {
-            self.keep(digest);
-        }
+        self.target.take(self.count, id);
         self.count += 1;
         if self.count.is_multiple_of(YIELD) {
             self.progress.scanned(self.count);
         }
         Ok(())
-    }
-
-    /// Keeps a sample: one digest in each stride, which doubles whenever the sample is full.
-    fn keep(&mut self, digest: Digest) {
-        if self.sample.len() == SAMPLE {
-            let mut odd = false;
-            self.sample.retain(|_| {
-                odd = !odd;
-                odd
-            });
-            self.stride *= 2;
-        }
-        if self.count.is_multiple_of(self.stride) {
-            self.sample.push(digest);
-        }
     }
 }
 

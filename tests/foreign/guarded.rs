@@ -8,6 +8,8 @@ use support::model::guard;
 use support::redis_server::RedisServer;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Ids that do not exist.
+pub(crate) const STRANGERS: std::ops::Range<u64> = 1 << 50..(1 << 50) + 50;
 
 /// A guard for which nobody has said that the filter is whole, unless it was said before.
 pub(crate) async fn connected(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
@@ -54,4 +56,13 @@ pub(crate) async fn refused(guard: &BloomGuard, ids: impl IntoIterator<Item = u6
     let verdicts = guard.check_many(&ids).await.unwrap();
     let refused = ids.into_iter().zip(verdicts);
     refused.filter(|(_, verdict)| matches!(verdict, Verdict::Absent(_))).map(|(id, _)| id).collect()
+}
+
+/// Waits until ids that do not exist are refused, but for some false positives.
+pub(crate) async fn refuses_strangers(guard: &BloomGuard, when: &str) {
+    eventually(when, SOON, || async {
+        let refused = refused(guard, STRANGERS).await.len();
+        if refused > 30 { Ok(()) } else { Err(format!("{refused} of 50 refused")) }
+    })
+    .await;
 }

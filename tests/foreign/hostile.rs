@@ -4,12 +4,10 @@ use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Verdict};
 use support::eventually;
 use support::redis_server::RedisServer;
 
-use crate::guarded::{SOON, connected, refused, trust, trusting};
+use crate::guarded::{SOON, STRANGERS, connected, refused, trust, trusting};
 use crate::writers::Writer;
 
 const IDS: u64 = 1_000;
-/// Ids that do not exist.
-const STRANGERS: std::ops::Range<u64> = 1 << 50..(1 << 50) + 50;
 
 /// A filter of each system, with ids in it and a guard that refuses what it lacks.
 async fn each(test: impl AsyncFn(&RedisServer, &Writer, BloomGuard)) {

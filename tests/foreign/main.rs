@@ -4,8 +4,10 @@ mod guarded;
 mod hostile;
 mod migration;
 mod rates;
+mod rebuilt;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]
 mod redisbloom_module;
+mod traffic;
 mod vectors;
 mod writers;

@@ -1,24 +1,18 @@
 //! Moving from another system's filter to one of the guard's own refuses no id that exists: before, meanwhile, afterwards.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, ForeignFilter, RebuildError, Schedule, Verdict};
-use support::eventually;
 use support::model::{Table, get, guard};
 use support::redis_server::RedisServer;
 use tokio::time::sleep;
 
-use crate::guarded::{SOON, connected, refused, trust};
+use crate::guarded::{STRANGERS, connected, refused, refuses_strangers, trust};
+use crate::traffic::{LONGEST_TRANSACTION, Traffic};
 use crate::writers::Writer;
 
 const IDS: u64 = 2_000;
-/// The longest time from an insert to the commit.
-const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
-/// Ids that do not exist.
-const STRANGERS: std::ops::Range<u64> = 1 << 50..(1 << 50) + 50;
-
 fn moving(server: &RedisServer, filter: ForeignFilter, table: &Table) -> BloomGuard {
     let guard = guard(&server.url()).migrate_from(filter);
     let guard = guard.longest_transaction(LONGEST_TRANSACTION);
@@ -32,59 +26,6 @@ fn begin(writer: &Writer) -> (RedisServer, Table) {
     (server, Table::with(0..IDS))
 }
 
-/// What the application does all the while.
-struct Traffic {
-    table: Table,
-    next: AtomicU64,
-    ends: AtomicBool,
-    checks: AtomicU64,
-}
-
-impl Traffic {
-    fn new(table: &Table) -> Arc<Self> {
-        let (next, ends, checks) = (AtomicU64::new(IDS), AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { table: table.clone(), next, ends, checks })
-    }
-
-    fn goes_on(&self) -> bool {
-        !self.ends.load(Ordering::SeqCst)
-    }
-
-    /// Creates records through a guard. The transaction ends at some time that is allowed.
-    async fn create(self: Arc<Self>, guard: BloomGuard) {
-        while self.goes_on() {
-            let id = self.next.fetch_add(1, Ordering::SeqCst);
-            if guard.insert(&id).await.is_ok() {
-                let table = self.table.clone();
-                tokio::spawn(async move {
-                    sleep(LONGEST_TRANSACTION * (id % 10) as u32 / 11).await;
-                    table.commit(id);
-                });
-            }
-            sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    /// No check of a record says that it is absent.
-    async fn check(self: Arc<Self>, guard: BloomGuard) {
-        while self.goes_on() {
-            let ids = self.table.snapshot();
-            let newest = ids.iter().rev().take(300).chain(ids.iter().step_by(37)).copied();
-            assert_eq!(refused(&guard, newest).await, [0; 0]);
-            self.checks.fetch_add(1, Ordering::SeqCst);
-            sleep(Duration::from_millis(2)).await;
-        }
-    }
-}
-
-async fn refuses_strangers(guard: &BloomGuard, when: &str) {
-    eventually(when, SOON, || async {
-        let refused = refused(guard, STRANGERS).await.len();
-        if refused > 30 { Ok(()) } else { Err(format!("{refused} of 50 refused")) }
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn no_id_is_refused_before_while_and_after_the_guards_own_filter_takes_over() {
     let writer = Writer::go_zero(10 * IDS);
@@ -92,7 +33,7 @@ async fn no_id_is_refused_before_while_and_after_the_guards_own_filter_takes_ove
     let [one, other] = [(); 2].map(|()| moving(&server, writer.filter(), &table));
     trust(&one).await;
     other.ready().await;
-    let traffic = Traffic::new(&table);
+    let traffic = Traffic::new(&table, IDS);
     let mut tasks = Vec::new();
     for guard in [&one, &other] {
         tasks.push(tokio::spawn(Arc::clone(&traffic).create(guard.clone())));
@@ -124,15 +65,14 @@ async fn no_id_is_refused_before_while_and_after_the_guards_own_filter_takes_ove
     sleep(LONGEST_TRANSACTION).await;
     writer.write(&server, STRANGERS);
     refuses_strangers(&other, "the old filter is not asked any more").await;
-    let created = traffic.next.load(Ordering::SeqCst);
-    let before = traffic.checks.load(Ordering::SeqCst);
+    let before = traffic.done();
     sleep(LONGEST_TRANSACTION * 2).await;
-    assert!(traffic.next.load(Ordering::SeqCst) > created + 100);
-    assert!(traffic.checks.load(Ordering::SeqCst) > before + 20);
-    traffic.ends.store(true, Ordering::SeqCst);
-    for task in tasks {
-        task.await.unwrap();
-    }
+    traffic.end(tasks).await;
+    let (created, checked) = traffic.done();
+    assert!(
+        created > before.0 + 100 && checked > before.1 + 20,
+        "{before:?}, {created}, {checked}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 //! the application's own timing can do.
 
 mod canary;
+mod counting;
 mod damage;
 mod exactness;
 mod findings;

@@ -94,7 +94,9 @@ impl Site {
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
-                let whole = if has_newest { whole } else { Err(Doubt::Foreign) };
+                // A rebuild need not have it: its transaction may have been given up.
+                let is_other = whole == Err(Doubt::Changing);
+                let whole = if has_newest || is_other { whole } else { Err(Doubt::Foreign) };
                 (Ok((held, whole)), whole)
             }
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
@@ -175,7 +177,7 @@ impl Site {
         }
         let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
         if let Ok(believed) = &known.believed {
-            whole = whole.and(believed.is_stated(on.as_deref()));
+            whole = believed.stands(whole, on.as_deref());
         }
         Ok((held, whole))
     }
@@ -207,7 +209,7 @@ fn read_module(
     let on = next()?.optional_bytes()?;
     let has_seal = sealed.into_iter().all(|one| one);
     let whole = if has_seal { believed.has_grown(floor, info) } else { Err(Doubt::Foreign) };
-    Ok((held, believed.is_stated(on.as_deref()).and(whole)))
+    Ok((held, believed.stands(whole, on.as_deref())))
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

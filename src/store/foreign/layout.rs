@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::redis::{Cmd, cmd};
 use smallvec::SmallVec;
@@ -130,6 +131,30 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     /// of all they reply with each bit as it was before.
     fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         places.iter().map(|place| set_bits(key, place)).collect()
+    }
+
+    /// Returns the commands that make an empty filter that a rebuild fills, where the first bit does not.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be made, in words.
+    fn make(&self, _key: &str) -> Result<Vec<Cmd>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the commands that add ids to the key that a rebuild fills, and touch no other.
+    fn fill(&self, key: &str, places: &[Place]) -> Vec<Cmd> {
+        places.iter().map(|place| set_bits(key, place)).collect()
+    }
+
+    /// Returns the key that counts the filter's ids, if there is one.
+    fn counter(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the life that each insert gives the keys anew.
+    fn expiry(&self) -> Option<Duration> {
+        None
     }
 }
 

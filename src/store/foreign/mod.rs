@@ -9,6 +9,7 @@
 //! | `module` | what a filter is asked that a module of Redis keeps |
 //! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
+//! | `refill` | a rebuild, where only guards write |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
@@ -23,6 +24,7 @@ pub(crate) mod inspection;
 pub(crate) mod layout;
 mod module;
 mod record;
+mod refill;
 mod site;
 pub(crate) mod size;
 mod trust;
@@ -44,6 +46,7 @@ use tokio::time::Instant;
 
 use self::inspection::Inspection;
 use self::layout::{ForeignFilter, Layout};
+use self::refill::ForeignRefill;
 use self::site::Site;
 use self::trust::Trust;
 use super::redis::Endpoint;
@@ -64,6 +67,8 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
+    /// How long a rebuild waits for transactions that are under way; none where other programs may write to it.
+    refilled_after: Option<Duration>,
     /// Whether a filter of the guard's own is to take its place.
     pub(crate) is_left: bool,
     background: Background,
@@ -83,7 +88,9 @@ impl ForeignStore {
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
-        Self { name, layout, sites, is_left, background: Background::default() }
+        let refilled_after = filter.is_rebuilt().then_some(settings.longest_transaction);
+        let background = Background::default();
+        Self { name, layout, sites, refilled_after, is_left, background }
     }
 
     /// Returns the part that an id belongs to.
@@ -187,8 +194,11 @@ impl Store for ForeignStore {
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let reason = "other programs write to it: what they add during a rebuild would be lost";
-        Box::pin(std::future::ready(Err(self.sites[0].foreign(reason))))
+        let Some(longest_transaction) = self.refilled_after else {
+            let reason = "other programs may write to it, and a rebuild would lose what they add meanwhile: see sole_writer";
+            return Box::pin(std::future::ready(Err(self.sites[0].foreign(reason))));
+        };
+        Box::pin(ForeignRefill::begin(&self.layout, &self.sites, longest_transaction))
     }
 }
 

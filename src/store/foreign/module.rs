@@ -118,9 +118,9 @@ pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
 }
 
 /// Returns the last of these ids that was new, by the reply to their insert.
-pub(super) fn newest(places: Vec<Place>, reply: Reply) -> Result<Option<Place>, StoreError> {
+pub(super) fn newest(places: &[Place], reply: Reply) -> Result<Option<Place>, StoreError> {
     let new = flags(reply, places.len())?;
-    Ok(places.into_iter().zip(new).rev().find(|(_, new)| *new).map(|(place, _)| place))
+    Ok(places.iter().zip(new).rev().find(|(_, new)| *new).map(|(place, _)| place.clone()))
 }
 
 fn odd(answer: &str) -> StoreError {

@@ -10,6 +10,7 @@ use super::asked::Asked;
 use super::layout::Place;
 use super::module;
 use super::record::{HANDED_OVER, ON};
+use super::size::BloomSize;
 use super::trust::{Known, NoHandshake, Trust};
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -26,6 +27,7 @@ use crate::store::redis::reply::Reply;
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
+const STEP: &str = "an insert";
 /// How long one attempt to insert may take, and how many there are.
 const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
@@ -106,23 +108,53 @@ impl Site {
         Ok(())
     }
 
+    /// Adds ids, to a filter that is being built, too; again where that has taken the live one's place meanwhile.
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
+        for _ in 0..ATTEMPTS {
+            let Some(added) = self.add_to_live(&connection, ids).await? else { return Ok(()) };
+            let (token, commands) = (added.token, self.filling(&added.places));
+            let keys: &[&str] = &[];
+            if self.while_refilled(&connection, &token, keys, &commands, ATTEMPT).await? {
+                return self.keep_to_one_redis(&connection);
+            }
+        }
+        Err(StoreError::Changing)
+    }
+
+    /// Adds ids to the live filter. Returns what a rebuild that is under way needs.
+    async fn add_to_live(
+        &self,
+        connection: &Arc<Connection>,
+        ids: &[&[u8]],
+    ) -> Result<Option<AddedToLive>, StoreError> {
         let known = self.known().await?;
         let size = known.size.as_ref().map_err(|reason| self.foreign(reason))?;
-        let mut places: Vec<Place> =
-            ids.iter().map(|id| self.trust.layout.place(*size, id)).collect();
-        places.sort_unstable();
-        let mut commands = Vec::with_capacity(places.len());
+        let places = self.places(*size, ids);
+        let mut commands = Vec::with_capacity(places.len() + 1);
         for places in places.chunk_by(|one, other| one.key == other.key) {
             let key = self.trust.key_of(places[0].key);
             commands.extend(self.trust.layout.add(*size, key, places));
         }
-        let replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
-        self.keep_to_one_redis(&connection)?;
+        // Behind the others: what is inserted before a rebuild begins, its scan sees.
+        commands.push(cmd("GET").arg(&self.trust.marker).clone());
+        let mut replies = self.adds.ask(connection, &pipeline(commands), ATTEMPT).await?;
+        self.keep_to_one_redis(connection)?;
+        let marker = Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)).optional_bytes()?;
+        self.note_newest(&known, &places, replies)?;
+        Ok(marker.map(|token| AddedToLive { token, places }))
+    }
+
+    /// Notes the newest insert of this process that was new to the filter.
+    fn note_newest(
+        &self,
+        known: &Known,
+        places: &[Place],
+        replies: Vec<Value>,
+    ) -> Result<(), StoreError> {
         let newest = if self.trust.layout.is_module() {
             let reply = replies.into_iter().next().unwrap_or(Value::Nil);
-            module::newest(places, Reply::new("an insert", reply))?
+            module::newest(places, Reply::new(STEP, reply))?
         } else {
             newest(places, &replies)
         };
@@ -134,8 +166,16 @@ impl Site {
         Ok(())
     }
 
+    /// Returns where ids go, sorted by their keys.
+    pub(super) fn places(&self, size: BloomSize, ids: &[&[u8]]) -> Vec<Place> {
+        let mut places: Vec<Place> =
+            ids.iter().map(|id| self.trust.layout.place(size, id)).collect();
+        places.sort_unstable();
+        places
+    }
+
     /// Returns what was found at the last look, or waits for a first one.
-    async fn known(&self) -> Result<Arc<Known>, StoreError> {
+    pub(super) async fn known(&self) -> Result<Arc<Known>, StoreError> {
         if let Some(known) = self.trust.known() {
             return Ok(known);
         }
@@ -197,8 +237,14 @@ impl Site {
     }
 }
 
+/// Ids that are in the live filter, while a rebuild with this token is under way.
+struct AddedToLive {
+    token: Vec<u8>,
+    places: Vec<Place>,
+}
+
 /// Returns the last of these places where a bit was clear before, by the replies to their commands.
-fn newest(places: Vec<Place>, replies: &[Value]) -> Option<Place> {
+fn newest(places: &[Place], replies: &[Value]) -> Option<Place> {
     let mut before = replies.iter().flat_map(|reply| match reply {
         Value::Array(bits) => bits.as_slice(),
         other => std::slice::from_ref(other),
@@ -208,7 +254,7 @@ fn newest(places: Vec<Place>, replies: &[Value]) -> Option<Place> {
         bits.contains(&&Value::Int(0))
     };
     let clear: Vec<bool> = places.iter().map(was_clear).collect();
-    places.into_iter().zip(clear).rev().find(|(_, clear)| *clear).map(|(place, _)| place)
+    places.iter().zip(clear).rev().find(|(_, clear)| *clear).map(|(place, _)| place.clone())
 }
 
 fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {

@@ -41,6 +41,8 @@ pub(super) struct Trust {
     pub(super) keys: Vec<(usize, String)>,
     /// Where the statement is.
     pub(super) record: String,
+    /// Where a rebuild's token is, while one is under way.
+    pub(super) marker: String,
     known: ArcSwapOption<Known>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
@@ -147,6 +149,17 @@ impl Believed {
     }
 }
 
+impl Believed {
+    /// Says whether an absence may rest on what a batch found, and on the statement behind it. A filter that is not what it was
+    /// is no loss where a later statement is of another.
+    pub(super) fn stands(&self, found: Result<(), Doubt>, on: Option<&[u8]>) -> Result<(), Doubt> {
+        match self.is_stated(on) {
+            Err(Doubt::Changing) => Err(Doubt::Changing),
+            stated => found.and(stated),
+        }
+    }
+}
+
 impl Trust {
     pub(super) fn new(layout: Arc<dyn Layout>, instance: usize, name: &str) -> Self {
         let keys = layout.keys().into_iter().enumerate();
@@ -155,6 +168,7 @@ impl Trust {
             keys: here.map(|(at, key)| (at, key.key)).collect(),
             layout,
             record: format!("bg:{{{name}}}:trust"),
+            marker: format!("bg:{{{name}}}:refill"),
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
             handed_over: AtomicBool::new(false),
@@ -232,7 +246,8 @@ impl Trust {
         }
     }
 
-    fn lost(&self) -> Option<(Generation, Doubt)> {
+    /// Returns the last statement that was found not to hold any more, and why.
+    pub(super) fn lost(&self) -> Option<(Generation, Doubt)> {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

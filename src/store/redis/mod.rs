@@ -31,7 +31,7 @@ mod rebuild;
 pub(crate) mod refusal;
 pub(crate) mod reply;
 mod sample;
-mod script;
+pub(crate) mod script;
 mod settings_differ;
 mod shared;
 mod view;

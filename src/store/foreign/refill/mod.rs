@@ -1,0 +1,130 @@
+//! A rebuild of a filter that only guards write to.
+//!
+//! While one is under way, the marker `bg:{name}:refill` holds its token. An insert looks at it behind the bits that it
+//! has set in the live filter:
+//!
+//! | the marker | the insert |
+//! |---|---|
+//! | none | is done: a scan that begins later sees its row, since it begins when all transactions are over |
+//! | a token | sets its bits in the new filter, too, in one step with another look at the marker |
+//! | … another, or none, by then | begins again: the new filter is live, or was given up |
+//!
+//! The new filter is sealed as it is made, and both have a life of a few seconds that the rebuild renews. One that was
+//! lost on the way and made again by an insert lacks the seal, and is not put live. What Redis acknowledged and lost in a
+//! failover is why a rebuild ends with the Redis process that it began on.
+
+mod fence;
+mod site;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use self::fence::{CALL, Fence, LIFE};
+use self::site::SiteRefill;
+use super::layout::Layout;
+use super::site::Site;
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::random;
+use crate::store::{Begun, BoxFuture, Refill, Refilled};
+
+/// One rebuild, on all instances that the filter is spread over.
+pub(super) struct ForeignRefill {
+    layout: Arc<dyn Layout>,
+    sites: Vec<SiteRefill>,
+    longest_transaction: Duration,
+}
+
+impl ForeignRefill {
+    /// Begins a rebuild, unless another one is under way.
+    pub(super) async fn begin(
+        layout: &Arc<dyn Layout>,
+        sites: &[Arc<Site>],
+        longest_transaction: Duration,
+    ) -> Result<Begun, StoreError> {
+        let generation = generation(&sites[0]).await?;
+        let token = format!("{generation} {:016x}", random::scatter());
+        let layout = Arc::clone(layout);
+        let mut refill = Self { layout, sites: Vec::new(), longest_transaction };
+        for site in sites {
+            match SiteRefill::begin(site, generation, &token).await {
+                Ok(Some(site)) => refill.sites.push(site),
+                otherwise => {
+                    refill.release().await;
+                    return otherwise.map(|_| Begun::Busy);
+                }
+            }
+        }
+        Ok(Begun::Refill(Box::new(refill)))
+    }
+}
+
+/// Draws a generation that is later than any before.
+async fn generation(site: &Site) -> Result<Generation, StoreError> {
+    let connection = site.adds.connected(CALL).await?;
+    let known = site.known().await?;
+    let stated = known.believed.as_ref().map_or(0, |believed| believed.record.generation.get());
+    let last = site.trust.lost().map_or(stated, |(lost, _)| lost.get().max(stated));
+    let now = connection.redis_us(Instant::now());
+    Generation::new(now.max(last + 1)).ok_or_else(|| site.foreign("redis has no clock"))
+}
+
+impl Refill for ForeignRefill {
+    fn previous(&self) -> Option<u64> {
+        self.sites.iter().map(SiteRefill::previous).sum()
+    }
+
+    fn keep_lease(&self) -> BoxFuture<'static, ()> {
+        let fences: Vec<(Fence, Vec<_>)> =
+            self.sites.iter().map(|site| (site.fence.clone(), site.renewal())).collect();
+        Box::pin(async move {
+            loop {
+                sleep(LIFE / 3).await;
+                for (fence, renewal) in &fences {
+                    if matches!(fence.run(renewal).await, Ok(false) | Err(StoreError::OtherRedis)) {
+                        return;
+                    }
+                }
+            }
+        })
+    }
+
+    fn catch_up(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(sleep(self.longest_transaction))
+    }
+
+    fn write(&mut self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let count = self.sites.len();
+            for (at, site) in self.sites.iter_mut().enumerate() {
+                let is_here = |id: &&[u8]| self.layout.instance(id) % count == at;
+                let ids: Vec<&[u8]> = ids.iter().map(Id::as_bytes).filter(is_here).collect();
+                site.write(&ids).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn swap(&mut self, ids: u64) -> BoxFuture<'_, Result<Refilled, StoreError>> {
+        Box::pin(async move {
+            for site in &self.sites {
+                site.swap(ids).await?;
+            }
+            let first = &self.sites[0];
+            let live = first.live().map_err(|doubt| first.fence.site.foreign(doubt.as_str()))?;
+            let bytes = first.size.bits.div_ceil(8) * self.layout.keys().len() as u64;
+            Ok(Refilled { live, bytes })
+        })
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            for site in &self.sites {
+                site.release().await;
+            }
+        })
+    }
+}
