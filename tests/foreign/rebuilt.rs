@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ForeignFilter, IdSink, RebuildError, RebuildSource, Schedule,
-    StoreError,
+    BloomGuard, BoxError, Builder, ForeignFilter, Id, IdSink, RebuildError, RebuildSource,
+    Schedule, StoreError,
 };
 use support::eventually;
 use support::far::Far;
@@ -14,7 +14,8 @@ use support::redis_server::RedisServer;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::guarded::{SOON, STRANGERS, refused, refuses_strangers};
+use crate::guarded::{SOON, STRANGERS, insert, refused, refuses_strangers};
+use crate::redisbloom;
 use crate::traffic::{LONGEST_TRANSACTION, Traffic};
 use crate::writers::Writer;
 
@@ -67,6 +68,80 @@ async fn a_filter_of_each_system_is_rebuilt_from_the_database() {
         let other = rebuilt(&server.url(), writer.filter()).build().unwrap();
         refuses_strangers(&other, writer.name).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_a_module_is_made_anew_and_filled() {
+    let server = redisbloom::server();
+    for id in IDS / 2..IDS {
+        server.run::<()>(&["BF.ADD", "users", &id.to_string()]);
+    }
+    let filter = || ForeignFilter::redisbloom_reserved("users", 2 * IDS, 0.01);
+    let guard = rebuilt_from(&server.url(), filter(), Table::with(0..IDS / 2));
+    guard.ready().await;
+    refuses_strangers(&guard, "the filter is believed").await;
+    assert_eq!(refused(&guard, 0..IDS / 2).await, [0; 0]);
+    let has = |id: u64| server.run::<u8>(&["BF.EXISTS", "users", &id.to_string()]) == 1;
+    assert!((0..IDS / 2).all(has));
+    assert!((IDS / 2..IDS).filter(|id| has(*id)).count() < 100);
+    let report = guard.rebuild_now().await.unwrap();
+    assert!(report.capacity >= 2 * IDS && report.bytes > 2 * IDS, "{report:?}");
+    assert_eq!(server.keys().len(), 2, "{:?}", server.keys());
+    let traffic = Traffic::new(&Table::with(0..IDS / 2), IDS);
+    let other = rebuilt(&server.url(), filter()).build().unwrap();
+    refuses_strangers(&other, "another process believes it, too").await;
+    let tasks =
+        [&guard, &other].map(|guard| tokio::spawn(Arc::clone(&traffic).create(guard.clone())));
+    guard.rebuild_now().await.unwrap();
+    traffic.end(tasks.into()).await;
+    assert_eq!(refused(&other, IDS..traffic.done().0).await, [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_whose_filter_would_have_no_known_size_is_not_rebuilt() {
+    let server = redisbloom::server();
+    server.run::<()>(&["BF.ADD", "users", "1"]);
+    let filter = ForeignFilter::redisbloom("users");
+    let guard = rebuilt_from(&server.url(), filter, Table::with(0..IDS));
+    eventually("the reason", SOON, || async {
+        match guard.rebuild_now().await.as_ref().map_err(|error| &**error) {
+            Err(RebuildError::Store(StoreError::Foreign { reason, .. }))
+                if reason.contains("redisbloom_reserved") =>
+            {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(server.keys(), ["users"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_over_two_instances_is_rebuilt_on_both() {
+    let (one, other) = (RedisServer::start(), RedisServer::start());
+    let url = other.url();
+    let filter = || ForeignFilter::php_bkdr_sharded("php", 200_000, 4, &[&url]);
+    let table = Table::with(0..IDS);
+    let guard = rebuilt_from(&one.url(), filter(), table.clone());
+    guard.ready().await;
+    for _ in 0..2 {
+        refuses_strangers(&guard, "the filter is believed").await;
+        assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+        guard.rebuild_now().await.unwrap();
+    }
+    for server in [&one, &other] {
+        assert_eq!(server.keys().len(), 2, "{:?}", server.keys());
+    }
+    // A part that is lost is unknown, and rebuilt.
+    other.run::<()>(&["FLUSHALL"]);
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+    eventually("all is refused again", SOON, || async {
+        let refused = refused(&guard, STRANGERS).await.len();
+        if refused > 45 { Ok(()) } else { Err(refused.to_string()) }
+    })
+    .await;
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,12 +308,18 @@ async fn a_rebuild_ends_with_the_redis_that_it_began_on() {
     let writer = Writer::go_zero(10 * IDS);
     let mut server = RedisServer::start();
     let (guard, source, rebuild) = halfway(&server, &writer).await;
+    eventually("all but the last ids are written", SOON, || async {
+        let bits: u64 = server.run(&["BITCOUNT", &new_key(&server)]);
+        if bits > 14 * IDS * 8 / 10 { Ok(()) } else { Err(bits.to_string()) }
+    })
+    .await;
     server.run::<()>(&["SAVE"]);
     server.restart();
+    insert(&guard, &Id::display(&77_777_u64).unwrap()).await;
     source.holds.store(false, std::sync::atomic::Ordering::SeqCst);
     source.goes_on.notify_one();
     let error = rebuild.await.unwrap().unwrap_err();
-    println!("{error:?}");
+    assert!(matches!(&*error, RebuildError::Store(StoreError::OtherRedis)), "{error:?}");
     assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
     // Trust comes back with the next rebuild, by itself.
     guard.ready().await;

@@ -19,7 +19,7 @@ const IDS: u64 = 1_000;
 const STRANGERS: Range<u64> = 1 << 50..(1 << 50) + 50;
 
 /// Starts a server with the module. Without the package registry there is none.
-fn server() -> RedisServer {
+pub(crate) fn server() -> RedisServer {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/redisbloom.so");
     let found = {

@@ -21,7 +21,7 @@ impl ForeignFilter {
         Self::new(RedisBloom { key: key.to_owned(), made_for: None })
     }
 
-    /// A filter of `RedisBloom` that a rebuild makes for so many ids at a rate, with `BF.RESERVE`:
+    /// A filter of `RedisBloom` that a rebuild makes for so many ids, and its seal, at a rate with `BF.RESERVE`:
     /// [`sole_writer`](Self::sole_writer).
     #[must_use]
     pub fn redisbloom_reserved(key: &str, ids: u64, rate: f64) -> Self {
@@ -61,6 +61,7 @@ impl Layout for RedisBloom {
     fn make(&self, key: &str) -> Result<Vec<Cmd>, String> {
         let (ids, rate) =
             self.made_for.ok_or("how large to make it is not known: see redisbloom_reserved")?;
+        let ids = ids.saturating_add(2 * module::SEALED);
         Ok(vec![cmd("BF.RESERVE").arg(key).arg(rate).arg(ids).clone()])
     }
 

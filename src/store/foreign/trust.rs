@@ -117,6 +117,11 @@ impl Believed {
         if info.is_full() { Err(Doubt::Full) } else { Ok(()) }
     }
 
+    /// Returns how large a module says that the filter is.
+    pub(super) fn module_bytes(&self) -> Option<u64> {
+        Some(self.seen.load().as_ref()?.bytes)
+    }
+
     /// Describes a module's filter.
     fn live(&self) -> Result<Live, Doubt> {
         let seen = self.seen.load_full().ok_or(Doubt::Changing)?;

@@ -74,7 +74,7 @@ async fn generation(site: &Site) -> Result<Generation, StoreError> {
 
 impl Refill for ForeignRefill {
     fn previous(&self) -> Option<u64> {
-        self.sites.iter().map(SiteRefill::previous).sum()
+        self.sites.iter().filter_map(SiteRefill::previous).max()
     }
 
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
@@ -84,7 +84,7 @@ impl Refill for ForeignRefill {
             loop {
                 sleep(LIFE / 3).await;
                 for (fence, renewal) in &fences {
-                    if matches!(fence.run(renewal).await, Ok(false) | Err(StoreError::OtherRedis)) {
+                    if matches!(fence.run(renewal).await, Ok(false)) {
                         return;
                     }
                 }
@@ -115,7 +115,8 @@ impl Refill for ForeignRefill {
             }
             let first = &self.sites[0];
             let live = first.live().map_err(|doubt| first.fence.site.foreign(doubt.as_str()))?;
-            let bytes = first.size.bits.div_ceil(8) * self.layout.keys().len() as u64;
+            let bits = first.size.bits * self.layout.keys().len() as u64;
+            let bytes = first.module_bytes().unwrap_or(bits.div_ceil(8));
             Ok(Refilled { live, bytes })
         })
     }

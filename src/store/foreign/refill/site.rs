@@ -230,6 +230,11 @@ impl SiteRefill {
         trust.known().ok_or(Doubt::Disconnected)?.live(&*trust.layout)
     }
 
+    /// Returns how large a module says that the live filter is.
+    pub(super) fn module_bytes(&self) -> Option<u64> {
+        self.fence.site.trust.known()?.believed().ok()?.module_bytes()
+    }
+
     /// Gives the token back, and frees what is not live.
     pub(super) async fn release(&self) {
         let marker = self.fence.site.trust.marker.clone();
