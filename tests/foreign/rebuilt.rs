@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ForeignFilter, Id, IdSink, RebuildError, RebuildSource,
-    Schedule, StoreError,
+    BloomGuard, BoxError, Builder, ForeignFilter, Id, IdSink, PathPattern, RebuildError,
+    RebuildSource, Schedule, StoreError,
 };
 use support::eventually;
 use support::far::Far;
@@ -184,6 +184,21 @@ async fn no_insert_is_lost_by_rebuilds_under_load() {
     assert_eq!(left_over(&server, &writer), [""; 0]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_by_a_guard_of_another_name_is_not_lost() {
+    let writer = Writer::go_zero(10 * IDS);
+    let server = RedisServer::start();
+    let (guard, source, rebuild) = halfway(&server, &writer).await;
+    let pattern = PathPattern::<u64>::new("/people/{id}").unwrap();
+    let other = BloomGuard::builder("people", pattern).redis(&server.url());
+    let other = other.foreign(writer.filter().sole_writer()).build().unwrap();
+    insert(&other, &Id::display(&77_777_u64).unwrap()).await;
+    source.goes_on.notify_one();
+    rebuild.await.unwrap().unwrap();
+    assert!(writer.reads(&server, 77_777));
+    assert_eq!(refused(&guard, [77_777]).await, [0; 0]);
+}
+
 /// A source that waits before its last id, until told to go on.
 #[derive(Clone, Default)]
 struct Held {
@@ -273,7 +288,7 @@ async fn a_new_filter_that_was_lost_and_made_again_by_an_insert_is_not_put_live(
 async fn a_rebuild_whose_token_was_lost_is_not_put_live() {
     let writer = Writer::go_zero(10 * IDS);
     never_goes_live(&writer, async |server, guard| {
-        server.run::<()>(&["DEL", "bg:{users}:refill"]);
+        server.run::<()>(&["DEL", "{bloom:users}:bg:refill"]);
         // An insert that goes to the live filter only.
         guard.insert(&77_777_u64).await.unwrap();
     })
@@ -284,7 +299,7 @@ async fn a_rebuild_whose_token_was_lost_is_not_put_live() {
 async fn a_rebuild_whose_token_another_has_taken_is_not_put_live() {
     let writer = Writer::go_zero(10 * IDS);
     never_goes_live(&writer, async |server, _| {
-        server.run::<()>(&["SET", "bg:{users}:refill", "another", "PX", "1000"]);
+        server.run::<()>(&["SET", "{bloom:users}:bg:refill", "another", "PX", "1000"]);
     })
     .await;
 }

@@ -196,6 +196,16 @@ impl Place {
     }
 }
 
+/// Returns a key of the guard's own beside a filter's, in the same slot of a cluster.
+pub(super) fn beside(key: &str, what: &str) -> String {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    if tag.is_some_and(|(tag, _)| !tag.is_empty()) {
+        format!("{key}:bg:{what}")
+    } else {
+        format!("{{{key}}}:bg:{what}")
+    }
+}
+
 /// Reads a number of a filter from a field of its config.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 use siphasher::sip::SipHasher24;
 
-use super::layout::{Layout, Place};
+use super::layout::{Layout, Place, beside};
 use super::module::{self, Info};
 use super::record::{HANDED_OVER, ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
@@ -41,7 +41,7 @@ pub(super) struct Trust {
     pub(super) keys: Vec<(usize, String)>,
     /// Where the statement is.
     pub(super) record: String,
-    /// Where a rebuild's token is, while one is under way.
+    /// Where a rebuild's token is, while one is under way. Guards of other names look there, too.
     pub(super) marker: String,
     known: ArcSwapOption<Known>,
     /// The statement that was found not to hold any more, and why.
@@ -169,11 +169,12 @@ impl Trust {
     pub(super) fn new(layout: Arc<dyn Layout>, instance: usize, name: &str) -> Self {
         let keys = layout.keys().into_iter().enumerate();
         let here = keys.filter(|(_, key)| key.instance == instance);
+        let keys: Vec<_> = here.map(|(at, key)| (at, key.key)).collect();
         Self {
-            keys: here.map(|(at, key)| (at, key.key)).collect(),
+            marker: beside(keys.first().map_or("", |(_, key)| key), "refill"),
+            keys,
             layout,
             record: format!("bg:{{{name}}}:trust"),
-            marker: format!("bg:{{{name}}}:refill"),
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
             handed_over: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! A rebuild of a filter that only guards write to.
 //!
-//! While one is under way, the marker `bg:{name}:refill` holds its token. An insert looks at it behind the bits that it
+//! While one is under way, the marker `{key}:bg:refill` holds its token. An insert looks at it behind the bits that it
 //! has set in the live filter:
 //!
 //! | the marker | the insert |

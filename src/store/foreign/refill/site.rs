@@ -8,7 +8,7 @@ use super::fence::{CALL, Fence, LIFE, encoded};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::Live;
-use crate::store::foreign::layout::Place;
+use crate::store::foreign::layout::{Place, beside};
 use crate::store::foreign::module::{self, Info};
 use crate::store::foreign::record::{Record, SampledWord, encode_words};
 use crate::store::foreign::site::Site;
@@ -266,12 +266,7 @@ impl Site {
     }
 }
 
-/// Returns the key of the filter that is to take a key's place, in the same slot of a cluster.
+/// Returns the key of the filter that is to take a key's place.
 fn new_key(key: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    if tag.is_some_and(|(tag, _)| !tag.is_empty()) {
-        format!("{key}:bg:new")
-    } else {
-        format!("{{{key}}}:bg:new")
-    }
+    beside(key, "new")
 }
