@@ -92,15 +92,15 @@ fn print(report: &Report) {
 }
 
 /// What a round does.
-struct Work {
-    ids: u64,
-    kind: Kind,
-    in_flight: u64,
-    seed: u64,
+pub struct Work {
+    pub ids: u64,
+    pub kind: Kind,
+    pub in_flight: u64,
+    pub seed: u64,
 }
 
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     checks: u64,
     unknown: u64,
     /// Why one of them was unknown.
@@ -109,13 +109,17 @@ struct Tally {
 }
 
 impl Tally {
+    pub fn a_second(&self) -> f64 {
+        self.checks as f64 / self.took.as_secs_f64()
+    }
+
     /// `used` is the processor time that Redis used.
     fn note(&self, name: &str, contender: &Contender, used: Duration, rounds: &mut Rounds) {
-        let (checks, took) = (self.checks as f64, self.took.as_secs_f64());
+        let checks = self.checks as f64;
         let mut note = |suffix, unit, value| {
             rounds.note(&format!("{name}{suffix}"), contender.name, unit, value)
         };
-        note("", "checks/s", checks / took);
+        note("", "checks/s", self.a_second());
         note(REDIS, "µs/check", used.as_secs_f64() * 1e6 / checks);
         note(", unknown", "of 1,000 checks", self.unknown as f64 / checks * 1e3);
         if let Some(doubt) = self.doubt {
@@ -126,7 +130,7 @@ impl Tally {
 
 impl Work {
     /// Checks for this long, in as many tasks as there are to be checks in flight.
-    async fn run(&self, contender: &Contender, time: Duration) -> Tally {
+    pub async fn run(&self, contender: &Contender, time: Duration) -> Tally {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for task in 0..self.in_flight / contender.ids_a_call() {

@@ -1,6 +1,6 @@
 //! The race: bloom-guard beside what others do, on one Redis, one machine, in one run.
 //!
-//! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- checks fill local http] [--quick] [--out DIR]`
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- checks fill local growth http] [--quick] [--out DIR]`
 //! runs the sections named, or all. It prints tables, and writes `peers.json` and charts into `benches/results`;
 //! with `--quick`, whose figures mean nothing, below `target`.
 
@@ -8,6 +8,7 @@ mod chart;
 mod checks;
 mod contender;
 mod fill;
+mod growth;
 mod http;
 mod ids;
 mod local;
@@ -24,8 +25,13 @@ use crate::scale::Scale;
 
 type Section = fn(&Scale, &mut Report);
 
-const SECTIONS: [(&str, Section); 4] =
-    [("checks", checks::run), ("fill", fill::run), ("local", local::run), ("http", http::run)];
+const SECTIONS: [(&str, Section); 5] = [
+    ("checks", checks::run),
+    ("fill", fill::run),
+    ("local", local::run),
+    ("growth", growth::run),
+    ("http", http::run),
+];
 
 fn main() {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

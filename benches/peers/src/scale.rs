@@ -11,6 +11,8 @@ pub struct Scale {
     pub setbit_ids: u64,
     /// Ids in the filters in this process.
     pub local_ids: [u64; 2],
+    /// Ids in the filters that are compared with each other.
+    pub growth_ids: [u64; 3],
     pub check_rounds: usize,
     pub check_time: Duration,
     pub fill_rounds: usize,
@@ -27,6 +29,7 @@ impl Scale {
         fill_ids: 10_000_000,
         setbit_ids: 500_000,
         local_ids: [1_000_000, 100_000_000],
+        growth_ids: [1_000_000, 10_000_000, 100_000_000],
         check_rounds: 5,
         check_time: Duration::from_millis(400),
         fill_rounds: 3,
@@ -41,6 +44,7 @@ impl Scale {
         fill_ids: 200_000,
         setbit_ids: 20_000,
         local_ids: [100_000, 2_000_000],
+        growth_ids: [100_000, 200_000, 400_000],
         check_rounds: 2,
         check_time: Duration::from_millis(50),
         fill_rounds: 1,

@@ -246,6 +246,16 @@ impl Contender {
         }
     }
 
+    /// Rebuilds the filter; returns how long that took.
+    ///
+    /// # Panics
+    ///
+    /// When it is another contender's.
+    pub async fn rebuild(&self) -> Duration {
+        let Way::Ours(guard) = &self.way else { panic!("{} is not rebuilt", self.name) };
+        guard.rebuild_now().await.expect("a rebuild").took
+    }
+
     /// Sees to it that the filter is filled: it finds what exists, and of the rest no more than it should.
     ///
     /// # Panics
