@@ -34,8 +34,7 @@ impl Info {
 
     pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
         let (mut capacity, mut bytes, mut ids) = (None, None, None);
-        let mut fields = reply.array()?.into_iter();
-        while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        for [name, value] in reply.pairs()? {
             match name.text()?.as_str() {
                 "Capacity" => capacity = Some(value.count()?),
                 "Size" => bytes = Some(value.count()?),

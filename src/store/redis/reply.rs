@@ -19,19 +19,30 @@ impl Reply {
         odd(self.step, &self.value)
     }
 
-    /// Returns the elements of an array, or the names and values of a map, one after the other.
+    /// Returns the elements of an array.
     pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
         let step = self.step;
         match self.value {
             Value::Array(values) => {
                 Ok(values.into_iter().map(|value| Self { step, value }).collect())
             }
-            Value::Map(pairs) => {
-                let values = pairs.into_iter().flat_map(|(name, value)| [name, value]);
-                Ok(values.map(|value| Self { step, value }).collect())
-            }
             value => Err(odd(step, &value)),
         }
+    }
+
+    /// Returns names and values: of a map, or of an array that has them one after the other.
+    pub(crate) fn pairs(self) -> Result<Vec<[Self; 2]>, StoreError> {
+        let step = self.step;
+        let pairs = match self.value {
+            Value::Map(pairs) => pairs,
+            Value::Array(values) if values.len().is_multiple_of(2) => {
+                let mut values = values.into_iter();
+                std::iter::from_fn(|| values.next().zip(values.next())).collect()
+            }
+            value => return Err(odd(step, &value)),
+        };
+        let reply = |value| Self { step, value };
+        Ok(pairs.into_iter().map(|(name, value)| [reply(name), reply(value)]).collect())
     }
 
     /// Returns the elements of an array of exactly `N`.
