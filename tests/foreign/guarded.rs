@@ -13,7 +13,12 @@ pub(crate) const STRANGERS: std::ops::Range<u64> = 1 << 50..(1 << 50) + 50;
 
 /// A guard for which nobody has said that the filter is whole, unless it was said before.
 pub(crate) async fn connected(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
-    let guard = guard(&server.url()).foreign(filter).build().unwrap();
+    connected_at(&server.url(), filter).await
+}
+
+/// A guard like [`connected`], by a way of its own to the server.
+pub(crate) async fn connected_at(url: &str, filter: ForeignFilter) -> BloomGuard {
+    let guard = guard(url).foreign(filter).build().unwrap();
     eventually("a connection", SOON, || async {
         match guard.state().live {
             Err(Doubt::Disconnected) => Err("not connected".to_owned()),

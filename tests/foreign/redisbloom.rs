@@ -1,5 +1,7 @@
 //! A filter of `RedisBloom`, on the real module: what exists passes, whatever becomes of the key.
 
+mod schedules;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;

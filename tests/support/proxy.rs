@@ -1,7 +1,7 @@
-//! A TCP proxy that cuts connections at a chosen request.
+//! A TCP proxy that cuts connections at a chosen request, or does something between two commands of one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +17,15 @@ pub enum Cut {
     BeforeReply,
 }
 
+/// What is done between two commands of a request.
+struct Between {
+    /// The request has this in it.
+    request: Vec<u8>,
+    /// The second command begins so.
+    command: Vec<u8>,
+    action: Box<dyn FnOnce() + Send>,
+}
+
 /// Forwards connections to a server on loopback.
 pub struct Proxy {
     port: u16,
@@ -28,8 +37,9 @@ struct State {
     target: u16,
     /// Requests left until the cut; negative when none is armed.
     left: AtomicI64,
-    cut: std::sync::Mutex<Cut>,
+    cut: Mutex<Cut>,
     requests: AtomicU64,
+    between: Mutex<Option<Between>>,
     fired: Notify,
 }
 
@@ -41,8 +51,9 @@ impl Proxy {
         let state = Arc::new(State {
             target,
             left: AtomicI64::new(-1),
-            cut: std::sync::Mutex::new(Cut::BeforeRequest),
+            cut: Mutex::new(Cut::BeforeRequest),
             requests: AtomicU64::new(0),
+            between: Mutex::default(),
             fired: Notify::new(),
         });
         let mut tasks = JoinSet::new();
@@ -76,7 +87,15 @@ impl Proxy {
         self.state.left.swap(-1, Ordering::SeqCst) >= 0
     }
 
-    /// Returns once the cut has been made.
+    /// Has something done in the next request that has some bytes in it: before a command of it that begins so, and
+    /// after the reply to those ahead.
+    pub fn between(&self, request: &str, command: &str, action: impl FnOnce() + Send + 'static) {
+        let (request, command) = (request.into(), command.into());
+        let between = Between { request, command, action: Box::new(action) };
+        *self.state.between.lock().unwrap() = Some(between);
+    }
+
+    /// Returns once the cut has been made, or what is between two commands has been done.
     pub async fn fired(&self) {
         self.state.fired.notified().await;
     }
@@ -99,7 +118,9 @@ async fn forward(mut client: TcpStream, state: Arc<State>) {
                 state.requests.fetch_add(1, Ordering::SeqCst);
                 let cut = (state.left.fetch_sub(1, Ordering::SeqCst) == 0)
                     .then(|| *state.cut.lock().unwrap());
-                if cut != Some(Cut::BeforeRequest) && server.write_all(&request[..read]).await.is_err() {
+                let begun = ahead(&mut client, &mut server, &request[..read], &state).await;
+                let rest = &request[begun..read];
+                if cut != Some(Cut::BeforeRequest) && server.write_all(rest).await.is_err() {
                     return;
                 }
                 if cut == Some(Cut::BeforeReply) {
@@ -139,4 +160,25 @@ async fn carried_out(
             }
         }
     }
+}
+
+/// Sends what is ahead of the command that something is done before, and does it; returns how much that is.
+async fn ahead(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    request: &[u8],
+    state: &State,
+) -> usize {
+    let find = |bytes: &[u8]| request.windows(bytes.len()).position(|part| part == bytes);
+    let is_it = |between: &mut Between| find(&between.request).is_some();
+    let Some(between) = state.between.lock().unwrap().take_if(is_it) else { return 0 };
+    let at = find(&between.command).expect("the command");
+    let mut reply = vec![0; 1 << 20];
+    server.write_all(&request[..at]).await.expect("the server");
+    let read = server.read(&mut reply).await.expect("a reply");
+    client.write_all(&reply[..read]).await.expect("the client");
+    // It may wait for a server.
+    tokio::task::spawn_blocking(between.action).await.expect("what is done");
+    state.fired.notify_one();
+    at
 }

@@ -123,6 +123,7 @@ impl Site {
             // Behind it, too: so it was asked of the filter that the seal is in.
             if seal.is_some() {
                 commands.add_command(module::ask(key, [], seal));
+                commands.add_command(module::try_write(&self.trust.record));
             }
         }
         let bitmaps = if self.trust.layout.is_module() { &[] } else { places };
@@ -206,6 +207,7 @@ fn read_module(
     let mut sealed = held.split_off(ids);
     let info = Info::read(next()?)?;
     sealed.extend(module::flags(next()?, seal)?);
+    next()?.int()?;
     let on = next()?.optional_bytes()?;
     let has_seal = sealed.into_iter().all(|one| one);
     let whole = if has_seal { believed.has_grown(floor, info) } else { Err(Doubt::Foreign) };

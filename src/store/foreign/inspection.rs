@@ -125,14 +125,32 @@ impl Site {
         let known = self.trust.known();
         let believed = known.as_ref().and_then(|known| known.believed().ok());
         found.seal = believed.map(|believed| believed.record.seal);
-        if found.seal.is_none() && info.ids > 0 && info.has_room() {
-            let seal = module::draw();
-            let insert = module::insert(key, module::seal_ids(&seal));
-            let reply = self.ask_all(connection, [insert]).await?.remove(0);
-            module::flags(reply, module::SEALED as usize)?;
-            found.seal = Some(seal);
+        if found.seal.is_none() && info.ids > 0 && info.has_room() && info.is_legible() {
+            found.seal = Some(self.seal_module(connection, key).await?);
         }
         Ok(())
+    }
+
+    /// Seals a module's filter, unless this process has done so: each time takes room for 16 ids.
+    async fn seal_module(
+        &self,
+        connection: &Arc<Connection>,
+        key: &str,
+    ) -> Result<Seal, StoreError> {
+        const IDS: usize = module::SEALED as usize;
+        if let Some(drawn) = self.trust.drawn.load_full() {
+            let ask = module::ask(key, [], Some(&drawn));
+            let reply = self.ask_all(connection, [ask]).await?.remove(0);
+            if module::flags(reply, IDS)?.into_iter().all(|one| one) {
+                return Ok(*drawn);
+            }
+        }
+        let seal = module::draw();
+        let insert = module::insert(key, module::seal_ids(&seal));
+        let reply = self.ask_all(connection, [insert]).await?.remove(0);
+        module::flags(reply, IDS)?;
+        self.trust.drawn.store(Some(Arc::new(seal)));
+        Ok(seal)
     }
 
     async fn inspect_key(
@@ -210,6 +228,8 @@ impl Site {
         if self.ask_numbers(&connection, [state]).await? != [1] {
             return Err(self.foreign("it is not what was inspected"));
         }
+        // After a loss it is another one: copies of the filter have this one.
+        self.trust.drawn.store(None);
         let checks = self.checks.connected(DEADLINE).await?;
         self.trust.look(checks.wire(), &checks.process).await?;
         let known = self.trust.known();
@@ -223,7 +243,7 @@ impl Site {
     /// Returns the seal for a filter that was looked at, if anything can show that it is whole.
     fn seal(&self, seen: &SiteInspection) -> Result<Seal, StoreError> {
         if self.trust.layout.is_module() {
-            let reason = "it holds no id, or has no room for a seal, which takes 16 ids";
+            let reason = "it holds no id, has no room for a seal (16 ids), or a rate over 0.25";
             return seen.seal.ok_or_else(|| self.foreign(reason));
         }
         let has_words = |at| seen.words.iter().any(|&(key, _, set)| key == at && set != 0);

@@ -15,8 +15,10 @@ use crate::random;
 use crate::store::redis::refusal::Refusal;
 use crate::store::redis::reply::Reply;
 
-/// Ids of a seal: all of them are false positives once in 4·10^9 filters, at the highest rate that there can be, 0.25.
+/// Ids of a seal: all of them are false positives once in 4·10^9 filters, where the rate is 0.25.
 pub(super) const SEALED: u64 = 16;
+/// A filter with fewer bits an id has a higher rate than 0.25: the ids of a seal may be found in it by chance.
+const FEWEST_BITS: f64 = 2.88;
 
 /// What the module says of a filter.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +52,11 @@ impl Info {
     /// Whether the next id needs room that the filter may not get: what other programs fail to insert is missing then.
     pub(super) const fn is_full(&self) -> bool {
         self.ids >= self.capacity
+    }
+
+    /// Whether ids of a seal that are found show anything.
+    pub(super) fn is_legible(&self) -> bool {
+        self.bytes as f64 * 8.0 >= FEWEST_BITS * self.capacity as f64
     }
 
     /// Whether a seal leaves room for as many ids again.
@@ -90,6 +97,12 @@ pub(super) fn ask<'a>(
         command.arg(id);
     }
     command
+}
+
+/// Returns a command that changes nothing, and that only a primary takes. All others of a batch only read: a Redis that
+/// was a primary answers them, too, and lacks what the new one was given.
+pub(super) fn try_write(statement: &str) -> Cmd {
+    cmd("PERSIST").arg(statement).clone()
 }
 
 /// Returns the command that inserts ids, and creates no filter.

@@ -18,7 +18,7 @@ use super::layout::{Layout, Place, beside};
 use super::module::{self, Info};
 use super::record::{HANDED_OVER, ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
-use super::witness::Words;
+use super::witness::{Seal, Words};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Digester, SecretKey};
@@ -44,6 +44,8 @@ pub(super) struct Trust {
     /// Where a rebuild's token is, while one is under way. Guards of other names look there, too.
     pub(super) marker: String,
     known: ArcSwapOption<Known>,
+    /// What a module's filter was sealed with, if that was not stated yet.
+    pub(super) drawn: ArcSwapOption<Seal>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
     /// Whether the guard's own filter has taken its place, for good.
@@ -106,9 +108,9 @@ impl Believed {
         self.seen.load().as_ref().map_or(self.record.ids, |seen| seen.ids)
     }
 
-    /// Says whether a module's filter has as many ids as it had, and takes more.
+    /// Says whether a module's filter has as many ids as it had, shows whether it is sealed, and takes more.
     pub(super) fn has_grown(&self, floor: u64, info: Info) -> Result<(), Doubt> {
-        if info.ids < floor {
+        if info.ids < floor || !info.is_legible() {
             return Err(Doubt::Foreign);
         }
         if info.ids >= self.floor() {
@@ -176,6 +178,7 @@ impl Trust {
             layout,
             record: format!("bg:{{{name}}}:trust"),
             known: ArcSwapOption::empty(),
+            drawn: ArcSwapOption::empty(),
             lost: Mutex::default(),
             handed_over: AtomicBool::new(false),
         }
