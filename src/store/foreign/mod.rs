@@ -10,6 +10,7 @@
 //! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
 //! | `refill` | a rebuild, where only guards write |
+//! | `handshake` | what is done first on each connection |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
@@ -19,6 +20,7 @@
 mod asked;
 mod batch;
 pub(crate) mod handle;
+mod handshake;
 mod hash;
 pub(crate) mod inspection;
 pub(crate) mod layout;

@@ -7,11 +7,12 @@ use ::redis::{Value, cmd};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::asked::Asked;
+use super::handshake::NoHandshake;
 use super::layout::Place;
 use super::module;
 use super::record::{HANDED_OVER, ON};
 use super::size::BloomSize;
-use super::trust::{Known, NoHandshake, Trust};
+use super::trust::{Known, Trust};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::nulls::scope::Scope;

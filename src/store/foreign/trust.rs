@@ -21,14 +21,12 @@ use super::size::BloomSize;
 use super::witness::{Seal, Words};
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::{Digester, SecretKey};
+use crate::store::Live;
 use crate::store::redis::link::dial::Wire;
-use crate::store::redis::link::handshake::{Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::{HANDSHAKE, exchange, one, pipeline};
 use crate::store::redis::refusal::doubt;
 use crate::store::redis::reply::Reply;
-use crate::store::{BoxFuture, Live};
 use crate::verdict::Doubt;
 
 const STEP: &str = "a look at a foreign filter";
@@ -452,63 +450,4 @@ impl Known {
 pub(super) fn read_config(reply: Option<Value>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
     let Some(reply) = reply else { return Ok(Vec::new()) };
     Reply::new(STEP, reply).array()?.into_iter().map(Reply::optional_bytes).collect()
-}
-
-impl Handshake for Trust {
-    fn join<'a>(
-        &'a self,
-        wire: &'a dyn Wire,
-        process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(async move {
-            self.look(wire, process).await?;
-            Ok(Arc::new(identity(process)))
-        })
-    }
-
-    fn recheck<'a>(
-        &'a self,
-        wire: &'a dyn Wire,
-        identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            match self.look(wire, &identity.process).await {
-                // A Redis that refuses this answers no check either, and says why.
-                Ok(()) | Err(StoreError::Refused { .. }) => Ok(()),
-                Err(error) => Err(error.to_string()),
-            }
-        })
-    }
-}
-
-/// The handshake of connections that only write.
-pub(super) struct NoHandshake;
-
-impl Handshake for NoHandshake {
-    fn join<'a>(
-        &'a self,
-        _: &'a dyn Wire,
-        process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(std::future::ready(Ok(Arc::new(identity(process)))))
-    }
-
-    fn recheck<'a>(
-        &'a self,
-        _: &'a dyn Wire,
-        _: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-/// A foreign filter has no metadata of ours to join, and its ids are not hashed with a key.
-fn identity(process: &RedisProcess) -> Identity {
-    Identity {
-        digester: Digester::new(&SecretKey::new([0; 16]), ""),
-        incarnation: Vec::new(),
-        age: Duration::ZERO,
-        newest: 0,
-        process: process.clone(),
-    }
 }

@@ -1,0 +1,71 @@
+//! What is done first on each connection, and once a second after that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::trust::Trust;
+use crate::error::StoreError;
+use crate::id::{Digester, SecretKey};
+use crate::store::BoxFuture;
+use crate::store::redis::link::dial::Wire;
+use crate::store::redis::link::handshake::{Handshake, Identity};
+use crate::store::redis::link::process::RedisProcess;
+
+impl Handshake for Trust {
+    fn join<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
+        Box::pin(async move {
+            self.look(wire, process).await?;
+            Ok(Arc::new(identity(process)))
+        })
+    }
+
+    fn recheck<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        identity: &'a Identity,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            match self.look(wire, &identity.process).await {
+                // A Redis that refuses this answers no check either, and says why.
+                Ok(()) | Err(StoreError::Refused { .. }) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+}
+
+/// The handshake of connections that only write.
+pub(super) struct NoHandshake;
+
+impl Handshake for NoHandshake {
+    fn join<'a>(
+        &'a self,
+        _: &'a dyn Wire,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Arc::new(identity(process)))))
+    }
+
+    fn recheck<'a>(
+        &'a self,
+        _: &'a dyn Wire,
+        _: &'a Identity,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// A foreign filter has no metadata of ours to join, and its ids are not hashed with a key.
+fn identity(process: &RedisProcess) -> Identity {
+    Identity {
+        digester: Digester::new(&SecretKey::new([0; 16]), ""),
+        incarnation: Vec::new(),
+        age: Duration::ZERO,
+        newest: 0,
+        process: process.clone(),
+    }
+}
