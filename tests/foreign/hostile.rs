@@ -128,6 +128,19 @@ async fn a_filter_that_was_away_for_a_moment_refuses_nothing_then_and_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_another_key_took_is_not_hidden_by_the_next_one() {
+    each(async |server, writer, guard| {
+        server.run::<()>(&["RENAME", writer.key, "away"]);
+        guard.insert(&STRANGERS.start).await.unwrap();
+        server.run::<()>(&["RENAME", "away", writer.key]);
+        guard.insert(&(STRANGERS.start + 1)).await.unwrap();
+        assert_eq!(refused(&guard, [STRANGERS.start]).await, [0; 0], "{}", writer.name);
+        nothing_is_refused(server, writer, &guard).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_remembered_also_where_the_statement_cannot_be_taken_back() {
     let server = RedisServer::start();
     let writer = Writer::go_zero(2 * IDS);

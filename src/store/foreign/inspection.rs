@@ -137,18 +137,16 @@ impl Site {
         connection: &Arc<Connection>,
         key: &str,
     ) -> Result<Seal, StoreError> {
-        const IDS: usize = module::SEALED as usize;
         if let Some(drawn) = self.trust.drawn.load_full() {
-            let ask = module::ask(key, [], Some(&drawn));
-            let reply = self.ask_all(connection, [ask]).await?.remove(0);
-            if module::flags(reply, IDS)?.into_iter().all(|one| one) {
+            let ask = self.trust.ask_seal(key, &drawn);
+            if module::has_seal(self.ask_all(connection, [ask]).await?.remove(0))? {
                 return Ok(*drawn);
             }
         }
         let seal = module::draw();
         let insert = module::insert(key, module::seal_ids(&seal));
         let reply = self.ask_all(connection, [insert]).await?.remove(0);
-        module::flags(reply, IDS)?;
+        module::flags(reply, module::SEALED as usize)?;
         self.trust.drawn.store(Some(Arc::new(seal)));
         Ok(seal)
     }

@@ -129,6 +129,11 @@ pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
     if flags.len() == ids { Ok(flags) } else { Err(odd("another number of ids")) }
 }
 
+/// Reads whether all ids of a seal are there.
+pub(super) fn has_seal(reply: Reply) -> Result<bool, StoreError> {
+    Ok(flags(reply, SEALED as usize)?.into_iter().all(|one| one))
+}
+
 /// Returns the last of these ids that was new, by the reply to their insert.
 pub(super) fn newest(places: &[Place], reply: Reply) -> Result<Option<Place>, StoreError> {
     let new = flags(reply, places.len())?;

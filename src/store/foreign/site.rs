@@ -132,16 +132,21 @@ impl Site {
         let known = self.known().await?;
         let size = known.size.as_ref().map_err(|reason| self.foreign(reason))?;
         let places = self.places(*size, ids);
-        let mut commands = Vec::with_capacity(places.len() + 1);
+        let (mut commands, mut keys) = (Vec::with_capacity(places.len() + 3), Vec::new());
         for places in places.chunk_by(|one, other| one.key == other.key) {
             let key = self.trust.key_of(places[0].key);
             commands.extend(self.trust.layout.add(*size, key, places));
+            keys.push(key);
         }
-        // Behind the others: what is inserted before a rebuild begins, its scan sees.
+        let adds = commands.len();
+        // Behind them: what another filter took, that was there for a moment, is missing in this one.
+        commands.extend(self.trust.ask_seals(&known, &keys));
+        // And what is inserted before a rebuild begins, its scan sees.
         commands.push(cmd("GET").arg(&self.trust.marker).clone());
         let mut replies = self.adds.ask(connection, &pipeline(commands), ATTEMPT).await?;
         self.keep_to_one_redis(connection)?;
         let marker = Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)).optional_bytes()?;
+        self.trust.read_seals(connection.wire(), &known, replies.split_off(adds)).await?;
         self.note_newest(&known, &places, replies)?;
         Ok(marker.map(|token| AddedToLive { token, places }))
     }

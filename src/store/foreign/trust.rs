@@ -420,9 +420,63 @@ impl Trust {
         let seals = module::ask(key, [], Some(&believed.record.seal));
         let replies = exchange(wire, &pipeline([seals, Info::ask(key)]), HANDSHAKE).await?;
         let [seals, info] = Reply::new(STEP, Value::Array(replies)).fields()?;
-        let sealed = module::flags(seals, module::SEALED as usize)?;
+        let sealed = module::has_seal(seals)?;
         let grown = believed.has_grown(floor, Info::read(info)?);
-        Ok(sealed.into_iter().all(|one| one) && grown != Err(Doubt::Foreign))
+        Ok(sealed && grown != Err(Doubt::Foreign))
+    }
+
+    /// Returns the commands that ask these keys for the seal, if the filter is believed, and then for the statement.
+    pub(super) fn ask_seals(&self, known: &Known, keys: &[&str]) -> Vec<Cmd> {
+        let Ok(believed) = known.believed() else { return Vec::new() };
+        let seal = &believed.record.seal;
+        let seals = keys.iter().map(|key| self.ask_seal(key, seal));
+        seals.chain([cmd("HGET").arg(&self.record).arg(ON).clone()]).collect()
+    }
+
+    /// Reads their replies, and ends trust where a key has no seal.
+    pub(super) async fn read_seals(
+        &self,
+        wire: &dyn Wire,
+        known: &Known,
+        replies: Vec<Value>,
+    ) -> Result<(), StoreError> {
+        let Ok(believed) = &known.believed else { return Ok(()) };
+        let mut replies = replies.into_iter().map(|reply| Reply::new(STEP, reply));
+        let Some(on) = replies.next_back() else { return Ok(()) };
+        let mut found = Ok(());
+        for reply in replies {
+            if !self.has_seal(&believed.record.seal, reply)? {
+                found = Err(Doubt::Foreign);
+            }
+        }
+        let on = on.optional_bytes()?;
+        if let Err(doubt) = believed.stands(found, on.as_deref())
+            && doubt != Doubt::Changing
+        {
+            self.lose(believed, doubt);
+            self.revoke(wire, known).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the command that asks a key for its seal.
+    pub(super) fn ask_seal(&self, key: &str, seal: &Seal) -> Cmd {
+        if self.layout.is_module() {
+            return module::ask(key, [], Some(seal));
+        }
+        let mut command = cmd("BITFIELD");
+        command.arg(key);
+        seal.ask(&mut command);
+        command
+    }
+
+    /// Whether the reply to it is that the seal is there.
+    pub(super) fn has_seal(&self, seal: &Seal, reply: Reply) -> Result<bool, StoreError> {
+        if self.layout.is_module() {
+            return module::has_seal(reply);
+        }
+        let [read] = reply.fields()?;
+        seal.is(&read)
     }
 
     /// Takes a statement back that does not hold any more, so that no process relies on it.

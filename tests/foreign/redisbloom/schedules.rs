@@ -21,8 +21,8 @@ fn run(url: &str, commands: &[&[&str]]) {
 
 /// A filter that takes no more ids, and lacks the last that other programs tried to insert.
 fn fill(server: &RedisServer, key: &str) {
-    let missing: u64 = server.run::<Vec<u64>>(&["BF.INFO", key, "CAPACITY"])[0]
-        - server.run::<Vec<u64>>(&["BF.INFO", key, "ITEMS"])[0];
+    let told = |what| server.run::<Vec<u64>>(&["BF.INFO", key, what])[0];
+    let missing = told("CAPACITY") - told("ITEMS");
     let mut add = redis::cmd("BF.MADD");
     add.arg(key).arg((0..2 * missing).map(|id| format!("filling {id}")).collect::<Vec<_>>());
     add.query::<redis::Value>(&mut server.connection()).ok();
@@ -90,6 +90,75 @@ async fn an_old_copy_with_as_many_ids_as_before_hides_no_insert_of_this_process(
     restore.cmd("BF.MADD").arg(KEY).arg((IDS..IDS + 100).collect::<Vec<_>>());
     restore.atomic().exec(&mut server.connection()).unwrap();
     nothing_is_refused(&server, &guard).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_another_filter_took_is_not_hidden_by_the_next_one() {
+    let (server, guard) = guarded().await;
+    run(&server.url(), &[&["RENAME", KEY, "away"], &["BF.ADD", KEY, "1"]]);
+    guard.insert(&THEIRS).await.unwrap();
+    run(&server.url(), &[&["DEL", KEY], &["RENAME", "away", KEY]]);
+    guard.insert(&STRANGERS.start).await.unwrap();
+    assert_eq!(refused(&guard, [THEIRS]).await, [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_is_away_for_the_first_command_of_a_batch_refuses_nothing() {
+    let server = server();
+    reserve(&server, KEY, 2 * IDS, &[]);
+    write(&server, KEY, 0..IDS);
+    let proxy = Proxy::start(server.port()).await;
+    let guard = connected_at(&proxy.url(), filter()).await;
+    trust(&guard).await;
+    let url = server.url();
+    proxy.between("\r\n77\r\n", "*2\r\n$7\r\nBF.INFO", move || {
+        run(&url, &[&["RENAME", "away", KEY]]);
+    });
+    run(&server.url(), &[&["RENAME", KEY, "away"], &["BF.ADD", KEY, "1"]]);
+    assert_eq!(refused(&guard, [77]).await, [0; 0]);
+    proxy.fired().await;
+    nothing_is_refused(&server, &guard).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_while_nobody_asks_is_noticed_too() {
+    for what in ["another", "an older one", "none"] {
+        let (server, guard) = guarded().await;
+        let copy: Vec<u8> = server.run(&["DUMP", KEY]);
+        write(&server, KEY, [THEIRS]);
+        assert_eq!(refused(&guard, [THEIRS]).await, [0; 0]);
+        let mut restore = redis::cmd("RESTORE");
+        restore.arg("older").arg(0).arg(copy).exec(&mut server.connection()).unwrap();
+        reserve(&server, "other", 9 * IDS, &[]);
+        write(&server, "other", IDS..6 * IDS);
+        server.run::<()>(&["RENAME", KEY, "away"]);
+        match what {
+            "another" => server.run::<()>(&["RENAME", "other", KEY]),
+            "an older one" => server.run::<()>(&["RENAME", "older", KEY]),
+            _ => {}
+        }
+        eventually("it is noticed", SOON, || async {
+            let live = guard.state().live;
+            if live.is_err() { Ok(()) } else { Err(format!("{what}: {live:?}")) }
+        })
+        .await;
+        // What other programs inserted meanwhile is not in it.
+        server.run::<()>(&["RENAME", "away", KEY]);
+        nothing_is_refused(&server, &guard).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inspection_of_a_filter_that_was_replaced_harms_no_trust_in_the_next() {
+    let server = server();
+    write(&server, KEY, 0..IDS);
+    let late = connected(&server, filter()).await;
+    let inspected = late.foreign().unwrap().inspect().await.unwrap();
+    server.run::<()>(&["DEL", KEY]);
+    write(&server, KEY, 0..IDS);
+    let guard = trusting(&server, filter()).await;
+    late.foreign().unwrap().trust_after(&inspected).await.expect_err("it is another one");
+    assert!(refuses(&guard).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +263,8 @@ async fn a_connection_of_the_third_protocol_says_the_same() {
     guard.insert(&STRANGERS.start).await.unwrap();
     assert_eq!(server.run::<u8>(&["BF.EXISTS", KEY, &STRANGERS.start.to_string()]), 1);
     fill(&server, KEY);
-    let error = guard.insert(&THEIRS).await.expect_err("it is full");
+    // Some of them may be in it by chance.
+    let error = guard.insert_many(THEIRS..THEIRS + 20).await.expect_err("it is full");
     assert!(format!("{error:?}").contains("doubt: Full"), "{error:?}");
     nothing_is_refused(&server, &guard).await;
     server.run::<()>(&["DEL", KEY]);
