@@ -34,8 +34,8 @@ fn fetch(kept: &Path) -> Result<(), String> {
     fs::set_permissions(&module, fs::Permissions::from_mode(0o755))
         .map_err(|error| error.to_string())?;
     fs::create_dir_all(kept.parent().expect("a directory")).map_err(|error| error.to_string())?;
-    // In one step, so that an interrupted copy is not taken for the module.
-    let part = kept.with_extension("part");
+    // In one step, so that an interrupted copy is not taken for the module, nor another process's.
+    let part = kept.with_extension(std::process::id().to_string());
     fs::copy(&module, &part)
         .and_then(|_| fs::rename(&part, kept))
         .map_err(|error| error.to_string())
