@@ -1,19 +1,38 @@
 //! One batch of checks: what is asked, what Redis says, and what that means.
 //!
-//! A check is one BITFIELD, which reads an id's bits and the seal in one step. Behind all of a batch the numbers and the
-//! statement are read: what has changed by then may have changed before.
+//! A batch has one round or [two](super::rounds), and each round is a proof of its own: it says "absent" of an id by what was
+//! read in that round, and by nothing else. A round is one pipeline, in this order:
+//!
+//! | commands of a round | why they are there |
+//! |---|---|
+//! | a BITFIELD for some ids of one key: some bits of each, then the seal | one step: with the right seal, the filter was whole when these very bits were read. A clear bit of an id is enough |
+//! | in the last of them, or one more: all bits of the newest insert of this process | read no earlier than any other bit: a copy from before that insert, put back with its seal, lacks one |
+//! | the numbers, if Redis has them | behind all bits: what has changed by then may have changed before |
+//! | the statement | behind all bits, too: another process that found the filter lost has taken it back |
+//!
+//! | between the two rounds | becomes of an id that was absent in the first | of one that is asked for again |
+//! |---|---|---|
+//! | nothing | it was answered | a clear bit among its others proves its absence |
+//! | the filter is lost, emptied or replaced, or one command of the second has no seal | it was answered, and the filter was whole then | unknown, unless all its bits are set |
+//! | an old copy is put back, the numbers change, or the statement is taken back | the same | unknown, unless all its bits are set |
+//!
+//! "Present" needs no proof: bits of two filters may say it.
 
+use std::iter::repeat_n;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::redis::{Pipeline, Value, cmd};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::asked::Asked;
+use super::bits::{self, Part};
 use super::layout::Place;
 use super::module::{self, Info};
 use super::record::ON;
 use super::site::Site;
-use super::trust::{Believed, Known, read_config};
+use super::trust::{Believed, Known, Trust, read_config};
+use super::witness::Seal;
 use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
@@ -46,51 +65,44 @@ impl Site {
             !Arc::ptr_eq(&one.live, &live) || !Arc::ptr_eq(&one.asked.known, &known)
         });
         refuse(strangers, Doubt::Changing);
-        if waiting.is_empty() {
-            return;
-        }
-        // Checks of one id share a place in the commands, and the reply.
         waiting.sort_unstable_by(|one, other| one.asked.place.cmp(&other.asked.place));
-        let mut places: Vec<_> = waiting.iter().map(|one| one.asked.place.clone()).collect();
-        places.dedup();
-        let asking = self.ask(&live, &known, &places, waiting.len());
-        let asked = timeout(self.check_deadline, asking).await.unwrap_or(Err(Doubt::Timeout));
-        let (held, whole) = match asked {
-            Ok(answer) => answer,
-            Err(doubt) => return refuse(waiting.drain(..), doubt),
-        };
-        // Looked at again: another batch may have found the filter lost meanwhile.
-        let is_live = known.run == live.process.run && self.checks.uses(&live);
-        let believed = if is_live { known.believed().and(whole) } else { Err(Doubt::Changing) };
-        let mut answers = places.iter().zip(held).peekable();
-        for one in waiting.drain(..) {
-            while answers.next_if(|(place, _)| **place != one.asked.place).is_some() {}
-            let answer = match (answers.peek(), believed) {
-                (Some((_, true)), _) => Ok(Verdict::Present),
-                (Some((_, false)), Ok(())) => Ok(Verdict::Absent(Proof::Filter)),
-                (Some((_, false)), Err(doubt)) => Err(doubt),
-                (None, _) => Err(Doubt::Odd),
+        let begun = Instant::now();
+        let mut bits = self.rounds.first(waiting.len());
+        while !waiting.is_empty() {
+            let asking = self.ask(&live, &known, waiting, &bits);
+            let asked = timeout_at(begun + self.check_deadline, asking).await;
+            let (held, whole) = match asked.unwrap_or(Err(Doubt::Timeout)) {
+                Ok(answer) => answer,
+                Err(doubt) => return refuse(waiting.drain(..), doubt),
             };
-            one.answer.send(answer).ok();
+            // Looked at again: another batch may have found the filter lost meanwhile.
+            let is_live = known.run == live.process.run && self.checks.uses(&live);
+            let believed = if is_live { known.believed().and(whole) } else { Err(Doubt::Changing) };
+            if bits.start == 0 {
+                self.rounds.note(&held, begun.elapsed(), self.check_deadline);
+            }
+            give(waiting, held, believed, bits.end);
+            bits = bits.end..usize::MAX;
         }
     }
 
-    /// Asks which of these places have all their bits set, and whether what an absence rests on still is as it was. Ends
-    /// trust if it is not.
+    /// Asks for these bits of each id; says which ids have them all, and whether what an absence rests on still is as it
+    /// was. Ends trust if it is not.
     async fn ask(
         &self,
         live: &Arc<Connection>,
         known: &Known,
-        places: &[Place],
-        callers: usize,
+        waiting: &[Waiting],
+        bits: &Range<usize>,
     ) -> Result<(Vec<bool>, Result<(), Doubt>), Doubt> {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
-        let places: Vec<&Place> = places.iter().chain(newest.as_deref()).collect();
+        let round = Round::new(&self.trust, known, waiting, bits, newest.as_deref());
         let floor = known.believed().map_or(0, Believed::floor);
-        let commands = self.commands(known, &places);
-        let replies = self.checks.ask_for(callers, live, &commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| self.read(known, &places, replies, floor));
+        let commands = round.commands();
+        let replies =
+            self.checks.ask_for(waiting.len(), live, &commands, self.check_deadline).await;
+        let read = replies.and_then(|replies| round.read(replies, floor));
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
@@ -111,77 +123,109 @@ impl Site {
         }
         held
     }
+}
 
-    /// Returns the commands of a batch.
-    fn commands(&self, known: &Known, places: &[&Place]) -> Pipeline {
-        let mut commands = Pipeline::with_capacity(places.len() + 2);
-        if self.trust.layout.is_module() {
-            let (key, seal) = (self.trust.key_of(0), known.believed.as_ref().ok());
-            let seal = seal.map(|believed| &believed.record.seal);
+/// What one round of a batch asks for.
+struct Round<'a> {
+    trust: &'a Trust,
+    known: &'a Known,
+    /// Each once, and the newest insert behind them.
+    places: Vec<&'a Place>,
+    /// What is asked of a bitmap.
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> Round<'a> {
+    fn new(
+        trust: &'a Trust,
+        known: &'a Known,
+        waiting: &'a [Waiting],
+        bits: &Range<usize>,
+        newest: Option<&'a Place>,
+    ) -> Self {
+        let places = alike(waiting).map(|alike| &alike[0].asked.place);
+        let parts = places.clone().map(|place| Part::of(place, bits));
+        let newest_part = newest.map(|place| Part::of(place, &(0..usize::MAX)));
+        let parts = parts.chain(newest_part).collect();
+        Self { trust, known, places: places.chain(newest).collect(), parts }
+    }
+
+    fn seal(&self) -> Option<&'a Seal> {
+        self.known.believed.as_ref().ok().map(|believed| &believed.record.seal)
+    }
+
+    /// Returns its commands.
+    fn commands(&self) -> Pipeline {
+        let Self { trust, ref places, .. } = *self;
+        let mut commands = Pipeline::new();
+        if trust.layout.is_module() {
+            let (key, seal) = (trust.key_of(0), self.seal());
             commands.add_command(module::ask(key, places.iter().map(|place| &*place.id), seal));
             commands.add_command(Info::ask(key));
             // Behind it, too: so it was asked of the filter that the seal is in.
             if seal.is_some() {
                 commands.add_command(module::ask(key, [], seal));
-                commands.add_command(module::try_write(&self.trust.record));
+                commands.add_command(module::try_write(&trust.record));
+            }
+        } else {
+            for command in bits::ask(trust, self.seal(), &self.parts) {
+                commands.add_command(command);
             }
         }
-        let bitmaps = if self.trust.layout.is_module() { &[] } else { places };
-        for place in bitmaps {
-            let mut command = cmd("BITFIELD");
-            command.arg(self.trust.key_of(place.key));
-            for bit in &place.bits {
-                command.arg("GET").arg("u1").arg(*bit);
-            }
-            if let Ok(believed) = &known.believed {
-                believed.record.seal.ask(&mut command);
-            }
+        if let Some(command) = trust.config() {
             commands.add_command(command);
         }
-        if let Some(command) = self.trust.config() {
-            commands.add_command(command);
-        }
-        commands.add_command(cmd("HGET").arg(&self.trust.record).arg(ON).clone());
+        commands.add_command(cmd("HGET").arg(&trust.record).arg(ON).clone());
         commands
     }
 
-    /// Reads which places have all their bits set, and whether what an absence rests on still is as it was.
+    /// Reads which of its places have all their bits set, and whether what an absence rests on still is as it was.
     fn read(
         &self,
-        known: &Known,
-        places: &[&Place],
         replies: Vec<Value>,
         floor: u64,
     ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
         let mut replies = replies.into_iter();
         if self.trust.layout.is_module() {
-            return read_module(known, places.len(), replies, floor);
+            return read_module(self.known, self.places.len(), replies, floor);
         }
-        let mut held = Vec::with_capacity(places.len());
-        let mut whole = Ok(());
-        for place in places {
-            let reply = Reply::new(STEP, replies.next().ok_or_else(odd)?).array()?;
-            let mut fields = reply.into_iter();
-            let mut all = true;
-            for _ in &place.bits {
-                all &= fields.next().ok_or_else(odd)?.int()? == 1;
-            }
-            if let Ok(believed) = &known.believed
-                && !believed.record.seal.is(&fields.next().ok_or_else(odd)?)?
-            {
-                whole = Err(Doubt::Foreign);
-            }
-            held.push(all);
-        }
-        if self.trust.config().is_some() && read_config(replies.next())? != known.config {
+        let (held, is_sealed) = bits::read(self.seal(), &self.parts, &mut replies)?;
+        let mut whole = if is_sealed { Ok(()) } else { Err(Doubt::Foreign) };
+        if self.trust.config().is_some() && read_config(replies.next())? != self.known.config {
             whole = Err(Doubt::Foreign);
         }
         let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
-        if let Ok(believed) = &known.believed {
+        if let Ok(believed) = &self.known.believed {
             whole = believed.stands(whole, on.as_deref());
         }
         Ok((held, whole))
     }
+}
+
+/// Returns checks of one id together: they share a place in the commands, and the reply.
+fn alike(waiting: &[Waiting]) -> impl Iterator<Item = &[Waiting]> + Clone {
+    waiting.chunk_by(|one, other| one.asked.place == other.asked.place)
+}
+
+/// Answers the checks that are decided, and keeps those of ids that have more bits than were asked for up to here.
+fn give(waiting: &mut Vec<Waiting>, held: Vec<bool>, believed: Result<(), Doubt>, asked: usize) {
+    let of_each = alike(waiting).zip(held).flat_map(|(alike, held)| repeat_n(held, alike.len()));
+    let of_each: Vec<bool> = of_each.collect();
+    let mut undecided = Vec::new();
+    for (one, held) in waiting.drain(..).zip(of_each) {
+        let answer = match (held, believed) {
+            (true, _) if one.asked.place.bits.len() > asked => {
+                undecided.push(one);
+                continue;
+            }
+            (true, _) => Ok(Verdict::Present),
+            (false, Ok(())) => Ok(Verdict::Absent(Proof::Filter)),
+            (false, Err(doubt)) => Err(doubt),
+        };
+        one.answer.send(answer).ok();
+    }
+    undecided.retain(|one| !one.answer.is_closed());
+    waiting.append(&mut undecided);
 }
 
 fn odd() -> StoreError {
@@ -219,3 +263,6 @@ fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {
         one.answer.send(Err(doubt)).ok();
     }
 }
+
+#[cfg(test)]
+mod tests;

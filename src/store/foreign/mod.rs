@@ -7,7 +7,7 @@
 //! | `hash`, `size` | what several systems compute alike |
 //! | `site` | the part of a filter on one Redis: connections, checks, inserts |
 //! | `module` | what a filter is asked that a module of Redis keeps |
-//! | `asked`, `batch` | many checks in one round trip, and what their replies mean |
+//! | `asked`, `bits`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
 //! | `refill` | a rebuild, where only guards write |
 //! | `handshake` | what is done first on each connection |
@@ -19,6 +19,7 @@
 
 mod asked;
 mod batch;
+mod bits;
 pub(crate) mod handle;
 mod handshake;
 mod hash;
@@ -27,6 +28,7 @@ pub(crate) mod layout;
 mod module;
 mod record;
 mod refill;
+mod rounds;
 mod site;
 pub(crate) mod size;
 mod trust;

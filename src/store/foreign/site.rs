@@ -11,6 +11,7 @@ use super::handshake::NoHandshake;
 use super::layout::Place;
 use super::module;
 use super::record::{HANDED_OVER, ON};
+use super::rounds::Rounds;
 use super::size::BloomSize;
 use super::trust::{Known, Trust};
 use crate::error::StoreError;
@@ -43,6 +44,7 @@ pub(super) struct Site {
     pub(super) checks: Arc<Link>,
     pub(super) adds: Arc<Link>,
     pub(super) queue: Queue<Asked, Verdict>,
+    pub(super) rounds: Rounds,
     pub(super) check_deadline: Duration,
 }
 
@@ -59,6 +61,7 @@ impl Site {
             checks: link(joins, Purpose::Checks),
             adds: link(Arc::new(NoHandshake), Purpose::Inserts),
             queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+            rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
             trust,
         }

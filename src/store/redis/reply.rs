@@ -65,6 +65,17 @@ impl Reply {
         }
     }
 
+    /// Returns the integers of an array, each as [`int`](Self::int) does.
+    pub(crate) fn ints(self) -> Result<impl Iterator<Item = Result<i64, StoreError>>, StoreError> {
+        let step = self.step;
+        match self.value {
+            Value::Array(values) => {
+                Ok(values.into_iter().map(move |value| Self { step, value }.int()))
+            }
+            value => Err(odd(step, &value)),
+        }
+    }
+
     /// Returns the words of an error, as there may be within an array.
     pub(crate) fn error(&self) -> Option<String> {
         let Value::ServerError(error) = &self.value else { return None };

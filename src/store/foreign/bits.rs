@@ -1,0 +1,89 @@
+//! What a bitmap is asked: bits of several ids by one command, and in the same step the seal.
+
+use std::ops::Range;
+
+use ::redis::{Cmd, Value};
+
+use super::layout::Place;
+use super::trust::Trust;
+use super::witness::Seal;
+use crate::error::StoreError;
+use crate::store::redis::reply::Reply;
+
+const STEP: &str = "bits of a foreign filter";
+/// So many bits are read by one command. More together would not be cheaper by the bit.
+pub(super) const BITS: usize = 128;
+
+/// Bits of one id that are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// Of the layout's keys.
+    key: usize,
+    bits: &'a [u64],
+}
+
+impl<'a> Part<'a> {
+    /// Returns these of an id's bits, as far as it has so many.
+    pub(super) fn of(place: &'a Place, part: &Range<usize>) -> Self {
+        let end = part.end.min(place.bits.len());
+        Self { key: place.key, bits: &place.bits[part.start.min(end)..end] }
+    }
+}
+
+/// Returns the commands that read these parts.
+pub(super) fn ask(
+    trust: &Trust,
+    seal: Option<&Seal>,
+    parts: &[Part<'_>],
+) -> impl Iterator<Item = Cmd> {
+    commands(parts).map(move |parts| {
+        let key = trust.key_of(parts[0].key);
+        let bits = parts.iter().map(|part| part.bits.len()).sum::<usize>() + 1;
+        let mut command = Cmd::with_capacity(3 * bits + 2, 16 * bits + key.len() + 16);
+        command.arg("BITFIELD").arg(key);
+        for bit in parts.iter().flat_map(|part| part.bits) {
+            command.arg("GET").arg("u1").arg(*bit);
+        }
+        if let Some(seal) = seal {
+            seal.ask(&mut command);
+        }
+        command
+    })
+}
+
+/// Reads which parts have all their bits set, and whether each command has found the seal.
+pub(super) fn read(
+    seal: Option<&Seal>,
+    parts: &[Part<'_>],
+    replies: &mut impl Iterator<Item = Value>,
+) -> Result<(Vec<bool>, bool), StoreError> {
+    let mut held = Vec::with_capacity(parts.len());
+    let mut is_sealed = true;
+    for parts in commands(parts) {
+        let mut values = Reply::new(STEP, replies.next().unwrap_or(Value::Nil)).ints()?;
+        let mut next = || values.next().ok_or_else(too_few)?;
+        for part in parts {
+            let mut all = true;
+            for _ in part.bits {
+                all &= next()? == 1;
+            }
+            held.push(all);
+        }
+        if let Some(seal) = seal {
+            is_sealed &= next()? == seal.value;
+        }
+    }
+    Ok((held, is_sealed))
+}
+
+/// Splits parts, those of one key side by side, into those of one command each.
+fn commands<'a, 'b>(parts: &'a [Part<'b>]) -> impl Iterator<Item = &'a [Part<'b>]> {
+    parts.chunk_by(|one, other| one.key == other.key).flat_map(|of_key| {
+        let most = BITS / of_key[0].bits.len().max(1);
+        of_key.chunks(most.max(1))
+    })
+}
+
+fn too_few() -> StoreError {
+    StoreError::Odd { step: STEP, answer: "too few bits".to_owned() }
+}
