@@ -56,7 +56,7 @@ impl Site {
     }
 
     /// Answers all of these checks, and leaves none.
-    async fn answer(&self, waiting: &mut Vec<Waiting>) {
+    pub(super) async fn answer(&self, waiting: &mut Vec<Waiting>) {
         let (Some(live), Some(known)) = (self.checks.current(), self.trust.known()) else {
             return refuse(waiting.drain(..), Doubt::Disconnected);
         };

@@ -68,7 +68,7 @@ impl Site {
     }
 
     /// Says what is known of an id, within the deadline, whatever Redis does.
-    pub(super) fn check(&self, id: &[u8], at: Instant) -> Answer<Lookup> {
+    pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant) -> Answer<Lookup> {
         let unknown = |doubt| lookup(Verdict::Unknown(doubt), 0, None);
         let Some(live) = self.checks.current() else {
             return Answer::Ready(unknown(Doubt::Disconnected));
@@ -81,12 +81,23 @@ impl Site {
         };
         let (asked_us, generation) = (live.redis_us(at), asked.generation());
         let (place, answer) = queue::Place::new(live, asked);
-        if self.queue.enter(place).is_err() {
-            return Answer::Ready(unknown(Doubt::Overloaded));
-        }
+        // Who is alone needs no other task.
+        let alone = match self.queue.alone() {
+            Some(under_way) => Some((Arc::clone(self), under_way, place)),
+            None if self.queue.enter(place).is_err() => {
+                return Answer::Ready(unknown(Doubt::Overloaded));
+            }
+            None => None,
+        };
+        let answered = async move {
+            if let Some((site, _under_way, place)) = alone {
+                site.answer(&mut vec![place]).await;
+            }
+            answer.await
+        };
         let deadline = at + self.check_deadline;
         Answer::Pending(Box::pin(async move {
-            match timeout_at(deadline, answer).await {
+            match timeout_at(deadline, answered).await {
                 Ok(Ok(Ok(verdict))) => lookup(verdict, asked_us, generation),
                 Ok(Ok(Err(doubt))) => unknown(doubt),
                 // The task that had it has ended.
