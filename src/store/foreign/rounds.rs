@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Bits of an id in the first of two rounds: of absent ids one in sixteen has them all.
 pub(super) const FIRST: usize = 4;
-/// In a smaller batch a second round trip costs more than the bits that it saves.
+/// With smaller batches Redis is not busy: a second round would save it little, and have ids that exist wait twice as long.
 const LARGE: usize = 8;
 /// An answer that takes a larger part of the deadline leaves too little for another one.
 const SOON: u32 = 4;
