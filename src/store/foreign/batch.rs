@@ -114,12 +114,15 @@ impl Site {
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
-        if let (Err(doubt), Ok(believed)) = (whole, known.believed())
-            && !matches!(doubt, Doubt::Changing | Doubt::Full)
-        {
-            self.trust.lose(believed, doubt);
-            // At once: a process that starts now would find all as it was, if the filter was away for a moment.
-            self.trust.revoke(live.wire(), known).await;
+        match (whole, known.believed()) {
+            // The next look would be up to a second later.
+            (Err(Doubt::Changing), _) => drop(self.trust.look(live.wire(), &live.process).await),
+            (Ok(()) | Err(Doubt::Full), _) | (_, Err(_)) => {}
+            (Err(doubt), Ok(believed)) => {
+                self.trust.lose(believed, doubt);
+                // At once: a process that starts now would find all as it was, if the filter was away for a moment.
+                self.trust.revoke(live.wire(), known).await;
+            }
         }
         held
     }
