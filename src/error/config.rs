@@ -64,7 +64,8 @@ pub enum SettingError {
     ForeignWithoutRedis,
     /// A filter of another system is to be rebuilt, and nobody has said that only guards write to it.
     #[error(
-        "rebuild: a foreign filter is rebuilt only with sole_writer(), because what other programs add meanwhile would be lost"
+        "rebuild: a foreign filter is rebuilt only with sole_writer(): where other programs write to it, what they add meanwhile \
+         would be lost"
     )]
     ForeignWithRebuild,
     /// The system's random source gave no key.
