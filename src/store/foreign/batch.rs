@@ -84,6 +84,9 @@ impl Site {
             give(waiting, held, believed, bits.end);
             bits = bits.end..usize::MAX;
         }
+        if is_live && believed == Err(Doubt::Changing) {
+            self.trust.look_again(live.wire(), &live.process, &known).await;
+        }
     }
 
     /// Asks for these bits of each id; says which ids have them all, and whether what an absence rests on still is as it

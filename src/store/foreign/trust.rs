@@ -46,6 +46,8 @@ pub(super) struct Trust {
     pub(super) drawn: ArcSwapOption<Seal>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
+    /// One look at a time: a later one that ends sooner would be judged a loss by the one before.
+    looking: tokio::sync::Mutex<()>,
     /// Whether the guard's own filter has taken its place, for good.
     handed_over: AtomicBool,
 }
@@ -178,6 +180,7 @@ impl Trust {
             known: ArcSwapOption::empty(),
             drawn: ArcSwapOption::empty(),
             lost: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
             handed_over: AtomicBool::new(false),
         }
     }
@@ -268,6 +271,26 @@ impl Trust {
         wire: &dyn Wire,
         process: &RedisProcess,
     ) -> Result<(), StoreError> {
+        let _alone = self.looking.lock().await;
+        self.look_alone(wire, process).await
+    }
+
+    /// Looks at once, where a batch met a later statement than what it was asked by: the next poll may be a second away.
+    /// Not where somebody looks already.
+    pub(super) async fn look_again(
+        &self,
+        wire: &dyn Wire,
+        process: &RedisProcess,
+        asked_by: &Arc<Known>,
+    ) {
+        let Ok(_alone) = self.looking.try_lock() else { return };
+        if self.known().is_some_and(|known| Arc::ptr_eq(&known, asked_by)) {
+            // The next batch tries again, and the next poll.
+            self.look_alone(wire, process).await.ok();
+        }
+    }
+
+    async fn look_alone(&self, wire: &dyn Wire, process: &RedisProcess) -> Result<(), StoreError> {
         let record = cmd("HMGET").arg(&self.record).arg(ON).arg(WITNESSES).clone();
         let commands = pipeline([record].into_iter().chain(self.config()));
         let mut replies = exchange(wire, &commands, HANDSHAKE).await?.into_iter();
