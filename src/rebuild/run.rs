@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -89,13 +90,16 @@ impl RebuildRun<'_> {
         match self.store.begin().await? {
             Begun::Leased(mut build) => {
                 let kept = build.keep_lease();
-                let report = self.leased(kept, self.steps(build.as_mut())).await;
+                let limit = self.settings.longest_rebuild;
+                let report = self.leased(kept, limit, self.steps(build.as_mut())).await;
                 build.release().await;
                 report
             }
             Begun::Refill(mut refill) => {
                 let kept = refill.keep_lease();
-                let report = self.leased(kept, self.refill(refill.as_mut())).await;
+                // It waits for transactions first.
+                let limit = self.settings.longest_rebuild + self.settings.longest_transaction;
+                let report = self.leased(kept, limit, self.refill(refill.as_mut())).await;
                 refill.release().await;
                 report
             }
@@ -107,9 +111,9 @@ impl RebuildRun<'_> {
     async fn leased(
         &self,
         kept: BoxFuture<'static, ()>,
+        limit: Duration,
         steps: impl Future<Output = Result<RebuildReport, RebuildError>>,
     ) -> Result<RebuildReport, RebuildError> {
-        let limit = self.settings.longest_rebuild;
         tokio::select! {
             biased;
             report = steps => report,
