@@ -2,6 +2,7 @@
 
 mod guarded;
 mod hostile;
+mod meanwhile;
 mod migration;
 mod rates;
 mod rebuilt;

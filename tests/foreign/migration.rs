@@ -13,7 +13,7 @@ use crate::traffic::{LONGEST_TRANSACTION, Traffic};
 use crate::writers::Writer;
 
 const IDS: u64 = 2_000;
-fn moving(server: &RedisServer, filter: ForeignFilter, table: &Table) -> BloomGuard {
+pub(crate) fn moving(server: &RedisServer, filter: ForeignFilter, table: &Table) -> BloomGuard {
     let guard = guard(&server.url()).migrate_from(filter);
     let guard = guard.longest_transaction(LONGEST_TRANSACTION);
     guard.rebuild(Schedule::manual(), table.clone()).build().unwrap()

@@ -22,16 +22,20 @@ use crate::writers::Writer;
 const IDS: u64 = 2_000;
 
 /// A guard whose filter only guards write to.
-fn rebuilt(url: &str, filter: ForeignFilter) -> Builder {
+pub(crate) fn rebuilt(url: &str, filter: ForeignFilter) -> Builder {
     guard(url).foreign(filter.sole_writer()).longest_transaction(LONGEST_TRANSACTION)
 }
 
-fn rebuilt_from(url: &str, filter: ForeignFilter, source: impl RebuildSource) -> BloomGuard {
+pub(crate) fn rebuilt_from(
+    url: &str,
+    filter: ForeignFilter,
+    source: impl RebuildSource,
+) -> BloomGuard {
     rebuilt(url, filter).rebuild(Schedule::manual(), source).build().unwrap()
 }
 
 /// The keys that there are, but for the filter's own and the statement.
-fn left_over(server: &RedisServer, writer: &Writer) -> Vec<String> {
+pub(crate) fn left_over(server: &RedisServer, writer: &Writer) -> Vec<String> {
     let config = writer.config.as_ref().map(|(key, _)| *key);
     let own = [writer.key, "{users}:c", "bg:{users}:trust"];
     let is_own = |key: &String| own.contains(&&**key) || config == Some(&**key);
@@ -201,10 +205,10 @@ async fn an_insert_by_a_guard_of_another_name_is_not_lost() {
 
 /// A source that waits before its last id, until told to go on.
 #[derive(Clone, Default)]
-struct Held {
+pub(crate) struct Held {
     table: Table,
     reached: Arc<Notify>,
-    goes_on: Arc<Notify>,
+    pub(crate) goes_on: Arc<Notify>,
     holds: Arc<std::sync::atomic::AtomicBool>,
 }
 
@@ -219,10 +223,10 @@ impl RebuildSource for Held {
     }
 }
 
-type Rebuild = JoinHandle<Result<(), Arc<RebuildError>>>;
+pub(crate) type Rebuild = JoinHandle<Result<(), Arc<RebuildError>>>;
 
 /// A live filter, and a rebuild that has nearly ended its scan.
-async fn halfway(server: &RedisServer, writer: &Writer) -> (BloomGuard, Held, Rebuild) {
+pub(crate) async fn halfway(server: &RedisServer, writer: &Writer) -> (BloomGuard, Held, Rebuild) {
     writer.write(server, []);
     let source = Held { table: Table::with(0..IDS), ..Held::default() };
     let guard = rebuilt_from(&server.url(), writer.filter(), source.clone());
@@ -237,7 +241,7 @@ async fn halfway(server: &RedisServer, writer: &Writer) -> (BloomGuard, Held, Re
 }
 
 /// The key that is being filled.
-fn new_key(server: &RedisServer) -> String {
+pub(crate) fn new_key(server: &RedisServer) -> String {
     let keys = server.keys();
     keys.into_iter().find(|key| key.ends_with(":bg:new")).expect("a rebuild is under way")
 }

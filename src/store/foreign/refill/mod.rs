@@ -19,14 +19,13 @@ mod site;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use self::fence::{CALL, Fence, LIFE};
+use self::fence::{Fence, LIFE};
 use self::site::SiteRefill;
 use super::layout::Layout;
 use super::site::Site;
 use crate::error::StoreError;
-use crate::filter::Generation;
 use crate::id::Id;
 use crate::random;
 use crate::store::{Begun, BoxFuture, Refill, Refilled};
@@ -45,12 +44,11 @@ impl ForeignRefill {
         sites: &[Arc<Site>],
         longest_transaction: Duration,
     ) -> Result<Begun, StoreError> {
-        let generation = generation(&sites[0]).await?;
-        let token = format!("{generation} {:016x}", random::scatter());
+        let token = format!("{:016x}{:016x}", random::scatter(), random::scatter());
         let layout = Arc::clone(layout);
         let mut refill = Self { layout, sites: Vec::new(), longest_transaction };
         for site in sites {
-            match SiteRefill::begin(site, generation, &token).await {
+            match SiteRefill::begin(site, &token).await {
                 Ok(Some(site)) => refill.sites.push(site),
                 otherwise => {
                     refill.release().await;
@@ -60,16 +58,6 @@ impl ForeignRefill {
         }
         Ok(Begun::Refill(Box::new(refill)))
     }
-}
-
-/// Draws a generation that is later than any before.
-async fn generation(site: &Site) -> Result<Generation, StoreError> {
-    let connection = site.adds.connected(CALL).await?;
-    let known = site.known().await?;
-    let stated = known.believed.as_ref().map_or(0, |believed| believed.record.generation.get());
-    let last = site.trust.lost().map_or(stated, |(lost, _)| lost.get().max(stated));
-    let now = connection.redis_us(Instant::now());
-    Generation::new(now.max(last + 1)).ok_or_else(|| site.foreign("redis has no clock"))
 }
 
 impl Refill for ForeignRefill {

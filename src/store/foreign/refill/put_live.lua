@@ -5,8 +5,9 @@
 -- ARGV[1] the token   ARGV[2] the statement   ARGV[3] its witnesses   ARGV[4] the keys' life in ms, 0 for that of the live one
 -- ARGV[5] what to count from   ARGV[6] what a look at a seal replies
 -- ARGV[7…] for each new key the look at its seal: the number of its words, and the words
--- Returns 1, or 0 if the new filter is not whole.
+-- Returns 1, or 0 if the new filter is not whole, or the guard's own has taken the live one's place.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.call('HGET', KEYS[2], 'on') == 'handed over' then return 0 end
 local at = 7
 while at < #ARGV do
   local words = tonumber(ARGV[at])

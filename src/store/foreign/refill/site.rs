@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::redis::{Cmd, Value, cmd};
+use tokio::time::Instant;
 
 use super::fence::{CALL, Fence, LIFE, encoded};
 use crate::error::StoreError;
@@ -16,11 +17,13 @@ use crate::store::foreign::size::BloomSize;
 use crate::store::foreign::trust::Known;
 use crate::store::foreign::witness::{Seal, word_of};
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::process::Memory;
 use crate::store::redis::link::wire::{one, pipeline};
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::Script;
 use crate::verdict::Doubt;
 
+static TAKE_TOKEN: Script = Script::new("take_token.lua", include_str!("take_token.lua"));
 static PUT_LIVE: Script = Script::new("put_live.lua", include_str!("put_live.lua"));
 
 const STEP: &str = "a rebuild of a foreign filter";
@@ -34,7 +37,6 @@ pub(super) struct SiteRefill {
     pub(super) size: BloomSize,
     /// What was known of the live filter.
     known: Arc<Known>,
-    generation: Generation,
     seal: Seal,
     /// Of each of the keys, words with bits that were set.
     words: Vec<Vec<(u64, u64)>>,
@@ -44,11 +46,7 @@ pub(super) struct SiteRefill {
 
 impl SiteRefill {
     /// Takes the token, and makes an empty filter; nothing if another rebuild has it.
-    pub(super) async fn begin(
-        site: &Arc<Site>,
-        generation: Generation,
-        token: &str,
-    ) -> Result<Option<Self>, StoreError> {
+    pub(super) async fn begin(site: &Arc<Site>, token: &str) -> Result<Option<Self>, StoreError> {
         let connection = site.adds.connected(CALL).await?;
         let known = site.known().await?;
         if known.run != connection.process.run {
@@ -58,15 +56,43 @@ impl SiteRefill {
         let seal = site.new_seal(size)?;
         let fence = Fence { site: Arc::clone(site), token: token.to_owned(), run: known.run };
         let words = vec![Vec::new(); site.trust.keys.len()];
-        let refill = Self { fence, size, known, generation, seal, words, given: 0 };
+        let refill = Self { fence, size, known, seal, words, given: 0 };
         let making = refill.making().map_err(|reason| site.foreign(&reason))?;
-        let mut take = cmd("SET");
-        take.arg(&site.trust.marker).arg(token).arg("NX").arg("PX").arg(LIFE.as_millis() as u64);
-        let taken = site.adds.ask(&connection, &one(take), CALL).await?;
-        if taken == [Value::Nil] {
-            return Ok(None);
+        refill.find_room(&connection).await?;
+        Ok(refill.take_token(&connection, &making).await?.then_some(refill))
+    }
+
+    /// Fails if Redis would have no room for the new filter beside the live one: then it would refuse all writes, to the
+    /// live filter, too.
+    async fn find_room(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
+        let site = &self.fence.site;
+        let ask = one(cmd("INFO").arg("memory").clone());
+        let info = site.adds.ask(connection, &ask, CALL).await?.pop().unwrap_or(Value::Nil);
+        let Some(Memory { used, limit }) = Memory::parse(&Reply::new(STEP, info).text()?) else {
+            return Ok(());
+        };
+        let bitmap = site.trust.layout.end(self.size).div_ceil(8) * site.trust.keys.len() as u64;
+        let needed = used.saturating_add(self.module_bytes().unwrap_or(bitmap));
+        if needed <= limit { Ok(()) } else { Err(StoreError::NoRoom { needed, limit }) }
+    }
+
+    /// Makes the new keys and takes the token, in one step; says whether no other rebuild has it.
+    async fn take_token(
+        &self,
+        connection: &Arc<Connection>,
+        making: &[Cmd],
+    ) -> Result<bool, StoreError> {
+        let (site, words) = (&self.fence.site, encoded(making));
+        let life = LIFE.as_millis().to_string();
+        let mut args = vec![self.fence.token.as_bytes(), life.as_bytes()];
+        args.extend(words.iter().map(Vec::as_slice));
+        let keys = [&*site.trust.marker, &site.trust.record];
+        let taken = site.adds.script(connection, &TAKE_TOKEN, &keys, &args, CALL).await?;
+        match taken.int()? {
+            1 => Ok(true),
+            0 => Ok(false),
+            _ => Err(site.foreign("the guard's own filter has taken its place (hand_over)")),
         }
-        Ok(refill.fence.run(&making).await?.then_some(refill))
     }
 
     /// Returns the commands that make an empty filter, sealed, whose life ends with the rebuild.
@@ -82,16 +108,15 @@ impl SiteRefill {
                 let Seal { first, value } = self.seal;
                 cmd("BITFIELD").arg(&key).arg("SET").arg("i64").arg(first).arg(value).clone()
             });
+            commands.push(expire(&key));
         }
-        commands.extend(self.renewal());
         Ok(commands)
     }
 
     /// Returns the commands that renew the life of marker and filter.
     pub(super) fn renewal(&self) -> Vec<Cmd> {
         let keys = [self.fence.site.trust.marker.clone()].into_iter().chain(self.new_keys());
-        let life = LIFE.as_millis() as u64;
-        keys.map(|key| cmd("PEXPIRE").arg(key).arg(life).clone()).collect()
+        keys.map(|key| expire(&key)).collect()
     }
 
     fn new_keys(&self) -> impl Iterator<Item = String> {
@@ -100,7 +125,10 @@ impl SiteRefill {
 
     /// Returns how many ids the filter held when it was last known to be whole.
     pub(super) fn previous(&self) -> Option<u64> {
-        Some(self.known.believed.as_ref().ok()?.record.ids)
+        let ids = self.known.believed.as_ref().ok()?.record.ids;
+        // A module counts those of its seal.
+        let sealed = if self.fence.site.trust.layout.is_module() { module::SEALED } else { 0 };
+        Some(ids.saturating_sub(sealed))
     }
 
     /// Adds ids to the new filter.
@@ -140,7 +168,8 @@ impl SiteRefill {
     /// Puts the new filter in the live one's place.
     pub(super) async fn swap(&self, ids: u64) -> Result<(), StoreError> {
         let site = &self.fence.site;
-        let swapped = self.try_swap(ids).await;
+        let generation = self.generation().await?;
+        let swapped = self.try_swap(generation, ids).await;
         if matches!(swapped, Ok(false)) {
             return Err(StoreError::Lost { step: "the swap" });
         }
@@ -148,16 +177,26 @@ impl SiteRefill {
         site.trust.look(checks.wire(), &checks.process).await?;
         match (self.live(), swapped) {
             // Also where the reply was lost.
-            (Ok(live), _) if live.generation == self.generation => Ok(()),
+            (Ok(live), _) if live.generation == generation => Ok(()),
             (_, Err(error)) => Err(error),
             (_, Ok(_)) => Err(StoreError::Lost { step: "the swap" }),
         }
     }
 
-    async fn try_swap(&self, ids: u64) -> Result<bool, StoreError> {
+    /// Draws a generation that is later than any before, also than what was stated since the rebuild began.
+    async fn generation(&self) -> Result<Generation, StoreError> {
+        let (site, connection) = (&self.fence.site, self.fence.connected().await?);
+        let known = site.known().await?;
+        let stated = known.believed.as_ref().map_or(0, |believed| believed.record.generation.get());
+        let last = site.trust.lost().map_or(stated, |(lost, _)| lost.get().max(stated));
+        let now = connection.redis_us(Instant::now());
+        Generation::new(now.max(last + 1)).ok_or_else(|| site.foreign("redis has no clock"))
+    }
+
+    async fn try_swap(&self, generation: Generation, ids: u64) -> Result<bool, StoreError> {
         let (site, connection) = (&self.fence.site, self.fence.connected().await?);
         let trust = &site.trust;
-        let record = self.statement(&connection, ids).await?.encode();
+        let record = self.statement(&connection, generation, ids).await?.encode();
         let words = self.witnesses()?;
         let counter = trust.layout.counter();
         let mut keys = vec![&*trust.marker, &trust.record];
@@ -181,11 +220,12 @@ impl SiteRefill {
     async fn statement(
         &self,
         connection: &Arc<Connection>,
+        generation: Generation,
         ids: u64,
     ) -> Result<Record, StoreError> {
         let (site, trust) = (&self.fence.site, &self.fence.site.trust);
         let filter = trust.filter(&self.known.config);
-        let (run, generation, seal) = (self.fence.run, self.generation, self.seal);
+        let (run, seal) = (self.fence.run, self.seal);
         let mut record = Record { run, filter, generation, ids, seal };
         if trust.layout.is_module() {
             let info = one(Info::ask(&new_key(trust.key_of(0))));
@@ -256,14 +296,23 @@ impl Site {
         seal.ok_or_else(|| self.foreign("there is no room for a seal behind its last bit"))
     }
 
-    /// Returns the commands that add ids to the new filter.
+    /// Returns the commands that add ids to the new filter. Each time it gets a life: it may have been lost meanwhile, and
+    /// be made again by them.
     pub(crate) fn filling(&self, places: &[Place]) -> Vec<Cmd> {
         let keys = places.chunk_by(|one, other| one.key == other.key);
         let fill = |places: &[Place]| {
-            self.trust.layout.fill(&new_key(self.trust.key_of(places[0].key)), places)
+            let key = new_key(self.trust.key_of(places[0].key));
+            let mut commands = self.trust.layout.fill(&key, places);
+            commands.push(expire(&key));
+            commands
         };
         keys.flat_map(fill).collect()
     }
+}
+
+/// Returns the command that gives a key as long a life as nobody renews it.
+fn expire(key: &str) -> Cmd {
+    cmd("PEXPIRE").arg(key).arg(LIFE.as_millis() as u64).clone()
 }
 
 /// Returns the key of the filter that is to take a key's place.
