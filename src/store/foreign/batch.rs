@@ -83,9 +83,10 @@ impl Site {
             }
             give(waiting, held, believed, bits.end);
             bits = bits.end..usize::MAX;
-        }
-        if is_live && believed == Err(Doubt::Changing) {
-            self.trust.look_again(live.wire(), &live.process, &known).await;
+            if is_live && believed == Err(Doubt::Changing) {
+                // The next poll would be up to a second later.
+                self.trust.look_again(live.wire(), &live.process, &known).await;
+            }
         }
     }
 
@@ -117,15 +118,12 @@ impl Site {
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
-        match (whole, known.believed()) {
-            // The next look would be up to a second later.
-            (Err(Doubt::Changing), _) => drop(self.trust.look(live.wire(), &live.process).await),
-            (Ok(()) | Err(Doubt::Full), _) | (_, Err(_)) => {}
-            (Err(doubt), Ok(believed)) => {
-                self.trust.lose(believed, doubt);
-                // At once: a process that starts now would find all as it was, if the filter was away for a moment.
-                self.trust.revoke(live.wire(), known).await;
-            }
+        if let (Err(doubt), Ok(believed)) = (whole, known.believed())
+            && !matches!(doubt, Doubt::Changing | Doubt::Full)
+        {
+            self.trust.lose(believed, doubt);
+            // At once: a process that starts now would find all as it was, if the filter was away for a moment.
+            self.trust.revoke(live.wire(), known).await;
         }
         held
     }
