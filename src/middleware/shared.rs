@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
+use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::invalid::{InvalidCanary, InvalidSample};
@@ -69,6 +71,8 @@ impl Options {
     }
 }
 
+/// How long a hand-over waits for another process's rebuild to end, before it tries again.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// After so many requests without an id in any there is a warning.
 const WITHOUT_ID: u32 = 1_000;
 
@@ -187,8 +191,14 @@ impl Shared {
         let old = self.foreign.as_ref().filter(|old| old.is_left);
         let old = old.ok_or(RebuildError::NotMigrating)?;
         self.start();
-        tokio::time::sleep(self.rebuilder.longest_transaction()).await;
-        let report = self.rebuild(Shrinking::Refused).await?;
+        sleep(self.rebuilder.longest_transaction()).await;
+        let report = loop {
+            match self.rebuild(Shrinking::Refused).await {
+                // One that began before now may lack what is stated to be in the next.
+                Err(error) if matches!(*error, RebuildError::Busy) => sleep(BUSY_WAIT).await,
+                ended => break ended?,
+            }
+        };
         old.hand_over().await.map_err(RebuildError::from)?;
         Ok(report)
     }

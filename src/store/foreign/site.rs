@@ -110,15 +110,7 @@ impl Site {
     /// Acknowledges ids whose bits are all on this Redis.
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         for ids in ids.chunks(IDS_PER_CALL) {
-            let mut failures = 0;
-            while let Err(error) = self.try_add(ids).await {
-                failures += 1;
-                // An insert may be repeated, so an unknown outcome is no harm.
-                match next_try(&error, REFUSED_WAIT) {
-                    Some(wait) if failures < ATTEMPTS => sleep(wait).await,
-                    _ => return Err(error),
-                }
-            }
+            repeated(|| self.try_add(ids)).await?;
         }
         Ok(())
     }
@@ -221,6 +213,10 @@ impl Site {
 
     /// Has no process rely on the filter any more, for good: the guard's own has taken its place.
     pub(super) async fn hand_over(&self) -> Result<(), StoreError> {
+        repeated(|| self.try_hand_over()).await
+    }
+
+    async fn try_hand_over(&self) -> Result<(), StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
         let word = cmd("HSET").arg(&self.trust.record).arg(ON).arg(HANDED_OVER).clone();
         self.adds.ask(&connection, &one(word), ATTEMPT).await?;
@@ -255,6 +251,21 @@ impl Site {
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
         Condition { live, trouble }
     }
+}
+
+/// Does what may be repeated, so that an unknown outcome is no harm, until it succeeds or is in vain.
+async fn repeated<F: Future<Output = Result<(), StoreError>>>(
+    attempt: impl Fn() -> F,
+) -> Result<(), StoreError> {
+    let mut failures = 0;
+    while let Err(error) = attempt().await {
+        failures += 1;
+        match next_try(&error, REFUSED_WAIT) {
+            Some(wait) if failures < ATTEMPTS => sleep(wait).await,
+            _ => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Ids that are in the live filter, while a rebuild with this token is under way.

@@ -17,6 +17,7 @@ mod fence;
 mod site;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -35,6 +36,8 @@ pub(super) struct ForeignRefill {
     layout: Arc<dyn Layout>,
     sites: Vec<SiteRefill>,
     longest_transaction: Duration,
+    /// Whether it has come to the swap, which ends the marker.
+    swaps: Arc<AtomicBool>,
 }
 
 impl ForeignRefill {
@@ -46,7 +49,8 @@ impl ForeignRefill {
     ) -> Result<Begun, StoreError> {
         let token = format!("{:016x}{:016x}", random::scatter(), random::scatter());
         let layout = Arc::clone(layout);
-        let mut refill = Self { layout, sites: Vec::new(), longest_transaction };
+        let swaps = Arc::default();
+        let mut refill = Self { layout, sites: Vec::new(), longest_transaction, swaps };
         for site in sites {
             match SiteRefill::begin(site, &token).await {
                 Ok(Some(site)) => refill.sites.push(site),
@@ -68,11 +72,13 @@ impl Refill for ForeignRefill {
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
         let fences: Vec<(Fence, Vec<_>)> =
             self.sites.iter().map(|site| (site.fence.clone(), site.renewal())).collect();
+        let swaps = Arc::clone(&self.swaps);
         Box::pin(async move {
             loop {
                 sleep(LIFE / 3).await;
                 for (fence, renewal) in &fences {
-                    if matches!(fence.run(renewal).await, Ok(false)) {
+                    let is_lost = matches!(fence.run(renewal).await, Ok(false));
+                    if is_lost && !swaps.load(Ordering::Relaxed) {
                         return;
                     }
                 }
@@ -98,6 +104,7 @@ impl Refill for ForeignRefill {
 
     fn swap(&mut self, ids: u64) -> BoxFuture<'_, Result<Refilled, StoreError>> {
         Box::pin(async move {
+            self.swaps.store(true, Ordering::Relaxed);
             for site in &self.sites {
                 site.swap(ids).await?;
             }
