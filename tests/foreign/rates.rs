@@ -1,6 +1,6 @@
 //! What other systems have written passes, and what nobody has is refused as often as the layout says.
 
-use bloom_guard::Verdict;
+use bloom_guard::{ForeignFilter, Verdict};
 use support::redis_server::RedisServer;
 
 use crate::guarded::{refused, trusting};
@@ -25,6 +25,35 @@ async fn what_another_system_has_written_is_never_refused_and_what_is_absent_is(
         println!("{name}: {measured:.3e} measured, {formula:?} by the formula");
         let near = formula.is_none_or(|formula| (measured / formula - 1.0).abs() < 0.1);
         assert!(near, "{name}: {measured:e} and not {formula:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_system_has_spread_over_two_servers_is_never_refused() {
+    let writer = Writer::php_bkdr(IDS / 2);
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let at = |id: u64| crc32fast::hash(id.to_string().as_bytes()) as usize % servers.len();
+    for (number, server) in servers.iter().enumerate() {
+        writer.write_to("php.0", server, (0..IDS).filter(|id| at(*id) == number));
+    }
+    let others = [&*servers[1].url()];
+    let filter = || ForeignFilter::php_bkdr_sharded("php", writer.bits, writer.hashes, &others);
+    let guard = trusting(&servers[0], filter()).await;
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+    let passed = STRANGERS.count() - refused(&guard, STRANGERS).await.len();
+    println!("{:.3e} measured", passed as f64 / STRANGERS.count() as f64);
+    assert!(passed < STRANGERS.count() / 10, "{passed}");
+    guard.insert_many(IDS..IDS + 1_000).await.unwrap();
+    for (number, server) in servers.iter().enumerate() {
+        let here = (IDS..IDS + 1_000).filter(|id| at(*id) == number);
+        let bits: Vec<u64> = here.flat_map(|id| writer.bits_of(id)).collect();
+        assert!(bits.len() > 1_000);
+        let mut pipeline = redis::Pipeline::new();
+        for bit in bits {
+            pipeline.cmd("GETBIT").arg("php.0").arg(bit);
+        }
+        let set: Vec<u8> = pipeline.query(&mut server.connection()).unwrap();
+        assert!(!set.contains(&0));
     }
 }
 
