@@ -224,8 +224,14 @@ impl World {
         let guard = self.instances[0].guard.clone();
         // A rebuild may have to wait until a gap in the journal is older than any transaction.
         let recovered = timeout(ms(RECOVERY), async {
-            while guard.rebuild_accepting_loss().await.is_err() {
+            let live = || guard.state().live.ok().map(|live| live.generation);
+            let (mut seen, mut replaced) = (live(), 0);
+            // Others may always be at it when this process would be. The second of theirs began after all had healed.
+            while guard.rebuild_accepting_loss().await.is_err() && replaced < 2 {
                 sleep(ms(500)).await;
+                let now = live();
+                replaced += u32::from(now.is_some() && now != seen);
+                seen = now.or(seen);
             }
         });
         if recovered.await.is_err() {
