@@ -121,8 +121,7 @@ impl Site {
         for _ in 0..ATTEMPTS {
             let Some(added) = self.add_to_live(&connection, ids).await? else { return Ok(()) };
             let (token, commands) = (added.token, self.filling(&added.places));
-            let keys: &[&str] = &[];
-            if self.while_refilled(&connection, &token, keys, &commands, ATTEMPT).await? {
+            if self.while_refilled(&connection, &token, &commands, ATTEMPT).await? {
                 return self.keep_to_one_redis(&connection);
             }
         }

@@ -42,7 +42,7 @@ impl Fence {
     pub(super) async fn run(&self, commands: &[Cmd]) -> Result<bool, StoreError> {
         let connection = self.connected().await?;
         let token = self.token.as_bytes();
-        self.site.while_refilled(&connection, token, &[], commands, CALL).await
+        self.site.while_refilled(&connection, token, commands, CALL).await
     }
 }
 
@@ -52,14 +52,12 @@ impl Site {
         &self,
         connection: &Arc<Connection>,
         token: &[u8],
-        keys: &[&str],
         commands: &[Cmd],
         deadline: Duration,
     ) -> Result<bool, StoreError> {
         let words = encoded(commands);
         let args: Vec<&[u8]> = [token].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
-        let keys: Vec<&str> =
-            [&*self.trust.marker].into_iter().chain(keys.iter().copied()).collect();
+        let keys = [&*self.trust.marker];
         let ran = self.adds.script(connection, &WHILE_REFILLED, &keys, &args, deadline).await?;
         Ok(ran.int()? == 1)
     }
