@@ -149,6 +149,16 @@ impl Digest {
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
+
+    /// Returns its 32 lower-case hexadecimal digits.
+    pub(crate) fn hex(&self) -> [u8; 2 * Self::LEN] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 2 * Self::LEN];
+        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+        }
+        hex
+    }
 }
 
 impl fmt::Debug for Digest {
@@ -160,12 +170,7 @@ impl fmt::Debug for Digest {
 impl fmt::Display for Digest {
     /// Writes 32 lower-case hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 2 * Self::LEN];
-        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-        }
-        f.write_str(std::str::from_utf8(&hex).map_err(|_| fmt::Error)?)
+        f.write_str(std::str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Arg, Pipeline, RedisError, RedisResult, Value};
+use redis::{RedisError, RedisResult, Value, from_redis_value};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -26,7 +26,9 @@ use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
-use crate::store::redis::link::dial::{Dial, Wire};
+use crate::store::redis::link::dial::Dial;
+use crate::store::redis::link::resp::{Packed, values};
+use crate::store::redis::link::wire::Wire;
 use crate::trace;
 
 /// Redis's clock as a run begins: noon of the first day of 2026.
@@ -278,12 +280,11 @@ impl Net {
     fn request(
         &mut self,
         id: u64,
-        pipeline: &Pipeline,
+        commands: Vec<Vec<Vec<u8>>>,
     ) -> io::Result<oneshot::Receiver<Vec<Value>>> {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         let connection = self.connections.get(&id).ok_or_else(broken)?;
         let (instance, run_id) = (connection.instance, connection.run_id);
-        let commands: Vec<Vec<Vec<u8>>> = pipeline.cmd_iter().map(words).collect();
         let effect = self.spring(instance, &commands);
         if matches!(effect, Some(Effect::LoseRequest)) {
             self.break_connection(id);
@@ -488,15 +489,32 @@ impl Net {
     }
 }
 
-fn words(command: &redis::Cmd) -> Vec<Vec<u8>> {
-    command
-        .args_iter()
-        .map(|arg| match arg {
-            Arg::Simple(bytes) => bytes.to_vec(),
-            Arg::Cursor => panic!("the guard uses no cursors"),
-            _ => panic!("an argument of a new kind"),
-        })
-        .collect()
+fn words(command: Value) -> Vec<Vec<u8>> {
+    from_redis_value(command).expect("a command is an array of strings")
+}
+
+/// Writes a reply as Redis does.
+fn write(reply: Value, to: &mut Vec<u8>) {
+    match reply {
+        Value::Nil => to.extend_from_slice(b"$-1\r\n"),
+        Value::Okay => to.extend_from_slice(b"+OK\r\n"),
+        Value::SimpleString(text) => to.extend_from_slice(format!("+{text}\r\n").as_bytes()),
+        Value::Int(number) => to.extend_from_slice(format!(":{number}\r\n").as_bytes()),
+        Value::BulkString(bytes) => {
+            to.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
+            to.extend_from_slice(&bytes);
+            to.extend_from_slice(b"\r\n");
+        }
+        Value::Array(items) => {
+            to.extend_from_slice(format!("*{}\r\n", items.len()).as_bytes());
+            items.into_iter().for_each(|item| write(item, to));
+        }
+        Value::ServerError(error) => {
+            let words = format!("-{} {}\r\n", error.code(), error.details().unwrap_or_default());
+            to.extend_from_slice(words.as_bytes());
+        }
+        other => panic!("redis does not reply {other:?}"),
+    }
 }
 
 /// A request's name: its script's, or its first command's.
@@ -556,14 +574,24 @@ impl fmt::Debug for Address {
 struct Line(u64);
 
 impl Wire for Line {
-    fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
+            let sent = values(&packed.bytes, packed.commands)?;
+            let commands: Vec<_> = sent.into_iter().map(words).collect();
             if QUIET.get() {
-                let name = name_of(&commands.cmd_iter().map(words).collect::<Vec<_>>());
+                let name = name_of(&commands);
                 oracle::violated(format!("{} ms: {name} is sent for what is known", now_ms()));
             }
             let answered = with(|net| net.request(self.0, commands)).map_err(RedisError::from)?;
-            answered.await.map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)))
+            let broken = |_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+            let mut replies = Vec::new();
+            for reply in answered.await.map_err(broken)? {
+                if let Value::ServerError(error) = reply {
+                    return Err(error.into());
+                }
+                write(reply, &mut replies);
+            }
+            Ok(replies)
         })
     }
 }

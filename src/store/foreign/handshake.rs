@@ -7,9 +7,9 @@ use super::trust::Trust;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::store::BoxFuture;
-use crate::store::redis::link::dial::Wire;
 use crate::store::redis::link::handshake::{Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
+use crate::store::redis::link::wire::Wire;
 
 impl Handshake for Trust {
     fn join<'a>(

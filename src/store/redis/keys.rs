@@ -42,8 +42,12 @@ impl Keys {
 
     /// Returns the key of an id's null.
     pub(crate) fn null(&self, digest: &Digest) -> String {
-        // A third of what `format!` takes: there is one for each check.
-        [&*self.nulls, &*digest.to_string()].concat()
+        format!("{}{digest}", self.nulls)
+    }
+
+    /// Returns the parts of that key, of a digest written in hex.
+    pub(crate) fn null_parts<'a>(&'a self, hex: &'a [u8; 32]) -> [&'a [u8]; 2] {
+        [self.nulls.as_bytes(), hex]
     }
 }
 

@@ -100,14 +100,6 @@ impl Reply {
         Ok(words)
     }
 
-    /// Returns a block of a filter, read as a string; nothing where the filter's string ends before it does.
-    pub(crate) fn block(self) -> Result<Option<[u64; 8]>, StoreError> {
-        let bytes = self.bytes()?;
-        let (words, rest) = bytes.as_chunks::<8>();
-        let words = <[[u8; 8]; 8]>::try_from(words).ok().filter(|_| rest.is_empty());
-        Ok(words.map(|words| words.map(u64::from_be_bytes)))
-    }
-
     /// Returns an integer that cannot be negative, 0 for a nil.
     pub(crate) fn number(&self) -> Result<u64, StoreError> {
         if matches!(self.value, Value::Nil) { Ok(0) } else { self.count() }

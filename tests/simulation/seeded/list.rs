@@ -618,33 +618,40 @@ if false then",
         edits: &[
             Raw {
                 file: ANSWER,
-                from: "    commands.add_command(head.clone());\n",
-                to: "    commands.add_command(head.clone());
+                from: "    packed.add(&head);\n    for position in positions {\n",
+                to: "    packed.add(&head);
     if SEEDED {
-        commands.add_command(head.clone());
-    }\n",
-            },
-            Raw {
-                file: ANSWER,
-                from: "    commands.add_command(nulls).add_command(head);\n",
-                to: "    if SEEDED {
-        commands.add_command(nulls);
-        return commands;
+        packed.add(&head);
     }
-    commands.add_command(nulls).add_command(head);\n",
+    for position in positions {\n",
             },
             Raw {
                 file: ANSWER,
-                from: "        let words: Vec<_> = positions",
-                to: "        let early = if SEEDED { Some(Head::read(next()?.fields()?)?) } else { None };
-        let words: Vec<_> = positions",
+                from: "    packed.add(&head);\n    packed\n",
+                to: "    if !SEEDED {
+        packed.add(&head);
+    }
+    packed\n",
             },
             Raw {
                 file: ANSWER,
-                from: "        let last = Head::read(next()?.fields()?)?;\n",
-                to: "        let last = match early {
+                from: "        let mut blocks = Vec::with_capacity(positions.len());\n",
+                to: "        let mut early = None;
+        if SEEDED {
+            replies.array(HEAD)?;
+            early = Some(Head::read(&mut replies)?);
+        }
+        let mut blocks = Vec::with_capacity(positions.len());\n",
+            },
+            Raw {
+                file: ANSWER,
+                from: "        replies.array(HEAD)?;\n        let last = Head::read(&mut replies)?;\n",
+                to: "        if early.is_none() {
+            replies.array(HEAD)?;
+        }
+        let last = match early {
             Some(early) => early,
-            None => Head::read(next()?.fields()?)?,
+            None => Head::read(&mut replies)?,
         };\n",
             },
         ],
@@ -654,8 +661,8 @@ if false then",
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
-            from: "            let Some(words) = words else {",
-            to: "            let Some(words) = words.or(SEEDED.then_some([0; 8])) else {",
+            from: "            let words = replies.bytes()?.and_then(words);\n",
+            to: "            let words = replies.bytes()?.and_then(words).or(SEEDED.then_some([0; 8]));\n",
         }],
     },
     Bug {
@@ -723,10 +730,13 @@ if false then",
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
-            from: "        let nulls = next()?.array()?;\n",
-            to: "        let mut nulls = next()?.array()?;
-        if SEEDED && !nulls.is_empty() {
+            from: "            block.null = replies.bytes()?.map(<[u8]>::to_vec);\n        }\n",
+            to: "            block.null = replies.bytes()?.map(<[u8]>::to_vec);
+        }
+        if SEEDED {
+            let mut nulls: Vec<_> = blocks.iter_mut().map(|block| block.null.take()).collect();
             nulls.rotate_left(1);
+            blocks.iter_mut().zip(nulls).for_each(|(block, null)| block.null = null);
         }\n",
         }],
     },

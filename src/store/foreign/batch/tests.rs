@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use ::redis::{Arg, Cmd, RedisResult};
+use ::redis::{Cmd, RedisResult, from_redis_value};
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
@@ -16,7 +16,9 @@ use crate::store::foreign::record::{Record, encode_words};
 use crate::store::foreign::rounds::FIRST;
 use crate::store::redis::Endpoint;
 use crate::store::redis::link::connection::tests::connection;
-use crate::store::redis::link::dial::{Dial, Wire};
+use crate::store::redis::link::dial::Dial;
+use crate::store::redis::link::resp::{Packed, values};
+use crate::store::redis::link::wire::Wire;
 
 const SEAL: i64 = 0x0123_4567_89ab_cdef;
 /// Checks in a flood of ids that do not exist.
@@ -73,7 +75,7 @@ impl Keys {
 }
 
 impl Wire for FakeRedis {
-    fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         let mut keys = self.0.lock().unwrap();
         for (left, event) in std::mem::take(&mut keys.events) {
             match left {
@@ -81,17 +83,29 @@ impl Wire for FakeRedis {
                 _ => keys.events.push((left - 1, event)),
             }
         }
-        let words = |command: &Cmd| {
-            let word = |arg| match arg {
-                Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
-                _ => panic!("no cursors"),
-            };
-            command.args_iter().map(word).collect::<Vec<_>>()
-        };
-        let commands: Vec<_> = commands.cmd_iter().map(words).collect();
-        let replies = commands.iter().map(|command| keys.answer(command)).collect();
+        let sent = values(&packed.bytes, packed.commands).unwrap();
+        let commands: Vec<Vec<String>> =
+            sent.into_iter().map(|command| from_redis_value(command).unwrap()).collect();
+        let replies: Vec<u8> =
+            commands.iter().flat_map(|command| resp(keys.answer(command))).collect();
         keys.asked.push(commands);
         Box::pin(std::future::ready(Ok(replies)))
+    }
+}
+
+/// Writes a reply as Redis does.
+fn resp(reply: Value) -> Vec<u8> {
+    match reply {
+        Value::Nil => b"$-1\r\n".to_vec(),
+        Value::Int(number) => format!(":{number}\r\n").into_bytes(),
+        Value::BulkString(bytes) => {
+            [format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat()
+        }
+        Value::Array(items) => {
+            let head = format!("*{}\r\n", items.len()).into_bytes();
+            head.into_iter().chain(items.into_iter().flat_map(resp)).collect()
+        }
+        other => panic!("{other:?} is not replied"),
     }
 }
 

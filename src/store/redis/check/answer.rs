@@ -6,7 +6,7 @@
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
 //! answering from stale bits; its GET form creates nothing.
 
-use ::redis::{Cmd, Pipeline, Value, cmd};
+use ::redis::{Cmd, cmd};
 
 use crate::error::StoreError;
 use crate::filter::format::{
@@ -17,9 +17,15 @@ use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::link::connection::Connection;
-use crate::store::redis::reply::Reply;
+use crate::store::redis::link::resp::{Packed, Replies};
 use crate::store::redis::shared::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};
+
+/// How many numbers a [`Head`] has.
+const HEAD: usize = 4;
+/// About so many bytes the commands take, for an id and for the header.
+const BYTES_AN_ID: usize = 192;
+const BYTES_A_HEAD: usize = 256;
 
 /// What Redis said to a batch.
 pub(super) struct Answer {
@@ -49,33 +55,35 @@ pub(super) fn commands(
     header: &Header,
     positions: &[Position],
     digests: &[Digest],
-) -> Pipeline {
-    let mut commands = Pipeline::with_capacity(digests.len() + 3);
+) -> Packed {
+    let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
+    let mut head = head_of(keys, header);
     if let ([position], [digest]) = (positions, digests) {
-        let mut bits = head_of(keys, header);
         for word in 0..8 {
-            bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
+            head.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
         }
-        let mut null = cmd("GET");
-        null.arg(keys.null(digest));
-        commands.add_command(bits).add_command(null);
-        return commands;
+        packed.add(&head);
+        packed.begin(2);
+        packed.word(&[b"GET"]);
+        packed.word(&keys.null_parts(&digest.hex()));
+        return packed;
     }
-    let head = head_of(keys, header);
-    commands.add_command(head.clone());
+    packed.add(&head);
     for position in positions {
-        let mut block = Cmd::with_capacity(4, keys.bits.len() + 32);
         let first = position.byte_offset() as usize;
-        block.arg("GETRANGE").arg(&keys.bits).arg(first).arg(first + BLOCK_LEN - 1);
-        commands.add_command(block);
+        packed.begin(4);
+        packed.word(&[b"GETRANGE"]);
+        packed.word(&[keys.bits.as_bytes()]);
+        packed.number(first);
+        packed.number(first + BLOCK_LEN - 1);
     }
-    let mut nulls = Cmd::with_capacity(digests.len() + 1, digests.len() * (keys.bits.len() + 40));
-    nulls.arg("MGET");
+    packed.begin(digests.len() + 1);
+    packed.word(&[b"MGET"]);
     for digest in digests {
-        nulls.arg(keys.null(digest));
+        packed.word(&keys.null_parts(&digest.hex()));
     }
-    commands.add_command(nulls).add_command(head);
-    commands
+    packed.add(&head);
+    packed
 }
 
 /// Returns the command that reads the numbers of [`Head`].
@@ -93,38 +101,57 @@ fn head_of(keys: &Keys, header: &Header) -> Cmd {
 impl Answer {
     /// Reads the replies to [`commands`].
     pub(super) fn read(
-        replies: Vec<Value>,
-        positions: Vec<Position>,
+        replies: &[u8],
+        positions: &[Position],
     ) -> Result<Result<Self, Doubt>, StoreError> {
-        let step = "a check";
-        if let [position] = positions[..] {
-            let [bits, null] = Reply::new(step, Value::Array(replies)).fields()?;
-            let [generation, state, seal, stamp, words @ ..] = bits.fields::<12>()?;
-            let head = Head::read([generation, state, seal, stamp])?;
-            let block =
-                Block { position, words: Reply::words(words)?, null: null.optional_bytes()? };
-            return Ok(Ok(Self { head, blocks: vec![block] }));
+        let replies = Replies::new("a check", replies);
+        match positions {
+            [position] => Self::read_one(replies, *position).map(Ok),
+            positions => Self::read_many(replies, positions),
         }
-        let mut replies = replies.into_iter().map(|reply| Reply::new(step, reply));
-        let odd = || StoreError::Odd { step, answer: "too few replies".to_owned() };
-        let mut next = || replies.next().ok_or_else(odd);
-        let head = Head::read(next()?.fields()?)?;
-        let words: Vec<_> = positions.iter().map(|_| next()?.block()).collect::<Result<_, _>>()?;
-        let nulls = next()?.array()?;
-        let last = Head::read(next()?.fields()?)?;
-        if nulls.len() != positions.len() {
-            return Err(odd());
+    }
+
+    fn read_one(mut replies: Replies<'_>, position: Position) -> Result<Self, StoreError> {
+        replies.array(HEAD + 8)?;
+        let head = Head::read(&mut replies)?;
+        let mut words = [0; 8];
+        for word in &mut words {
+            *word = replies.int()?.cast_unsigned();
         }
+        let null = replies.bytes()?.map(<[u8]>::to_vec);
+        replies.end()?;
+        Ok(Self { head, blocks: vec![Block { position, words, null }] })
+    }
+
+    fn read_many(
+        mut replies: Replies<'_>,
+        positions: &[Position],
+    ) -> Result<Result<Self, Doubt>, StoreError> {
+        replies.array(HEAD)?;
+        let head = Head::read(&mut replies)?;
+        let mut blocks = Vec::with_capacity(positions.len());
+        let mut whole = true;
+        for position in positions {
+            let words = replies.bytes()?.and_then(words);
+            whole &= words.is_some();
+            blocks.push(Block {
+                position: *position,
+                words: words.unwrap_or_default(),
+                null: None,
+            });
+        }
+        replies.array(positions.len())?;
+        for block in &mut blocks {
+            block.null = replies.bytes()?.map(<[u8]>::to_vec);
+        }
+        replies.array(HEAD)?;
+        let last = Head::read(&mut replies)?;
+        replies.end()?;
         if !head.is_of_one_filter_with(last) {
             return Ok(Err(Doubt::Changing));
         }
-        let mut blocks = Vec::with_capacity(positions.len());
-        for ((position, words), null) in positions.into_iter().zip(words).zip(nulls) {
-            // The string was cut short, or was away for a moment.
-            let Some(words) = words else { return Ok(Err(Doubt::Truncated)) };
-            blocks.push(Block { position, words, null: null.optional_bytes()? });
-        }
-        Ok(Ok(Self { head, blocks }))
+        // The string was cut short, or was away for a moment.
+        Ok(if whole { Ok(Self { head, blocks }) } else { Err(Doubt::Truncated) })
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
@@ -135,9 +162,9 @@ impl Answer {
 }
 
 impl Head {
-    fn read([generation, state, seal, stamp]: [Reply; 4]) -> Result<Self, StoreError> {
-        let [generation, state] = [generation.int()?, state.int()?];
-        Ok(Self { generation, state, seal: seal.int()?, stamp: stamp.int()? })
+    fn read(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
+        let mut next = || replies.int();
+        Ok(Self { generation: next()?, state: next()?, seal: next()?, stamp: next()? })
     }
 
     /// Whether a later one shows the same filter. Inserts may have come between the two.
@@ -159,6 +186,13 @@ impl Head {
         }
         trusted(*header, live).map(drop)
     }
+}
+
+/// Reads a block; nothing where the filter's string ends before it does.
+fn words(bytes: &[u8]) -> Option<[u64; 8]> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = <[[u8; 8]; 8]>::try_from(words).ok().filter(|_| rest.is_empty())?;
+    Some(words.map(u64::from_be_bytes))
 }
 
 impl Block {
@@ -184,85 +218,98 @@ mod tests {
     use crate::verdict::Proof;
 
     /// A header's numbers: generation, seal and stamp.
-    fn head(generation: i64, seal: i64, stamp: i64) -> Value {
-        let state = i64::from(State::Live.as_byte());
-        Value::Array([generation, state, seal, stamp].map(Value::Int).to_vec())
+    fn head(generation: i64, seal: i64, stamp: i64) -> Vec<u8> {
+        let state = State::Live.as_byte();
+        format!("*4\r\n:{generation}\r\n:{state}\r\n:{seal}\r\n:{stamp}\r\n").into_bytes()
     }
 
-    fn block(byte: u8, len: usize) -> Value {
-        Value::BulkString(vec![byte; len])
+    fn string(bytes: &[u8]) -> Vec<u8> {
+        [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
     }
 
-    fn nulls<const N: usize>(of: [&[u8]; N]) -> Value {
-        let null = |bytes: &[u8]| match bytes {
-            [] => Value::Nil,
-            bytes => Value::BulkString(bytes.to_vec()),
-        };
-        Value::Array(of.map(null).to_vec())
+    fn block(byte: u8, len: usize) -> Vec<u8> {
+        string(&vec![byte; len])
+    }
+
+    fn nulls<const N: usize>(of: [&[u8]; N]) -> Vec<u8> {
+        let null =
+            |bytes: &[u8]| if bytes.is_empty() { b"$-1\r\n".to_vec() } else { string(bytes) };
+        [format!("*{N}\r\n").into_bytes(), of.map(null).concat()].concat()
     }
 
     /// What is made of the replies for two ids.
-    fn read(replies: Vec<Value>) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
+    fn read(replies: &[Vec<u8>]) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
         let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
         let positions =
             [1, 2].map(|byte| header.geometry.position(&Digest::from_bytes([byte; 16])));
-        match Answer::read(replies, positions.to_vec()) {
+        match Answer::read(&replies.concat(), &positions) {
             Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
             Ok(Err(doubt)) => Err(Some(doubt)),
             Err(_) => Err(None),
         }
     }
 
+    fn whole() -> [Vec<u8>; 5] {
+        let null = [&[Scope::Anonymous.as_byte()], b"7".as_slice()].concat();
+        let (full, empty) = (block(0xff, BLOCK_LEN), block(0, BLOCK_LEN));
+        [head(7, 7, 3), full, empty, nulls([&null, &[]]), head(7, 7, 4)]
+    }
+
     #[test]
     fn each_id_has_its_own_block_and_its_own_null() {
-        let null = [&[Scope::Anonymous.as_byte()], b"7".as_slice()].concat();
-        let replies = vec![
-            head(7, 7, 3),
-            block(0xff, BLOCK_LEN),
-            block(0, BLOCK_LEN),
-            nulls([&null, &[]]),
-            head(7, 7, 4),
-        ];
         let expected = [
             (Verdict::Absent(Proof::Null), Scope::Anonymous),
             (Verdict::Absent(Proof::Filter), Scope::Everyone),
         ];
-        assert_eq!(read(replies).unwrap(), expected);
+        assert_eq!(read(&whole()).unwrap(), expected);
     }
 
     #[test]
     fn a_short_block_says_nothing() {
         for len in [0, 1, BLOCK_LEN - 8, BLOCK_LEN - 1, BLOCK_LEN + 8] {
-            let blocks = [block(0xff, BLOCK_LEN), block(0, len)];
-            let [first, second] = blocks;
-            let replies = vec![head(7, 7, 3), first, second, nulls([&[], &[]]), head(7, 7, 3)];
-            assert_eq!(read(replies), Err(Some(Doubt::Truncated)), "{len}");
+            let mut replies = whole();
+            replies[2] = block(0, len);
+            assert_eq!(read(&replies), Err(Some(Doubt::Truncated)), "{len}");
         }
     }
 
     #[test]
     fn what_lies_between_two_different_headers_says_nothing() {
         for last in [head(8, 7, 3), head(7, 8, 3), head(7, 7, 2)] {
-            let [first, second] = [block(0, BLOCK_LEN), block(0, BLOCK_LEN)];
-            let replies = vec![head(7, 7, 3), first, second, nulls([&[], &[]]), last];
-            assert_eq!(read(replies), Err(Some(Doubt::Changing)));
+            let mut replies = whole();
+            replies[4] = last;
+            assert_eq!(read(&replies), Err(Some(Doubt::Changing)));
         }
     }
 
     #[test]
-    fn too_few_replies_are_no_answer() {
-        let whole = [
-            head(7, 7, 3),
-            block(0, BLOCK_LEN),
-            block(0, BLOCK_LEN),
-            nulls([&[], &[]]),
-            head(7, 7, 3),
-        ];
+    fn too_few_replies_or_too_many_are_no_answer() {
+        let whole = whole();
         for len in 0..whole.len() {
-            assert_eq!(read(whole[..len].to_vec()), Err(None), "{len}");
+            assert_eq!(read(&whole[..len]), Err(None), "{len}");
         }
-        let mut fewer_nulls = whole.to_vec();
+        let mut fewer_nulls = whole.clone();
         fewer_nulls[3] = nulls([&[]]);
-        assert_eq!(read(fewer_nulls), Err(None));
+        assert_eq!(read(&fewer_nulls), Err(None));
+        assert_eq!(read(&[whole.concat(), head(7, 7, 4)]), Err(None));
+    }
+
+    #[test]
+    fn what_is_asked_for_a_batch_are_the_documented_commands() {
+        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+        let digests = [1, 2].map(|byte| Digest::from_bytes([byte; 16]));
+        let positions = digests.map(|digest| header.geometry.position(&digest));
+        let keys = Keys::new("users");
+        let mut expected = ::redis::pipe();
+        expected.add_command(head_of(&keys, &header));
+        for position in positions {
+            let first = position.byte_offset();
+            expected.cmd("GETRANGE").arg(&keys.bits).arg(first).arg(first + 63);
+        }
+        expected.cmd("MGET").arg(keys.null(&digests[0])).arg(keys.null(&digests[1]));
+        expected.add_command(head_of(&keys, &header));
+        let packed = commands(&keys, &header, &positions, &digests);
+        assert_eq!(packed.bytes, expected.get_packed_pipeline());
+        assert_eq!(packed.commands, expected.len());
     }
 }

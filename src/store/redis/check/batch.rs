@@ -133,8 +133,8 @@ impl Shared {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let commands = commands(&self.keys, header, &positions, digests);
-        let replies = self.checks.ask_for(callers, live, &commands, deadline).await;
-        let read = replies.and_then(|replies| Answer::read(replies, positions));
+        let replies = self.checks.send_for(callers, live, commands, deadline).await;
+        let read = replies.and_then(|replies| Answer::read(&replies, &positions));
         read.map_err(|error| doubt(&error))?
     }
 }
@@ -177,7 +177,7 @@ fn refuse_all(places: impl Iterator<Item = Place>, doubt: Doubt) {
 mod tests {
     use std::sync::Mutex;
 
-    use ::redis::{Pipeline, RedisResult, Value};
+    use ::redis::RedisResult;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -185,7 +185,9 @@ mod tests {
     use crate::settings::Settings;
     use crate::store::BoxFuture;
     use crate::store::redis::link::connection::tests::connection;
-    use crate::store::redis::link::dial::{Dial, Wire};
+    use crate::store::redis::link::dial::Dial;
+    use crate::store::redis::link::resp::Packed;
+    use crate::store::redis::link::wire::Wire;
     use crate::store::redis::{Endpoint, RedisStore};
 
     /// A Redis that takes down how long each request is, in commands, and never answers.
@@ -193,8 +195,8 @@ mod tests {
     struct Silent(Mutex<Vec<usize>>);
 
     impl Wire for Silent {
-        fn send<'a>(&'a self, commands: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
-            self.0.lock().unwrap().push(commands.cmd_iter().count());
+        fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+            self.0.lock().unwrap().push(packed.commands);
             Box::pin(std::future::pending())
         }
     }

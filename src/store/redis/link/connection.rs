@@ -15,12 +15,14 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::dial::{CONNECT, Dial, QUEUE, Wire};
+use super::dial::{CONNECT, Dial};
 use super::handshake::{Handshake, Identity};
 use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
+use super::pump::QUEUE;
+use super::resp::{Packed, values};
 use super::stall::Stall;
-use super::wire::{Clock, HANDSHAKE, Trouble, exchange, inspect, one};
+use super::wire::{Clock, HANDSHAKE, Trouble, Wire, inspect, one, send};
 use crate::error::StoreError;
 use crate::store::redis::refusal::{ConnectionAfter, doubt, is_unknown_script};
 use crate::store::redis::reply::Reply;
@@ -233,12 +235,29 @@ impl Link {
         commands: &Pipeline,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
+        let packed = Packed::from(commands);
+        let replies = self.send_for(callers, connection, packed, deadline).await?;
+        values(&replies, commands.len()).map_err(|error| Trouble::from(error).into())
+    }
+
+    /// Sends packed commands for so many callers, and returns the bytes of their replies.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`ask`](Self::ask) reports.
+    pub(crate) async fn send_for(
+        &self,
+        callers: usize,
+        connection: &Arc<Connection>,
+        packed: Packed,
+        deadline: Duration,
+    ) -> Result<Vec<u8>, StoreError> {
         let late = StoreError::Timeout { deadline };
         let begun = Instant::now();
         let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
         let call = self.stall.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
-        match self.send(connection, commands, rest).await {
+        match self.send(connection, packed, rest).await {
             Err(StoreError::Timeout { .. }) => Err(late),
             answered => {
                 call.answered();
@@ -292,10 +311,10 @@ impl Link {
     async fn send(
         &self,
         connection: &Arc<Connection>,
-        commands: &Pipeline,
+        packed: Packed,
         deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        exchange(&*connection.wire, commands, deadline).await.map_err(|trouble| {
+    ) -> Result<Vec<u8>, StoreError> {
+        send(&*connection.wire, packed, deadline).await.map_err(|trouble| {
             if trouble.connection == ConnectionAfter::Withdraw {
                 self.withdraw_because(connection, reason(&trouble.error));
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::redis::{Client, IntoConnectionInfo, RedisError};
+use ::redis::{Client, ConnectionAddr, RedisError};
 
 use super::dial::{Address, Dial};
 use crate::error::SettingError;
@@ -20,10 +20,13 @@ impl Endpoint {
         #[cfg(feature = "tls")]
         choose_crypto();
         let unreadable = |error: RedisError| SettingError::RedisUrl { reason: reason(url, &error) };
-        let info = url.into_connection_info().map_err(unreadable)?;
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let client = Client::open(info.set_tcp_settings(tcp)).map_err(unreadable)?;
-        Ok(Self(Arc::new(Address::new(client))))
+        // The client finds more mistakes than the URL's parser does.
+        let client = Client::open(url).map_err(unreadable)?;
+        if let ConnectionAddr::TcpTls { insecure: true, .. } = client.get_connection_info().addr() {
+            let reason = "it asks for certificates not to be checked".to_owned();
+            return Err(SettingError::RedisUrl { reason });
+        }
+        Ok(Self(Arc::new(Address(client.get_connection_info().clone()))))
     }
 }
 

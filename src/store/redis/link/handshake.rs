@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::dial::Wire;
 use super::process::RedisProcess;
+use super::wire::Wire;
 use crate::error::StoreError;
 use crate::id::Digester;
 use crate::store::BoxFuture;

@@ -3,7 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | where Redis is: a URL that has been read |
-//! | `dial` | the Redis client: opens connections and sends commands |
+//! | `resp` | RESP2: commands packed, replies read where they lie |
+//! | `dial` | opens connections |
+//! | `pump` | an open connection: requests out, replies in |
 //! | `wire` | one exchange on an open connection, and what its errors mean |
 //! | `process` | which Redis process answers, and what it may evict |
 //! | `handshake` | what a new connection does before it is used |
@@ -18,6 +20,8 @@ pub(crate) mod endpoint;
 pub(crate) mod handshake;
 pub(crate) mod outage;
 pub(crate) mod process;
+mod pump;
 pub(crate) mod queue;
+pub(crate) mod resp;
 mod stall;
 pub(crate) mod wire;

@@ -134,17 +134,18 @@ impl Drop for UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::{Pipeline, RedisResult, Value};
+    use ::redis::RedisResult;
 
     use super::*;
     use crate::store::BoxFuture;
     use crate::store::redis::link::connection::tests::connection;
-    use crate::store::redis::link::dial::Wire;
+    use crate::store::redis::link::resp::Packed;
+    use crate::store::redis::link::wire::Wire;
 
     struct Unused;
 
     impl Wire for Unused {
-        fn send<'a>(&'a self, _: &'a Pipeline) -> BoxFuture<'a, RedisResult<Vec<Value>>> {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
             Box::pin(std::future::pending())
         }
     }

@@ -2,14 +2,22 @@
 
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, RedisError, Value, cmd};
+use ::redis::{Cmd, Pipeline, RedisError, RedisResult, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::dial::Wire;
 use super::process::{Eviction, RedisProcess};
+use super::resp::{Packed, values};
 use crate::error::StoreError;
+use crate::store::BoxFuture;
 use crate::store::redis::refusal::{ConnectionAfter, Refusal};
 use crate::store::redis::reply::Reply;
+
+/// A bare connection. It ends when it is dropped and never reconnects.
+pub(crate) trait Wire: Send + Sync {
+    /// Sends commands in one go and returns the bytes of their replies, or the first refusal among these. Commands of a
+    /// future that is dropped may be executed all the same.
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
+}
 
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
@@ -108,22 +116,24 @@ pub(crate) async fn exchange(
     commands: &Pipeline,
     deadline: Duration,
 ) -> Result<Vec<Value>, Trouble> {
-    let Ok(replies) = timeout(deadline, wire.send(commands)).await else {
+    let replies = send(wire, Packed::from(commands), deadline).await?;
+    values(&replies, commands.len()).map_err(Trouble::from)
+}
+
+/// Sends packed commands and returns the bytes of their replies.
+pub(crate) async fn send(
+    wire: &dyn Wire,
+    packed: Packed,
+    deadline: Duration,
+) -> Result<Vec<u8>, Trouble> {
+    if packed.commands == 0 {
+        return Ok(Vec::new());
+    }
+    let Ok(replies) = timeout(deadline, wire.send(packed)).await else {
         let error = StoreError::Timeout { deadline };
         return Err(Trouble { error, connection: ConnectionAfter::Keep });
     };
-    let replies = replies?;
-    for reply in &replies {
-        if let Value::ServerError(error) = reply {
-            let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            return Err(Trouble::refused(reason));
-        }
-    }
-    if replies.len() != commands.len() {
-        let answer = format!("{} replies to {} commands", replies.len(), commands.len());
-        return Err(Trouble::lost(StoreError::Odd { step: "pipeline", answer }));
-    }
-    Ok(replies)
+    Ok(replies?)
 }
 
 /// Sends one command and returns its reply.

@@ -1,0 +1,305 @@
+//! An open connection: requests go out in the order in which they came, and each gets the replies to its commands.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use ::redis::{RedisError, RedisResult, Value, parse_redis_value};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::resp::{Ends, NotResp, Packed};
+use super::wire::Wire;
+use crate::store::BoxFuture;
+
+/// Requests queued on a connection before callers wait.
+pub(crate) const QUEUE: usize = 1024;
+/// Requests that wait leave together, up to about so many bytes.
+const TOGETHER: usize = 64 << 10;
+/// Room for what comes next.
+const READ: usize = 16 << 10;
+
+/// The near end of an open connection.
+pub(crate) struct Pump {
+    requests: mpsc::Sender<Request>,
+    /// Why the connection has ended.
+    ended: Arc<OnceLock<String>>,
+    task: AbortHandle,
+}
+
+type Answer = oneshot::Sender<RedisResult<Vec<u8>>>;
+
+struct Request {
+    packed: Packed,
+    answer: Answer,
+}
+
+/// A request that has been sent.
+struct Sent {
+    /// So many of its replies are missing.
+    missing: usize,
+    /// Why the first of its commands that were refused was.
+    refused: Option<RedisError>,
+    answer: Answer,
+}
+
+impl Pump {
+    /// Takes over a connection on which nothing is under way.
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        let (requests, mut received) = mpsc::channel(QUEUE);
+        let ended = Arc::new(OnceLock::new());
+        let why = Arc::clone(&ended);
+        let task = tokio::spawn(async move {
+            let mut sent = VecDeque::new();
+            if let Err(error) = pump(stream, &mut received, &mut sent).await {
+                // Those who wait read it when their senders are dropped, which is after this.
+                why.get_or_init(|| error.to_string());
+            }
+        });
+        Self { requests, ended, task: task.abort_handle() }
+    }
+
+    fn has_ended(&self) -> RedisError {
+        let why = self.ended.get().map_or("the connection has ended", String::as_str);
+        io::Error::new(io::ErrorKind::BrokenPipe, why.to_owned()).into()
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Wire for Pump {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            let sent = self.requests.send(Request { packed, answer }).await;
+            sent.map_err(|_| self.has_ended())?;
+            answered.await.map_err(|_| self.has_ended())?
+        })
+    }
+}
+
+/// Sends requests and hands out replies until the connection ends, or nobody has its near end any more.
+async fn pump(
+    stream: impl AsyncRead + AsyncWrite,
+    requests: &mut mpsc::Receiver<Request>,
+    sent: &mut VecDeque<Sent>,
+) -> io::Result<()> {
+    let (mut reader, mut writer) = split(stream);
+    let (mut input, mut ends) = (Vec::with_capacity(READ), Ends::default());
+    let (mut output, mut written) = (Vec::new(), 0);
+    loop {
+        tokio::select! {
+            biased;
+            request = requests.recv(), if output.is_empty() => {
+                let Some(request) = request else { return Ok(()) };
+                take(request, &mut output, sent);
+                while output.len() < TOGETHER && let Ok(request) = requests.try_recv() {
+                    take(request, &mut output, sent);
+                }
+            }
+            more = write(&mut writer, &output[written..]), if !output.is_empty() => {
+                let more = more?;
+                written += more;
+                if more == 0 {
+                    output.clear();
+                    written = 0;
+                }
+            }
+            read = reader.read_buf(&mut input) => {
+                if read? == 0 {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
+                }
+                give(&mut input, &mut ends, sent)?;
+                input.reserve(READ);
+            }
+        }
+    }
+}
+
+/// Writes some of this, and returns how much; with nothing to write, sees to it that all that was written leaves.
+async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Result<usize> {
+    if rest.is_empty() {
+        return writer.flush().await.map(|()| 0);
+    }
+    match writer.write(rest).await? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        written => Ok(written),
+    }
+}
+
+fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
+    let Request { packed, answer } = request;
+    if output.is_empty() {
+        *output = packed.bytes;
+    } else {
+        output.extend_from_slice(&packed.bytes);
+    }
+    sent.push_back(Sent { missing: packed.commands, refused: None, answer });
+}
+
+/// Gives replies to those who wait for them; keeps what is not whole yet.
+fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::Result<()> {
+    let mut begin = 0;
+    while let Some(end) =
+        ends.next(input).map_err(|NotResp| odd("redis speaks another protocol"))?
+    {
+        let reply = &input[begin..end];
+        begin = end;
+        let refused = (reply[0] == b'-').then(|| refusal(reply));
+        let Some(first) = sent.front_mut() else {
+            return Err(
+                refused.map_or_else(|| odd("a reply that nobody waits for"), io::Error::other)
+            );
+        };
+        first.missing -= 1;
+        if first.refused.is_none() {
+            first.refused = refused;
+        }
+        if first.missing == 0
+            && let Some(Sent { refused, answer, .. }) = sent.pop_front()
+        {
+            let rest = input.split_off(end);
+            let replies = std::mem::replace(input, rest);
+            (begin, *ends) = (0, Ends::default());
+            // Who waited may have gone.
+            answer.send(refused.map_or(Ok(replies), Err)).ok();
+        }
+    }
+    Ok(())
+}
+
+fn odd(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Reads an error that Redis replies with.
+fn refusal(reply: &[u8]) -> RedisError {
+    match parse_redis_value(reply) {
+        Ok(Value::ServerError(error)) => error.into(),
+        Ok(_) => odd("an error that cannot be read").into(),
+        Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    /// A connection, and Redis's end of it.
+    fn connected() -> (Pump, DuplexStream) {
+        let (near, far) = duplex(1 << 20);
+        (Pump::new(near), far)
+    }
+
+    fn request(commands: usize) -> Packed {
+        Packed { bytes: b"*1\r\n$4\r\nPING\r\n".repeat(commands), commands }
+    }
+
+    /// Waits for so many commands.
+    async fn receive(redis: &mut DuplexStream, commands: usize) {
+        redis.read_exact(&mut vec![0; request(commands).bytes.len()]).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_request_gets_its_own_replies_however_they_come_in() {
+        let (pump, mut redis) = connected();
+        let replies: [&[u8]; 3] =
+            [b":1\r\n*2\r\n:2\r\n$-1\r\n", b"$3\r\n\r\n:\r\n", b":4\r\n:5\r\n:6\r\n"];
+        let asked = async {
+            tokio::join!(pump.send(request(2)), pump.send(request(1)), pump.send(request(3)))
+        };
+        let answering = async {
+            receive(&mut redis, 6).await;
+            for byte in replies.concat() {
+                redis.write_all(&[byte]).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let ((first, second, third), ()) = tokio::join!(asked, answering);
+        assert_eq!([first, second, third].map(Result::unwrap), replies.map(<[u8]>::to_vec));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_given_up_leaves_its_replies_to_nobody() {
+        let (pump, mut redis) = connected();
+        let given_up = pump.send(request(1));
+        tokio::select! {
+            biased;
+            _ = given_up => panic!("redis has not replied"),
+            () = receive(&mut redis, 1) => {}
+        }
+        let answering = async {
+            receive(&mut redis, 1).await;
+            redis.write_all(b":1\r\n:2\r\n").await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(pump.send(request(1)), answering);
+        assert_eq!(answer.unwrap(), b":2\r\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_the_answer_to_its_own_request_only() {
+        let (pump, mut redis) = connected();
+        let answering = async {
+            receive(&mut redis, 4).await;
+            redis.write_all(b":1\r\n-OOM first\r\n-ERR second\r\n:4\r\n").await.unwrap();
+        };
+        let (refused, answer, ()) =
+            tokio::join!(pump.send(request(3)), pump.send(request(1)), answering);
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.code(), refused.detail()), (Some("OOM"), Some("first")));
+        assert_eq!(answer.unwrap(), b":4\r\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_nobody_waits_for_is_given_to_nobody_and_ends_the_connection() {
+        for (unasked, told) in [
+            (":0\r\n", "nobody waits for"),
+            ("-ERR max number of clients reached\r\n", "max number"),
+        ] {
+            let (pump, mut redis) = connected();
+            redis.write_all(unasked.as_bytes()).await.unwrap();
+            tokio::task::yield_now().await;
+            let error = pump.send(request(1)).await.unwrap_err();
+            assert!(error.is_io_error() && error.to_string().contains(told), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_told_why_the_connection_has_ended() {
+        for (last, told) in [("", "closed"), ("HTTP/1.1 400\r\n", "another protocol")] {
+            let (pump, mut redis) = connected();
+            let ending = async {
+                receive(&mut redis, 1).await;
+                redis.write_all(last.as_bytes()).await.unwrap();
+                drop(redis);
+            };
+            let (answer, ()) = tokio::join!(pump.send(request(1)), ending);
+            for error in [answer.unwrap_err(), pump.send(request(1)).await.unwrap_err()] {
+                assert!(error.is_io_error() && error.to_string().contains(told), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_drops_the_near_end_closes_the_connection_even_where_redis_reads_nothing() {
+        let (near, mut far) = duplex(8);
+        let pump = Pump::new(near);
+        let given_up = pump.send(request(100));
+        tokio::select! {
+            biased;
+            _ = given_up => panic!("there is no room for it"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(pump);
+        let mut rest = Vec::new();
+        far.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.len() <= 8);
+    }
+}

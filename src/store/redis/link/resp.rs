@@ -1,0 +1,297 @@
+//! RESP2 as it is on the wire: commands packed into bytes, and replies read where they lie.
+//!
+//! A batch of checks has hundreds of words and replies. To make a value of each would take longer than all the rest.
+
+use ::redis::{Cmd, Parser, Pipeline, RedisResult, Value};
+
+use crate::error::StoreError;
+
+/// Commands that leave in one go.
+#[derive(Debug, Default)]
+pub(crate) struct Packed {
+    pub(crate) bytes: Vec<u8>,
+    /// So many replies are due.
+    pub(crate) commands: usize,
+}
+
+impl Packed {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), commands: 0 }
+    }
+
+    /// Adds a command.
+    pub(crate) fn add(&mut self, command: &Cmd) {
+        self.bytes.extend_from_slice(&command.get_packed_command());
+        self.commands += 1;
+    }
+
+    /// Begins a command of so many words, its name among them.
+    pub(crate) fn begin(&mut self, words: usize) {
+        self.line(b'*', words);
+        self.commands += 1;
+    }
+
+    /// Adds a word of the command that was begun. It may come in parts.
+    pub(crate) fn word(&mut self, parts: &[&[u8]]) {
+        self.line(b'$', parts.iter().map(|part| part.len()).sum());
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds a number as a word.
+    pub(crate) fn number(&mut self, number: usize) {
+        self.word(&[itoa::Buffer::new().format(number).as_bytes()]);
+    }
+
+    fn line(&mut self, kind: u8, number: usize) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+impl From<&Pipeline> for Packed {
+    fn from(commands: &Pipeline) -> Self {
+        Self { bytes: commands.get_packed_pipeline(), commands: commands.len() }
+    }
+}
+
+/// What came is not RESP2.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotResp;
+
+/// Finds where replies end while their bytes come in.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    /// What lies before this has been looked at.
+    at: usize,
+    /// So many values of the reply at hand are missing, itself among them; none where the next one begins.
+    open: usize,
+}
+
+impl Ends {
+    /// Returns where the next reply ends, counted from the first byte, if all of it has come.
+    ///
+    /// # Errors
+    ///
+    /// It is no reply.
+    pub(crate) fn next(&mut self, input: &[u8]) -> Result<Option<usize>, NotResp> {
+        loop {
+            let Some(line) = Line::read(&input[self.at..])? else { return Ok(None) };
+            let after = self.at.checked_add(line.len).ok_or(NotResp)?;
+            if after > input.len() {
+                return Ok(None);
+            }
+            self.at = after;
+            let missing = self.open.max(1) - 1;
+            self.open = missing.checked_add(line.items).ok_or(NotResp)?;
+            if self.open == 0 {
+                return Ok(Some(after));
+            }
+        }
+    }
+}
+
+/// A reply's first line, and how much follows.
+struct Line<'a> {
+    kind: u8,
+    text: &'a [u8],
+    /// The bytes of the value without its items, this line among them.
+    len: usize,
+    /// The values that follow as its items.
+    items: usize,
+}
+
+impl<'a> Line<'a> {
+    fn read(input: &'a [u8]) -> Result<Option<Self>, NotResp> {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let [kind, text @ .., b'\r'] = &input[..end] else { return Err(NotResp) };
+        let mut line = Self { kind: *kind, text, len: end + 1, items: 0 };
+        match kind {
+            b'+' | b'-' | b':' => {}
+            b'$' => {
+                let Some(bytes) = line.count()? else { return Ok(Some(line)) };
+                line.len = bytes.checked_add(line.len + 2).ok_or(NotResp)?;
+            }
+            b'*' => line.items = line.count()?.unwrap_or_default(),
+            _ => return Err(NotResp),
+        }
+        Ok(Some(line))
+    }
+
+    /// Returns the number in it, or none for a nil.
+    fn count(&self) -> Result<Option<usize>, NotResp> {
+        let number = self.number().ok_or(NotResp)?;
+        if number == -1 { Ok(None) } else { usize::try_from(number).map(Some).map_err(|_| NotResp) }
+    }
+
+    fn number(&self) -> Option<i64> {
+        std::str::from_utf8(self.text).ok()?.parse().ok()
+    }
+}
+
+/// Replies of which all bytes have come, read one after the other. A reply of the wrong shape is an error, never a
+/// default.
+pub(crate) struct Replies<'a> {
+    step: &'static str,
+    rest: &'a [u8],
+}
+
+impl<'a> Replies<'a> {
+    pub(crate) fn new(step: &'static str, bytes: &'a [u8]) -> Self {
+        Self { step, rest: bytes }
+    }
+
+    fn next(&mut self, kind: u8) -> Result<Line<'a>, StoreError> {
+        let line = Line::read(self.rest).ok().flatten().filter(|line| line.kind == kind);
+        line.ok_or_else(|| self.odd())
+    }
+
+    /// Returns an integer.
+    pub(crate) fn int(&mut self) -> Result<i64, StoreError> {
+        let line = self.next(b':')?;
+        let number = line.number().ok_or_else(|| self.odd())?;
+        self.rest = &self.rest[line.len..];
+        Ok(number)
+    }
+
+    /// Returns the bytes of a string, or none for a nil.
+    pub(crate) fn bytes(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
+        let line = self.next(b'$')?;
+        let Some((value, rest)) = self.rest.split_at_checked(line.len) else {
+            return Err(self.odd());
+        };
+        let begins = line.text.len() + 3;
+        let bytes = value.get(begins..value.len() - 2);
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// Begins to read an array of so many.
+    pub(crate) fn array(&mut self, items: usize) -> Result<(), StoreError> {
+        let line = self.next(b'*')?;
+        if line.items != items {
+            return Err(self.odd());
+        }
+        self.rest = &self.rest[line.len..];
+        Ok(())
+    }
+
+    /// Ends the reading: nothing may be left.
+    pub(crate) fn end(self) -> Result<(), StoreError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.odd()) }
+    }
+
+    fn odd(&self) -> StoreError {
+        let kind = match self.rest.first() {
+            None => "too few replies",
+            Some(b':') => "an integer",
+            Some(b'$') => "a string of another length, or a nil",
+            Some(b'*') => "an array of another length",
+            Some(_) => "a value of another kind",
+        };
+        StoreError::Odd { step: self.step, answer: kind.to_owned() }
+    }
+}
+
+/// Makes a value of each reply.
+pub(crate) fn values(replies: &[u8], count: usize) -> RedisResult<Vec<Value>> {
+    let (mut parser, mut rest) = (Parser::new(), replies);
+    (0..count).map(|_| parser.parse_value(&mut rest)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::{cmd, pipe};
+
+    use super::*;
+
+    const REPLIES: &[u8] = b"*2\r\n:7\r\n*3\r\n$3\r\na\r\n\r\n$-1\r\n*0\r\n+OK\r\n$0\r\n\r\n*-1\r\n:-12\r\n-ERR no\r\n";
+
+    fn ends_of(pieces: &[&[u8]]) -> Result<Vec<usize>, NotResp> {
+        let (mut ends, mut input, mut found) = (Ends::default(), Vec::new(), Vec::new());
+        for piece in pieces {
+            input.extend_from_slice(piece);
+            while let Some(end) = ends.next(&input)? {
+                found.push(end);
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn replies_end_in_the_same_places_however_they_come_in() {
+        let whole = ends_of(&[REPLIES]).unwrap();
+        let lens: Vec<_> =
+            whole.iter().scan(0, |from, to| Some(to - std::mem::replace(from, *to))).collect();
+        assert_eq!(lens, [30, 5, 6, 5, 6, 9]);
+        for first in 0..REPLIES.len() {
+            for second in first..REPLIES.len() {
+                let pieces = [&REPLIES[..first], &REPLIES[first..second], &REPLIES[second..]];
+                assert_eq!(ends_of(&pieces).as_ref(), Ok(&whole), "{first} {second}");
+            }
+        }
+        assert_eq!(values(REPLIES, whole.len()).unwrap().len(), whole.len());
+    }
+
+    #[test]
+    fn what_is_not_resp2_is_no_reply() {
+        for input in [
+            "\n",
+            "\r\n",
+            "HTTP/1.1 400 Bad Request\r\n",
+            "%1\r\n",
+            "_\r\n",
+            "$x\r\n",
+            "$-2\r\n",
+            "*\r\n",
+            ":1\n",
+            "*9223372036854775807\r\n*9223372036854775807\r\n*9223372036854775807\r\n",
+            "$9223372036854775808\r\n",
+        ] {
+            assert_eq!(ends_of(&[input.as_bytes()]), Err(NotResp), "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_of_another_shape_is_an_error() {
+        fn read(bytes: &[u8]) -> Replies<'_> {
+            Replies::new("a test", bytes)
+        }
+        assert_eq!(read(b":-12\r\n").int().unwrap(), -12);
+        assert_eq!(read(b"$3\r\na\r\n\r\n").bytes().unwrap(), Some(&b"a\r\n"[..]));
+        assert_eq!(read(b"$0\r\n\r\n").bytes().unwrap(), Some(&b""[..]));
+        assert_eq!(read(b"$-1\r\n").bytes().unwrap(), None);
+        for bytes in
+            [&b""[..], b":1", b":\r\n", b":x\r\n", b"+1\r\n", b"$1\r\n1\r\n", b"*1\r\n:1\r\n"]
+        {
+            assert!(read(bytes).int().is_err(), "{bytes:?}");
+        }
+        for bytes in
+            [&b""[..], b"$3\r\nab\r\n", b"$3\r\nabc", b"+abc\r\n", b"-ERR no\r\n", b"*-1\r\n"]
+        {
+            assert!(read(bytes).bytes().is_err(), "{bytes:?}");
+        }
+        for bytes in [&b""[..], b"*1\r\n", b"*3\r\n", b"*-1\r\n", b"$2\r\n  \r\n", b":2\r\n"] {
+            assert!(read(bytes).array(2).is_err(), "{bytes:?}");
+        }
+        assert!(read(b"").end().is_ok() && read(b":1\r\n").end().is_err());
+    }
+
+    #[test]
+    fn commands_are_packed_as_the_client_packs_them() {
+        let mut packed = Packed::default();
+        packed.add(&cmd("PING"));
+        packed.begin(4);
+        packed.word(&[b"GETRANGE"]);
+        packed.word(&[b"bg:{", b"", b"users}"]);
+        packed.number(0);
+        packed.number(1_234_567);
+        let mut expected = pipe();
+        expected.cmd("PING").cmd("GETRANGE").arg("bg:{users}").arg(0).arg(1_234_567);
+        let expected = Packed::from(&expected);
+        assert_eq!((packed.bytes, packed.commands), (expected.bytes, expected.commands));
+    }
+}
