@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::times::{Times, Work, ended};
+use super::times::{Times, Work};
 use crate::error::{RebuildError, StoreError};
 use crate::store::Remembered;
 use crate::verdict::{Proof, Verdict};
@@ -148,16 +148,15 @@ impl Metrics {
             Verdict::Absent(Proof::Null) => self.absent_by_null.add(1),
             Verdict::Unknown(_) => self.unknown.add(1),
         }
-        let ended = ended(begun);
-        self.probe(verdict, ended);
-        self.times.took(Work::Check, verdict.as_str(), ended.duration_since(begun));
+        self.probe(verdict, begun);
+        self.times.took(Work::Check, verdict.as_str(), begun);
     }
 
     /// Any check has been answered: what it says of checks, not of requests.
-    pub(crate) fn probe(&self, verdict: Verdict, ended: Instant) {
+    pub(crate) fn probe(&self, verdict: Verdict, at: Instant) {
         match verdict {
-            Verdict::Unknown(doubt) => self.checks.failed(doubt, ended),
-            Verdict::Present | Verdict::Absent(_) => self.checks.succeeded(ended),
+            Verdict::Unknown(doubt) => self.checks.failed(doubt, at),
+            Verdict::Present | Verdict::Absent(_) => self.checks.succeeded(at),
         }
     }
 
@@ -181,7 +180,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Insert, name, ended.duration_since(begun));
+        self.times.took(Work::Insert, name, begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
@@ -199,7 +198,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Rebuild, name, ended.duration_since(begun));
+        self.times.took(Work::Rebuild, name, begun);
     }
 
     /// Another process has put a new filter live, so this one's failures are over.

@@ -1,8 +1,6 @@
 //! How long checks, inserts and rebuilds take, for the recorder of the feature `metrics`.
 //!
-//! Without the feature nothing here does anything, and no clock is read for it.
-
-use std::time::Duration;
+//! Without the feature, and without a recorder, no clock is read for it.
 
 use tokio::time::Instant;
 
@@ -14,11 +12,6 @@ pub(crate) enum Work {
     Rebuild,
 }
 
-/// Returns the time now, if a recorder may want to know how long work has taken that began then.
-pub(crate) fn ended(begun: Instant) -> Instant {
-    if cfg!(feature = "metrics") { Instant::now() } else { begun }
-}
-
 #[cfg(feature = "metrics")]
 pub(crate) use self::recorded::Times;
 #[cfg(not(feature = "metrics"))]
@@ -26,7 +19,7 @@ pub(crate) use self::unrecorded::Times;
 
 #[cfg(not(feature = "metrics"))]
 mod unrecorded {
-    use super::{Duration, Work};
+    use super::{Instant, Work};
 
     #[derive(Debug)]
     pub(crate) struct Times;
@@ -37,7 +30,7 @@ mod unrecorded {
             Self
         }
 
-        pub(crate) const fn took(&self, _: Work, _: &'static str, _: Duration) {}
+        pub(crate) const fn took(&self, _: Work, _: &'static str, _: Instant) {}
     }
 }
 
@@ -45,9 +38,9 @@ mod unrecorded {
 mod recorded {
     use std::fmt;
 
-    use metrics::{Histogram, Unit, describe_histogram, histogram};
+    use metrics::{Histogram, IntoF64, Unit, describe_histogram, histogram};
 
-    use super::{Duration, Work};
+    use super::{Instant, Work};
 
     /// Every handle, made once, with its outcome.
     pub(crate) struct Times {
@@ -80,16 +73,25 @@ mod recorded {
             }
         }
 
-        /// Some work has taken so long.
-        pub(crate) fn took(&self, work: Work, outcome: &'static str, time: Duration) {
+        /// Some work, begun then, has ended.
+        pub(crate) fn took(&self, work: Work, outcome: &'static str, begun: Instant) {
             let handles: &[(&str, Histogram)] = match work {
                 Work::Check => &self.checks,
                 Work::Insert => &self.inserts,
                 Work::Rebuild => &self.rebuilds,
             };
             if let Some((_, histogram)) = handles.iter().find(|(name, _)| *name == outcome) {
-                histogram.record(time);
+                histogram.record(Since(begun));
             }
+        }
+    }
+
+    /// The time since then: a histogram that no recorder has made does not ask for it, and no clock is read.
+    struct Since(Instant);
+
+    impl IntoF64 for Since {
+        fn into_f64(self) -> f64 {
+            self.0.elapsed().as_secs_f64()
         }
     }
 
