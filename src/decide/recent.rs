@@ -84,8 +84,9 @@ impl RecentIds {
     }
 
     pub(crate) fn holds(&self, id: IdHash, now: Instant) -> bool {
-        let now = self.time(now);
-        self.line(id).iter().any(|place| is_of(place.load(Ordering::Relaxed), id, now))
+        // Most lines hold no place of the id, and the time need not be worked out.
+        let places = self.line(id).iter().map(|place| place.load(Ordering::Relaxed));
+        places.filter(|there| is_of(*there, id)).any(|there| age(there, self.time(now)) < TICKS)
     }
 
     /// Notes that an id was met; says whether that was news. It is none twice within a tick, nor when the id was
@@ -97,7 +98,7 @@ impl RecentIds {
         let mut oldest = (0, &line[id.0 as usize % PLACES]);
         for place in line {
             let there = place.load(Ordering::Relaxed);
-            if there >> TIME_BITS == id.tag() && there != 0 {
+            if is_of(there, id) {
                 let is_news = age(now, there) >= TICKS;
                 if is_news {
                     place.store(noted, Ordering::Relaxed);
@@ -117,7 +118,7 @@ impl RecentIds {
     pub(crate) fn forget(&self, id: IdHash) {
         for place in self.line(id) {
             let there = place.load(Ordering::Relaxed);
-            if there >> TIME_BITS == id.tag() && there != 0 {
+            if is_of(there, id) {
                 // Another id that was noted here in between keeps the place.
                 let _kept = place.compare_exchange(there, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -136,9 +137,9 @@ impl RecentIds {
     }
 }
 
-/// Whether a place holds this id, and not for too long.
-fn is_of(there: u64, id: IdHash, now: u64) -> bool {
-    there >> TIME_BITS == id.tag() && there != 0 && age(there, now) < TICKS
+/// Whether a place is this id's, be it for too long.
+const fn is_of(there: u64, id: IdHash) -> bool {
+    there >> TIME_BITS == id.tag() && there != 0
 }
 
 /// How many ticks before `now` a place was written. The count begins again after 2²⁴ ticks.
