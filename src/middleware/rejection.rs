@@ -170,7 +170,8 @@ fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = rejected.status;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // There is none to take the place of.
+    response.headers_mut().append(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
