@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::request::Parts;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
@@ -45,7 +46,8 @@ pin_project! {
 pub(super) struct Waiting<P: Pending, S, R, ReqBody> {
     pub(super) lookup: BoxFuture<'static, P::Known>,
     pub(super) inner: S,
-    pub(super) request: Request<ReqBody>,
+    pub(super) parts: Parts,
+    pub(super) body: ReqBody,
     pub(super) pending: P,
     pub(super) shared: Arc<Shared>,
     pub(super) rejection: Arc<R>,
@@ -134,10 +136,11 @@ impl<P: Pending<Admitted: Into<Watch>>, S, R, ReqBody> Waiting<P, S, R, ReqBody>
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { lookup: _, mut inner, mut request, pending, shared, rejection } = self;
-        match pending.decide(&shared, &mut request, known, Instant::now()) {
+        let Self { lookup: _, mut inner, mut parts, body, pending, shared, rejection } = self;
+        match pending.decide(&shared, &mut parts, known, Instant::now()) {
             Ok(admitted) => {
-                State::Running { response: inner.call(request), watch: Some(admitted.into()) }
+                let response = inner.call(Request::from_parts(parts, body));
+                State::Running { response, watch: Some(admitted.into()) }
             }
             Err(rejected) => State::Rejected { response: Some(reject(&*rejection, rejected)) },
         }

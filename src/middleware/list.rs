@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::Response;
+use http::request::Parts;
 use tokio::time::Instant;
 
 use super::rejection::Rejected;
@@ -51,10 +52,10 @@ impl Pending for PendingList {
     type Known = Vec<Lookup>;
     type Admitted = AdmittedList;
 
-    fn decide<B>(
+    fn decide(
         self,
         shared: &Arc<Shared>,
-        request: &mut Request<B>,
+        request: &mut Parts,
         known: &Vec<Lookup>,
         now: Instant,
     ) -> Result<AdmittedList, Rejected> {
@@ -75,16 +76,16 @@ impl Pending for PendingList {
                     Ok(Why::Sample(_) | Why::Shadow(_)) => None,
                     _ => Some((id.clone(), verdict.unwrap_or(Verdict::Present))),
                 });
-                let extensions = request.extensions_mut();
+                let extensions = &mut request.extensions;
                 // Of another guard: it may be about records of another kind, with the same ids.
                 let is_alone = extensions.get::<Verdicts>().is_none();
                 let told = told.filter(|_| is_alone);
                 extensions.insert(Verdicts::new(&shared.extractor, told));
                 Ok(AdmittedList::new(shared, self.ids, admission))
             }
-            ListRuling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),
+            ListRuling::Refuse(proof) => Err(Rejected::absent(proof, request.method.clone())),
             ListRuling::Busy { verdict, retry_after } => {
-                Err(Rejected::busy(verdict, retry_after, request.method().clone()))
+                Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::Response;
+use http::request::Parts;
 use tokio::time::Instant;
 
 use super::rejection::Rejected;
@@ -21,10 +22,10 @@ pub(super) trait Pending: Sized {
     type Admitted;
 
     /// Decides by what the look-up said.
-    fn decide<B>(
+    fn decide(
         self,
         shared: &Arc<Shared>,
-        request: &mut Request<B>,
+        request: &mut Parts,
         known: &Self::Known,
         now: Instant,
     ) -> Result<Self::Admitted, Rejected>;
@@ -40,10 +41,10 @@ impl Pending for PendingRequest {
     type Known = Lookup;
     type Admitted = AdmittedRequest;
 
-    fn decide<B>(
+    fn decide(
         self,
         shared: &Arc<Shared>,
-        request: &mut Request<B>,
+        request: &mut Parts,
         lookup: &Lookup,
         now: Instant,
     ) -> Result<AdmittedRequest, Rejected> {
@@ -56,9 +57,9 @@ impl Pending for PendingRequest {
                 let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
                 Ok(AdmittedRequest::new(shared, self, kind, admission, claim))
             }
-            Ruling::Refuse(proof) => Err(Rejected::absent(proof, request.method().clone())),
+            Ruling::Refuse(proof) => Err(Rejected::absent(proof, request.method.clone())),
             Ruling::Busy { retry_after } => {
-                Err(Rejected::busy(verdict, retry_after, request.method().clone()))
+                Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }
         }
     }
@@ -66,12 +67,8 @@ impl Pending for PendingRequest {
 
 impl PendingRequest {
     /// Admits it because its record was found lately.
-    pub(super) fn admit_found<B>(
-        self,
-        shared: &Arc<Shared>,
-        request: &Request<B>,
-    ) -> AdmittedRequest {
-        let kind = RequestKind::teaching_nothing(request.method());
+    pub(super) fn admit_found(self, shared: &Arc<Shared>, request: &Parts) -> AdmittedRequest {
+        let kind = RequestKind::teaching_nothing(&request.method);
         AdmittedRequest::new(shared, self, kind, Admission::FOUND, None)
     }
 }

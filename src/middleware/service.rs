@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::request::Parts;
 use http::{Request, Response};
 use tokio::time::Instant;
 use tower_service::Service;
@@ -14,7 +15,8 @@ use super::rejection::{NotFound, Rejected, Rejection, reject};
 use super::request::{Pending, PendingRequest};
 use super::shared::{Screened, Shared};
 use super::watch::Watch;
-use crate::store::Answer;
+use crate::extract::IdList;
+use crate::store::{Answer, BoxFuture};
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
 ///
@@ -55,36 +57,69 @@ impl<S: Clone, R> BloomGuardService<S, R> {
         mem::replace(&mut self.inner, fresh)
     }
 
-    /// Decides on a request by what is known, now or when it is there.
-    fn decide<P, ReqBody, ResBody, W>(
+    /// Has a request wait until it is known what it asks for.
+    fn wait<P: Pending, ReqBody>(
         &mut self,
+        lookup: BoxFuture<'static, P::Known>,
         pending: P,
-        known: Answer<P::Known>,
-        mut request: Request<ReqBody>,
-        now: Instant,
-        wait: W,
+        parts: Parts,
+        body: ReqBody,
+    ) -> Waiting<P, S, R, ReqBody> {
+        let (shared, rejection) = (Arc::clone(&self.shared), Arc::clone(&self.rejection));
+        Waiting { lookup, inner: self.take_ready(), parts, body, pending, shared, rejection }
+    }
+
+    /// Decides on a request that lists ids, now or when it is known what it asks for.
+    fn call_with_list<ReqBody, ResBody>(
+        &mut self,
+        ids: IdList,
+        mut parts: Parts,
+        body: ReqBody,
     ) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>
     where
-        P: Pending<Admitted: Into<Watch>>,
-        W: FnOnce(Waiting<P, S, R, ReqBody>) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>,
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        match known {
-            Answer::Ready(known) => match pending.decide(&self.shared, &mut request, &known, now) {
-                Ok(admitted) => {
-                    ResponseFuture::running(self.inner.call(request), Some(admitted.into()))
-                }
-                Err(rejected) => self.refuse(rejected),
-            },
-            Answer::Pending(lookup) => wait(Waiting {
-                lookup,
-                inner: self.take_ready(),
-                request,
-                pending,
-                shared: Arc::clone(&self.shared),
-                rejection: Arc::clone(&self.rejection),
-            }),
+        let (guard, now) = (&self.shared.guard, Instant::now());
+        let pending = PendingList::new(ids, guard, now);
+        match pending.check(guard, now) {
+            Answer::Ready(known) => {
+                let decided = pending.decide(&self.shared, &mut parts, &known, now);
+                self.follow(decided.map(|admitted| Some(admitted.into())), parts, body)
+            }
+            Answer::Pending(lookup) => {
+                ResponseFuture::looking_up_list(self.wait(lookup, pending, parts, body))
+            }
+        }
+    }
+
+    /// Passes a request to the service within.
+    fn admit<ReqBody, ResBody>(
+        &mut self,
+        watch: Option<Watch>,
+        parts: Parts,
+        body: ReqBody,
+    ) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    {
+        ResponseFuture::running(self.inner.call(Request::from_parts(parts, body)), watch)
+    }
+
+    /// Passes a request to the service within, or refuses it.
+    fn follow<ReqBody, ResBody>(
+        &mut self,
+        decided: Result<Option<Watch>, Rejected>,
+        parts: Parts,
+        body: ReqBody,
+    ) -> ResponseFuture<S::Future, S, R, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+        R: Rejection<ResBody>,
+    {
+        match decided {
+            Ok(watch) => self.admit(watch, parts, body),
+            Err(rejected) => self.refuse(rejected),
         }
     }
 
@@ -127,32 +162,33 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         self.shared.start();
-        let (parts, body) = request.into_parts();
-        let screened = self.shared.screen(&parts);
-        let request = Request::from_parts(parts, body);
-        let id = match screened {
-            Screened::About(id) => id,
-            Screened::List(ids) => {
-                let now = Instant::now();
-                let pending = PendingList::new(ids, &self.shared.guard, now);
-                let known = pending.check(&self.shared.guard, now);
-                return self.decide(pending, known, request, now, ResponseFuture::looking_up_list);
+        // Put together again only for the service within: a request is large to move.
+        let (mut parts, body) = request.into_parts();
+        let (shared, guard) = (&self.shared, &self.shared.guard);
+        let decided = match shared.screen(&parts) {
+            Screened::About(id) => {
+                let (hash, now) = (guard.gate().hash(&id), Instant::now());
+                let pending = PendingRequest { id, hash };
+                if guard.is_found(hash, now) {
+                    let watch = pending.admit_found(shared, &parts).into();
+                    return self.admit(Some(watch), parts, body);
+                }
+                match guard.check(&pending.id, now) {
+                    Answer::Ready(known) => {
+                        let decided = pending.decide(shared, &mut parts, &known, now);
+                        decided.map(|admitted| Some(admitted.into()))
+                    }
+                    Answer::Pending(lookup) => {
+                        let waiting = self.wait(lookup, pending, parts, body);
+                        return ResponseFuture::looking_up(waiting);
+                    }
+                }
             }
-            Screened::Reject(rejected) => return self.refuse(rejected),
-            Screened::Sample(sample) => {
-                let response = self.inner.call(request);
-                return ResponseFuture::running(response, Some(Watch::Invalid(sample)));
-            }
-            Screened::Pass => return ResponseFuture::running(self.inner.call(request), None),
+            Screened::List(ids) => return self.call_with_list(ids, parts, body),
+            Screened::Reject(rejected) => Err(rejected),
+            Screened::Sample(sample) => Ok(Some(Watch::Invalid(sample))),
+            Screened::Pass => Ok(None),
         };
-        let guard = &self.shared.guard;
-        let (hash, now) = (guard.gate().hash(&id), Instant::now());
-        let pending = PendingRequest { id, hash };
-        if guard.is_found(hash, now) {
-            let admitted = pending.admit_found(&self.shared, &request);
-            return ResponseFuture::running(self.inner.call(request), Some(admitted.into()));
-        }
-        let known = guard.check(&pending.id, now);
-        self.decide(pending, known, request, now, ResponseFuture::looking_up)
+        self.follow(decided, parts, body)
     }
 }

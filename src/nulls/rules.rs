@@ -6,7 +6,8 @@
 use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName};
-use http::{Extensions, Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{Extensions, Method, Response, StatusCode};
 
 use super::freshness::fresh_for;
 use super::scope::Scope;
@@ -99,23 +100,23 @@ pub(crate) struct Lesson {
 
 impl NullRules {
     /// Judges a request by its head.
-    pub(crate) fn kind<B>(self, request: &Request<B>) -> RequestKind {
+    pub(crate) fn kind(self, request: &Parts) -> RequestKind {
         let needs = self.needs(request);
-        let query = request.uri().query().is_some_and(|query| !query.is_empty());
-        let upgrade = request.headers().contains_key(header::UPGRADE);
-        let teaches = if request.method() != Method::GET || upgrade {
+        let query = request.uri.query().is_some_and(|query| !query.is_empty());
+        let upgrade = request.headers.contains_key(header::UPGRADE);
+        let teaches = if request.method != Method::GET || upgrade {
             Teaches::Nothing
         } else if needs == Scope::Everyone || query || self.marker {
             Teaches::WhenMarked
         } else {
             Teaches::Always
         };
-        RequestKind { shows: Shows::by(request.method()), teaches }
+        RequestKind { shows: Shows::by(&request.method), teaches }
     }
 
     /// Returns the scope of a null that may refuse a request: one with credentials needs one that speaks for all.
-    pub(crate) fn needs<B>(self, request: &Request<B>) -> Scope {
-        let headers = request.headers();
+    pub(crate) fn needs(self, request: &Parts) -> Scope {
+        let headers = &request.headers;
         let credentials = !self.shared
             && (headers.contains_key(header::AUTHORIZATION)
                 || headers.contains_key(header::COOKIE));
@@ -213,17 +214,19 @@ fn names_any(headers: &HeaderMap, header: HeaderName, names: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
+
     use super::*;
 
     const STRICT: NullRules = NullRules { gone_counts: false, shared: false, marker: false };
     const SHARED: NullRules = NullRules { shared: true, ..STRICT };
     const MARKER: NullRules = NullRules { marker: true, ..STRICT };
 
-    fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Request<()> {
+    fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Parts {
         let request = Request::builder().method(method).uri(uri);
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        request.body(()).unwrap()
+        request.body(()).unwrap().into_parts().0
     }
 
     fn response(status: u16, headers: &[(&str, &str)]) -> Response<()> {
@@ -238,16 +241,16 @@ mod tests {
         response
     }
 
-    fn plain() -> Request<()> {
+    fn plain() -> Parts {
         request(Method::GET, "/users/7", &[])
     }
 
-    fn outcome(rules: NullRules, request: &Request<()>, response: &Response<()>) -> Outcome {
+    fn outcome(rules: NullRules, request: &Parts, response: &Response<()>) -> Outcome {
         rules.outcome(rules.kind(request), response)
     }
 
     /// For whom a null is learnt.
-    fn taught(rules: NullRules, request: &Request<()>, response: &Response<()>) -> Option<Scope> {
+    fn taught(rules: NullRules, request: &Parts, response: &Response<()>) -> Option<Scope> {
         match outcome(rules, request, response) {
             Outcome::Missing(lesson) => lesson.map(|lesson| lesson.scope),
             _ => None,
