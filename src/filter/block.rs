@@ -73,36 +73,74 @@ impl Geometry {
     /// Returns where the bits of an id are.
     #[must_use]
     pub fn position(&self, digest: &Digest) -> Position {
-        let (block, bits) = self.bits(digest);
+        let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];
-        for Bit { word, mask: bit } in bits {
-            mask[word] |= bit;
+        for bit in groups.flatten() {
+            mask[bit.word] |= bit.mask();
         }
         Position { block, mask }
     }
 
-    /// Returns the block of an id, and its bits in it one after the other.
-    pub(super) fn bits(&self, digest: &Digest) -> (u32, impl Iterator<Item = Bit> + use<>) {
+    /// Returns the block of an id, and its bits in it.
+    pub(super) const fn bits(&self, digest: &Digest) -> (u32, Bits) {
         let (h1, h2) = murmur3(digest, self.seed);
         // The quotient is below `blocks`: h1 is below 2^64.
-        let block = ((u128::from(h1) * u128::from(self.blocks)) >> 64) as u32;
-        let (mut word, mut state) = (h2, h2);
-        let bits = (0..self.hashes).map(move |i| {
-            if i > 0 && i % POSITIONS_PER_WORD == 0 {
-                word = split_mix(&mut state);
-            }
-            let bit = word % (1 << POSITION_BITS);
-            word >>= POSITION_BITS;
-            Bit { word: (bit >> 6) as usize, mask: 1 << (63 - (bit & 63)) }
-        });
-        (block, bits)
+        let block = ((h1 as u128 * self.blocks as u128) >> 64) as u32;
+        (block, Bits { left: self.hashes, hash: h2, state: h2 })
     }
 }
 
-/// A bit of a block: which of the eight words, and a mask over it.
+/// The bits of an id in its block, as many at a time as one hash has positions for.
+pub(super) struct Bits {
+    left: u8,
+    hash: u64,
+    state: u64,
+}
+
+impl Iterator for Bits {
+    type Item = Group;
+
+    fn next(&mut self) -> Option<Group> {
+        let left = self.left.min(POSITIONS_PER_WORD);
+        let group = Group { left, hash: self.hash };
+        self.left -= left;
+        self.hash = split_mix(&mut self.state);
+        (left > 0).then_some(group)
+    }
+}
+
+/// The bits that come of one hash.
+pub(super) struct Group {
+    left: u8,
+    hash: u64,
+}
+
+impl Iterator for Group {
+    type Item = Bit;
+
+    fn next(&mut self) -> Option<Bit> {
+        self.left = self.left.checked_sub(1)?;
+        let bit = self.hash % (1 << POSITION_BITS);
+        self.hash >>= POSITION_BITS;
+        Some(Bit { word: (bit >> 6) as usize, place: bit as u32 % 64 })
+    }
+}
+
+/// A bit of a block: which of the eight words, and its place in it, counted from the topmost bit.
 pub(super) struct Bit {
-    pub(super) word: usize,
-    pub(super) mask: u64,
+    word: usize,
+    place: u32,
+}
+
+impl Bit {
+    const fn mask(&self) -> u64 {
+        1 << (63 - self.place)
+    }
+
+    /// Returns the word as it is read by this, shifted so that the bit is the topmost one.
+    pub(super) fn topmost(&self, words: impl Fn(usize) -> u64) -> u64 {
+        words(self.word) << self.place
+    }
 }
 
 /// The bits of one id: a block and a mask over it.

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::{Bit, Geometry, Membership, Position};
+use super::block::{Geometry, Group, Membership, Position};
 use super::format::{BLOCK_LEN, FormatError};
 use super::rate::load_of_fill;
 use crate::Digest;
@@ -74,11 +74,15 @@ impl Filter {
     /// Returns what the filter says of an id.
     #[must_use]
     pub fn lookup(&self, digest: &Digest) -> Membership {
-        let (block, mut bits) = self.geometry.bits(digest);
+        let (block, mut groups) = self.geometry.bits(digest);
         let words = &self.blocks[block as usize].0;
-        // Ends at the first bit that is not set: for an absent id mostly one of the first two.
-        let is_set = |Bit { word, mask }| words[word].load(Ordering::Relaxed) & mask != 0;
-        Membership::possible_if(bits.all(is_set))
+        let word = |word: usize| words[word].load(Ordering::Relaxed);
+        // Decided once a group: an absent id's bit is as likely set as not, which no processor foresees.
+        let all_set = |group: Group| {
+            let topmost = group.fold(u64::MAX, |all, bit| all & bit.topmost(word));
+            topmost >> 63 == 1
+        };
+        Membership::possible_if(groups.all(all_set))
     }
 
     /// Returns where ids go in this filter.
