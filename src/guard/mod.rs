@@ -8,7 +8,6 @@ pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -138,21 +137,27 @@ impl Guard {
         ids: impl Iterator<Item = &'a Id>,
         now: Instant,
     ) -> Answer<Vec<Lookup>> {
-        let mut answers: VecDeque<_> = ids.map(|id| self.check(id, now)).collect();
-        let mut lookups = Vec::with_capacity(answers.len());
-        while let Some(answer) = answers.pop_front() {
-            match answer {
-                Answer::Ready(lookup) => lookups.push(lookup),
-                Answer::Pending(lookup) => {
-                    return Answer::Pending(Box::pin(async move {
-                        lookups.push(lookup.await);
-                        for answer in answers {
-                            lookups.push(answer.answer().await);
-                        }
-                        lookups
-                    }));
+        let answers: Vec<_> = ids.map(|id| self.store.check(id, now)).collect();
+        let (metrics, mut lookups) = (Arc::clone(&self.metrics), Vec::with_capacity(answers.len()));
+        let mut answers = answers.into_iter();
+        for answer in answers.by_ref() {
+            let first = match answer {
+                Answer::Ready(lookup) => {
+                    metrics.check(lookup.verdict, now);
+                    lookups.push(lookup);
+                    continue;
                 }
-            }
+                Answer::Pending(first) => first,
+            };
+            // One future for all: to box each anew, only to count it, would take a tenth of a check's time.
+            return Answer::Pending(Box::pin(async move {
+                for answer in std::iter::once(Answer::Pending(first)).chain(answers) {
+                    let lookup = answer.answer().await;
+                    metrics.check(lookup.verdict, now);
+                    lookups.push(lookup);
+                }
+                lookups
+            }));
         }
         Answer::Ready(lookups)
     }

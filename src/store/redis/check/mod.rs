@@ -22,12 +22,12 @@ use tokio::time::{Instant, timeout_at};
 use self::batch::{Asked, Place};
 use self::found::Found;
 use super::link::connection::Connection;
-use super::link::queue::Full;
+use super::link::queue::{Full, UnderWay};
 use super::shared::Shared;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
-use crate::store::{Answer, Lookup, NullClaim};
+use crate::store::{Answer, BoxFuture, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 fn unknown(doubt: Doubt) -> Lookup {
@@ -50,15 +50,15 @@ impl Shared {
         let (place, received) = Place::new(live, digest);
         // Who is alone needs no other task, which doubles what it costs.
         let alone = match self.queue.alone() {
-            Some(under_way) => Some((Arc::clone(self), under_way, place)),
+            Some(under_way) => Some(Arc::clone(self).answer_alone(place, under_way)),
             None => match self.queue.enter(place) {
                 Ok(()) => None,
                 Err(Full) => return Answer::Ready(unknown(Doubt::Overloaded)),
             },
         };
         let answered = async move {
-            if let Some((shared, _under_way, place)) = alone {
-                shared.answer(&mut vec![place]).await;
+            if let Some(answering) = alone {
+                answering.await;
             }
             received.await
         };
@@ -75,6 +75,14 @@ impl Shared {
                 Err(_) => unknown(Doubt::Timeout),
             }
         }))
+    }
+
+    /// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
+    fn answer_alone(self: Arc<Self>, place: Place, under_way: UnderWay) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.answer(&mut vec![place]).await;
+            drop(under_way);
+        })
     }
 
     /// Says what this filter says of a digest, if it is still the live one.
