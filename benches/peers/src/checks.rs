@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::contender::{Contender, Said};
+use crate::contender::{Contender, GETBITS, OURS, Said};
 use crate::ids::{Kind, Random};
 use crate::redis_server::RedisServer;
 use crate::redisbloom;
@@ -15,6 +15,8 @@ use crate::scale::{RATE, Scale};
 const IN_FLIGHT: [u64; 3] = [1, 64, 512];
 /// What the name of Redis's processor time ends with.
 const REDIS: &str = ", Redis";
+/// What it ends with where Redis holds as many other keys as there are ids.
+const CROWDED: &str = ", among other keys";
 
 pub fn run(scale: &Scale, report: &mut Report) {
     Runtime::new().expect("a runtime").block_on(measure(scale, report));
@@ -23,6 +25,23 @@ pub fn run(scale: &Scale, report: &mut Report) {
 async fn measure(scale: &Scale, report: &mut Report) {
     let (server, redisbloom) = redisbloom::start(report);
     let contenders = contenders(&server, redisbloom, scale.ids).await;
+    let all: Vec<_> = contenders.iter().collect();
+    contend(&server, &all, "", scale, report).await;
+    fill_with_other_keys(&server, scale.ids).await;
+    let asks_for_keys = |one: &&Contender| one.name == GETBITS || one.name.starts_with(OURS);
+    let two: Vec<_> = contenders.iter().filter(asks_for_keys).collect();
+    contend(&server, &two, CROWDED, scale, report).await;
+    print(report);
+}
+
+/// Lets contenders check by turns. The figures' names end with `among`.
+async fn contend(
+    server: &RedisServer,
+    contenders: &[&Contender],
+    among: &str,
+    scale: &Scale,
+    report: &mut Report,
+) {
     let mut rounds = Rounds::default();
     for round in 0..scale.check_rounds as u64 {
         for (kind, in_flight) in cells() {
@@ -31,7 +50,8 @@ async fn measure(scale: &Scale, report: &mut Report) {
                 work.run(contender, scale.check_time / 8).await;
                 let before = server.cpu();
                 let tally = work.run(contender, scale.check_time).await;
-                tally.note(&name(kind, in_flight), contender, server.cpu() - before, &mut rounds);
+                let name = name(kind, in_flight) + among;
+                tally.note(&name, contender, server.cpu() - before, &mut rounds);
             }
         }
     }
@@ -43,7 +63,20 @@ async fn measure(scale: &Scale, report: &mut Report) {
         scale.check_time
     );
     report.add(rounds.medians(&conditions));
-    print(report);
+}
+
+/// Puts as many keys as there are ids beside the filters, as an application's cache would. Who looks for a key an id
+/// then looks among them.
+async fn fill_with_other_keys(server: &RedisServer, count: u64) {
+    let mut connection = server.multiplexed().await;
+    let numbers: Vec<u64> = (0..count).collect();
+    for some in numbers.chunks(1_000) {
+        let mut command = redis::cmd("MSET");
+        for number in some {
+            command.arg(format!("cache:{number}")).arg(1);
+        }
+        command.exec_async(&mut connection).await.expect("room for it");
+    }
 }
 
 /// Fills all filters, and sees to it that they are.
@@ -83,10 +116,14 @@ pub fn names() -> Vec<String> {
 
 fn print(report: &Report) {
     for kind in Kind::BOTH {
-        for (what, suffix) in [("checks", ""), ("Redis's processor time", REDIS)] {
-            let column =
-                |in_flight| (name(kind, in_flight) + suffix, format!("{in_flight} in flight"));
-            report.table(&format!("{what}, ids {}", kind.as_str()), &IN_FLIGHT.map(column));
+        for among in ["", CROWDED] {
+            for (what, suffix) in [("checks", ""), ("Redis's processor time", REDIS)] {
+                let column = |in_flight| {
+                    (name(kind, in_flight) + among + suffix, format!("{in_flight} in flight"))
+                };
+                let title = format!("{what}, ids {}{among}", kind.as_str());
+                report.table(&title, &IN_FLIGHT.map(column));
+            }
         }
     }
 }

@@ -914,8 +914,8 @@ mod answer;\n",
         flavours: ANY,
         edits: &[Source {
             file: RULES,
-            from: "request.method() != Method::GET || upgrade",
-            to: "!reads(request.method()) || upgrade",
+            from: "request.method != Method::GET || upgrade",
+            to: "!reads(&request.method) || upgrade",
         }],
     },
     Bug {
