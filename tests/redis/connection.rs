@@ -240,6 +240,7 @@ fn a_malformed_url_is_refused() {
         assert!(matches!(error.problems(), [SettingError::RedisUrl { .. }]), "{url}: {error:?}");
     }
     assert!(builder().redis("rediss://localhost").build().is_ok(), "the feature is on");
+    assert!(builder().redis("rediss://localhost/#insecure").build().is_err(), "not unchecked");
 }
 
 /// What Redis is asked to do, what a check then says, and how it is put right.

@@ -295,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lone_answer_of_another_shape_is_none() {
+        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+        let position = header.geometry.position(&Digest::from_bytes([1; 16]));
+        let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
+        let read = |replies: String| Answer::read(replies.as_bytes(), &[position]);
+        assert!(matches!(read(numbers(12) + "$-1\r\n"), Ok(Ok(_))));
+        for replies in [
+            String::new(),
+            numbers(12),
+            numbers(11) + "$-1\r\n",
+            numbers(13) + "$-1\r\n",
+            numbers(12) + "*-1\r\n",
+            numbers(12) + "$-1\r\n:0\r\n",
+            numbers(11).replace("*11", "*12") + "$-1\r\n$-1\r\n",
+        ] {
+            assert!(read(replies.clone()).is_err(), "{replies:?}");
+        }
+    }
+
+    #[test]
     fn what_is_asked_for_a_batch_are_the_documented_commands() {
         let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
         let digests = [1, 2].map(|byte| Digest::from_bytes([byte; 16]));

@@ -134,7 +134,10 @@ impl Shared {
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let commands = commands(&self.keys, header, &positions, digests);
         let replies = self.checks.send_for(callers, live, commands, deadline).await;
-        let read = replies.and_then(|replies| Answer::read(&replies, &positions));
+        let read = replies.and_then(|replies| {
+            // Whose reply it is, is not known any more.
+            Answer::read(&replies, &positions).inspect_err(|_| self.checks.withdraw(live))
+        });
         read.map_err(|error| doubt(&error))?
     }
 }

@@ -237,7 +237,7 @@ impl Link {
     ) -> Result<Vec<Value>, StoreError> {
         let packed = Packed::from(commands);
         let replies = self.send_for(callers, connection, packed, deadline).await?;
-        values(&replies, commands.len()).map_err(|error| Trouble::from(error).into())
+        values(&replies, commands.len()).inspect_err(|_| self.withdraw(connection))
     }
 
     /// Sends packed commands for so many callers, and returns the bytes of their replies.

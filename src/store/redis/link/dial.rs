@@ -5,19 +5,21 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, pipe};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::pump::Pump;
 use super::resp::Packed;
 use super::wire::Wire;
 use crate::store::BoxFuture;
 
-/// How long a TCP connection may take.
+/// How long it may take to connect: name, TCP and TLS.
 pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 
 /// Opens connections to one address.
@@ -32,18 +34,8 @@ pub(crate) struct Address(pub(crate) ConnectionInfo);
 impl Dial for Address {
     fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
         Box::pin(async move {
-            let pump = match self.0.addr() {
-                ConnectionAddr::Tcp(host, port) => Pump::new(tcp(host, *port).await?),
-                #[cfg(feature = "tls")]
-                ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
-                    Pump::new(tls(host, tcp(host, *port).await?).await?)
-                }
-                #[cfg(unix)]
-                ConnectionAddr::Unix(path) => {
-                    Pump::new(tokio::net::UnixStream::connect(path).await?)
-                }
-                _ => return Err(unsupported()),
-            };
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis is out of reach");
+            let pump = timeout(CONNECT, self.connect()).await.map_err(late)??;
             self.introduce(&pump).await?;
             Ok(Arc::new(pump) as Arc<dyn Wire>)
         })
@@ -51,6 +43,25 @@ impl Dial for Address {
 }
 
 impl Address {
+    async fn connect(&self) -> RedisResult<Pump> {
+        match self.0.addr() {
+            ConnectionAddr::Tcp(host, port) => {
+                first(host, *port, |address| async move { Ok(Pump::new(tcp(address).await?)) })
+                    .await
+            }
+            #[cfg(feature = "tls")]
+            ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
+                let tls = Tls::to(host)?;
+                first(host, *port, move |address| tls.clone().open(address)).await
+            }
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => {
+                Ok(Pump::new(tokio::net::UnixStream::connect(path).await?))
+            }
+            _ => Err(unsupported()),
+        }
+    }
+
     /// Says who asks, and for which database.
     async fn introduce(&self, wire: &impl Wire) -> RedisResult<()> {
         let (settings, mut commands) = (self.0.redis_settings(), pipe());
@@ -67,38 +78,58 @@ impl Address {
     }
 }
 
-/// Connects to whichever of a host's addresses answers first.
-async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+/// Opens a connection to whichever of a host's addresses answers first.
+async fn first<F>(host: &str, port: u16, open: impl Fn(SocketAddr) -> F) -> RedisResult<Pump>
+where
+    F: Future<Output = RedisResult<Pump>> + Send + 'static,
+{
     let mut attempts = JoinSet::new();
     for address in lookup_host((host, port)).await? {
-        attempts.spawn(TcpStream::connect(address));
+        attempts.spawn(open(address));
     }
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address").into();
     while let Some(attempt) = attempts.join_next().await {
-        match attempt? {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
+        match attempt.map_err(io::Error::from)? {
+            Ok(pump) => return Ok(pump),
             Err(error) => last = error,
         }
     }
     Err(last)
 }
 
-/// Speaks TLS on a connection to a host whose certificate the system trusts.
+async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// TLS to a host whose certificate the system trusts.
 #[cfg(feature = "tls")]
-async fn tls(
-    host: &str,
-    tcp: TcpStream,
-) -> RedisResult<tokio_rustls::client::TlsStream<TcpStream>> {
-    let mut roots = rustls::RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
-    let config =
-        rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let name = rustls::pki_types::ServerName::try_from(host.to_owned())?;
-    Ok(tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await?)
+#[derive(Clone)]
+struct Tls {
+    connector: tokio_rustls::TlsConnector,
+    name: rustls::pki_types::ServerName<'static>,
+}
+
+#[cfg(feature = "tls")]
+impl Tls {
+    fn to(host: &str) -> RedisResult<Self> {
+        let mut roots = rustls::RootCertStore::empty();
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if let Some(error) = found.errors.into_iter().next()
+            && roots.is_empty()
+        {
+            return Err(error.into());
+        }
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let config = Arc::new(config.with_no_client_auth());
+        Ok(Self { connector: config.into(), name: host.to_owned().try_into()? })
+    }
+
+    async fn open(self, address: SocketAddr) -> RedisResult<Pump> {
+        Ok(Pump::new(self.connector.connect(self.name, tcp(address).await?).await?))
+    }
 }
 
 fn unsupported() -> RedisError {

@@ -75,6 +75,9 @@ impl Drop for Pump {
 impl Wire for Pump {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
+            if packed.commands == 0 {
+                return Ok(Vec::new());
+            }
             let (answer, answered) = oneshot::channel();
             let sent = self.requests.send(Request { packed, answer }).await;
             sent.map_err(|_| self.has_ended())?;
@@ -134,6 +137,9 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Resul
 
 fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     let Request { packed, answer } = request;
+    if answer.is_closed() {
+        return;
+    }
     if output.is_empty() {
         *output = packed.bytes;
     } else {
@@ -144,17 +150,14 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
 
 /// Gives replies to those who wait for them; keeps what is not whole yet.
 fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::Result<()> {
-    let mut begin = 0;
-    while let Some(end) =
-        ends.next(input).map_err(|NotResp| odd("redis speaks another protocol"))?
-    {
-        let reply = &input[begin..end];
-        begin = end;
-        let refused = (reply[0] == b'-').then(|| refusal(reply));
+    // Up to here the replies have been given.
+    let mut given = 0;
+    while let Some(at) = ends.next(input).map_err(|NotResp| odd("redis speaks another protocol"))? {
+        let (reply, end) = (&input[at.clone()], at.end);
+        let refused = reply.starts_with(b"-").then(|| refusal(reply));
         let Some(first) = sent.front_mut() else {
-            return Err(
-                refused.map_or_else(|| odd("a reply that nobody waits for"), io::Error::other)
-            );
+            let unasked = || odd("a reply that nobody waits for");
+            return Err(refused.map_or_else(unasked, io::Error::other));
         };
         first.missing -= 1;
         if first.refused.is_none() {
@@ -163,13 +166,13 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
         if first.missing == 0
             && let Some(Sent { refused, answer, .. }) = sent.pop_front()
         {
-            let rest = input.split_off(end);
-            let replies = std::mem::replace(input, rest);
-            (begin, *ends) = (0, Ends::default());
+            let replies = input[std::mem::replace(&mut given, end)..end].to_vec();
             // Who waited may have gone.
             answer.send(refused.map_or(Ok(replies), Err)).ok();
         }
     }
+    input.drain(..given);
+    ends.taken(given);
     Ok(())
 }
 
@@ -244,17 +247,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_the_answer_to_its_own_request_only() {
+    async fn a_refusal_is_the_answer_to_its_own_request_only_however_it_comes_in() {
+        for piece in [1, 5, 100] {
+            let (pump, mut redis) = connected();
+            let answering = async {
+                receive(&mut redis, 4).await;
+                for piece in b":1\r\n-OOM first\r\n-ERR second\r\n:4\r\n".chunks(piece) {
+                    redis.write_all(piece).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            };
+            let (refused, answer, ()) =
+                tokio::join!(pump.send(request(3)), pump.send(request(1)), answering);
+            let refused = refused.unwrap_err();
+            assert_eq!((refused.code(), refused.detail()), (Some("OOM"), Some("first")), "{piece}");
+            assert_eq!(answer.unwrap(), b":4\r\n");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_of_no_commands_takes_no_replies() {
         let (pump, mut redis) = connected();
+        assert_eq!(pump.send(request(0)).await.unwrap(), b"");
         let answering = async {
-            receive(&mut redis, 4).await;
-            redis.write_all(b":1\r\n-OOM first\r\n-ERR second\r\n:4\r\n").await.unwrap();
+            receive(&mut redis, 1).await;
+            redis.write_all(b":1\r\n").await.unwrap();
         };
-        let (refused, answer, ()) =
-            tokio::join!(pump.send(request(3)), pump.send(request(1)), answering);
-        let refused = refused.unwrap_err();
-        assert_eq!((refused.code(), refused.detail()), (Some("OOM"), Some("first")));
-        assert_eq!(answer.unwrap(), b":4\r\n");
+        let (answer, ()) = tokio::join!(pump.send(request(1)), answering);
+        assert_eq!(answer.unwrap(), b":1\r\n");
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 //!
 //! A batch of checks has hundreds of words and replies. To make a value of each would take longer than all the rest.
 
+use std::ops::Range;
+
 use ::redis::{Cmd, Parser, Pipeline, RedisResult, Value};
 
 use crate::error::StoreError;
@@ -62,35 +64,49 @@ impl From<&Pipeline> for Packed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotResp;
 
-/// Finds where replies end while their bytes come in.
+/// The longest first line of a reply: Redis sends no error that is longer.
+const LINE: usize = 64 << 10;
+/// The longest string: Redis takes none that is longer (`proto-max-bulk-len`), so there is none.
+const STRING: usize = 512 << 20;
+
+/// Finds where replies begin and end while their bytes come in.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
+    /// Where the reply at hand begins.
+    begin: usize,
     /// What lies before this has been looked at.
     at: usize,
-    /// So many values of the reply at hand are missing, itself among them; none where the next one begins.
+    /// So many values of the reply at hand are missing, itself among them; none where it has not begun.
     open: usize,
 }
 
 impl Ends {
-    /// Returns where the next reply ends, counted from the first byte, if all of it has come.
+    /// Returns where the next reply lies, if all of it has come.
     ///
     /// # Errors
     ///
     /// It is no reply.
-    pub(crate) fn next(&mut self, input: &[u8]) -> Result<Option<usize>, NotResp> {
+    pub(crate) fn next(&mut self, input: &[u8]) -> Result<Option<Range<usize>>, NotResp> {
         loop {
             let Some(line) = Line::read(&input[self.at..])? else { return Ok(None) };
             let after = self.at.checked_add(line.len).ok_or(NotResp)?;
-            if after > input.len() {
-                return Ok(None);
+            let Some(value) = input.get(self.at..after) else { return Ok(None) };
+            if !value.ends_with(b"\r\n") {
+                return Err(NotResp);
             }
             self.at = after;
             let missing = self.open.max(1) - 1;
             self.open = missing.checked_add(line.items).ok_or(NotResp)?;
             if self.open == 0 {
-                return Ok(Some(after));
+                return Ok(Some(std::mem::replace(&mut self.begin, after)..after));
             }
         }
+    }
+
+    /// The first bytes, whole replies, have been taken away.
+    pub(crate) fn taken(&mut self, bytes: usize) {
+        self.begin -= bytes;
+        self.at -= bytes;
     }
 }
 
@@ -106,14 +122,16 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn read(input: &'a [u8]) -> Result<Option<Self>, NotResp> {
-        let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+            return if input.len() < LINE { Ok(None) } else { Err(NotResp) };
+        };
         let [kind, text @ .., b'\r'] = &input[..end] else { return Err(NotResp) };
         let mut line = Self { kind: *kind, text, len: end + 1, items: 0 };
         match kind {
             b'+' | b'-' | b':' => {}
             b'$' => {
                 let Some(bytes) = line.count()? else { return Ok(Some(line)) };
-                line.len = bytes.checked_add(line.len + 2).ok_or(NotResp)?;
+                line.len += 2 + Some(bytes).filter(|bytes| *bytes <= STRING).ok_or(NotResp)?;
             }
             b'*' => line.items = line.count()?.unwrap_or_default(),
             _ => return Err(NotResp),
@@ -163,10 +181,9 @@ impl<'a> Replies<'a> {
         let Some((value, rest)) = self.rest.split_at_checked(line.len) else {
             return Err(self.odd());
         };
-        let begins = line.text.len() + 3;
-        let bytes = value.get(begins..value.len() - 2);
         self.rest = rest;
-        Ok(bytes)
+        // A nil has nothing behind its first line.
+        Ok(value.get(line.text.len() + 3..).and_then(|bytes| bytes.strip_suffix(b"\r\n")))
     }
 
     /// Begins to read an array of so many.
@@ -197,9 +214,14 @@ impl<'a> Replies<'a> {
 }
 
 /// Makes a value of each reply.
-pub(crate) fn values(replies: &[u8], count: usize) -> RedisResult<Vec<Value>> {
+///
+/// # Errors
+///
+/// One of them cannot be read.
+pub(crate) fn values(replies: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
     let (mut parser, mut rest) = (Parser::new(), replies);
-    (0..count).map(|_| parser.parse_value(&mut rest)).collect()
+    let values: RedisResult<_> = (0..count).map(|_| parser.parse_value(&mut rest)).collect();
+    values.map_err(|error| StoreError::Odd { step: "a reply", answer: error.to_string() })
 }
 
 #[cfg(test)]
@@ -210,7 +232,7 @@ mod tests {
 
     const REPLIES: &[u8] = b"*2\r\n:7\r\n*3\r\n$3\r\na\r\n\r\n$-1\r\n*0\r\n+OK\r\n$0\r\n\r\n*-1\r\n:-12\r\n-ERR no\r\n";
 
-    fn ends_of(pieces: &[&[u8]]) -> Result<Vec<usize>, NotResp> {
+    fn ends_of(pieces: &[&[u8]]) -> Result<Vec<Range<usize>>, NotResp> {
         let (mut ends, mut input, mut found) = (Ends::default(), Vec::new(), Vec::new());
         for piece in pieces {
             input.extend_from_slice(piece);
@@ -224,9 +246,7 @@ mod tests {
     #[test]
     fn replies_end_in_the_same_places_however_they_come_in() {
         let whole = ends_of(&[REPLIES]).unwrap();
-        let lens: Vec<_> =
-            whole.iter().scan(0, |from, to| Some(to - std::mem::replace(from, *to))).collect();
-        assert_eq!(lens, [30, 5, 6, 5, 6, 9]);
+        assert_eq!(whole, [0..30, 30..35, 35..41, 41..46, 46..52, 52..61]);
         for first in 0..REPLIES.len() {
             for second in first..REPLIES.len() {
                 let pieces = [&REPLIES[..first], &REPLIES[first..second], &REPLIES[second..]];
@@ -250,6 +270,9 @@ mod tests {
             ":1\n",
             "*9223372036854775807\r\n*9223372036854775807\r\n*9223372036854775807\r\n",
             "$9223372036854775808\r\n",
+            "$536870913\r\n",
+            "$2\r\nabXX",
+            &"+".repeat(LINE),
         ] {
             assert_eq!(ends_of(&[input.as_bytes()]), Err(NotResp), "{input:?}");
         }

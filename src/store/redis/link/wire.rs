@@ -117,7 +117,7 @@ pub(crate) async fn exchange(
     deadline: Duration,
 ) -> Result<Vec<Value>, Trouble> {
     let replies = send(wire, Packed::from(commands), deadline).await?;
-    values(&replies, commands.len()).map_err(Trouble::from)
+    values(&replies, commands.len()).map_err(Trouble::lost)
 }
 
 /// Sends packed commands and returns the bytes of their replies.
@@ -126,9 +126,6 @@ pub(crate) async fn send(
     packed: Packed,
     deadline: Duration,
 ) -> Result<Vec<u8>, Trouble> {
-    if packed.commands == 0 {
-        return Ok(Vec::new());
-    }
     let Ok(replies) = timeout(deadline, wire.send(packed)).await else {
         let error = StoreError::Timeout { deadline };
         return Err(Trouble { error, connection: ConnectionAfter::Keep });
