@@ -6,6 +6,8 @@ use std::hash::Hasher as _;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use smallvec::SmallVec;
 
+use crate::siphash::Beginning;
+
 /// The canonical bytes of a resource id, at most [`Id::MAX_LEN`] of them.
 ///
 /// Whatever the handler treats as the same record must have the same bytes here, in requests, in
@@ -223,7 +225,7 @@ impl fmt::Debug for SecretKey {
 /// Computes the digests of one filter: its key and its namespace, hashed ahead.
 #[derive(Clone)]
 pub struct Digester {
-    state: SipHasher24,
+    beginning: Beginning,
     key_id: u32,
 }
 
@@ -231,18 +233,15 @@ impl Digester {
     /// Returns the digester of a namespace (a filter's name, at most 255 bytes) under a key.
     #[must_use]
     pub fn new(key: &SecretKey, namespace: &str) -> Self {
-        let mut state = SipHasher24::new_with_key(&key.0);
-        state.write(&[u8::try_from(namespace.len()).unwrap_or(u8::MAX)]);
-        state.write(namespace.as_bytes());
-        Self { state, key_id: key.id_for(namespace) }
+        let len = u8::try_from(namespace.len()).unwrap_or(u8::MAX);
+        let beginning = Beginning::new(&key.0, &[&[len], namespace.as_bytes()].concat());
+        Self { beginning, key_id: key.id_for(namespace) }
     }
 
     /// Returns the digest of an id.
     #[must_use]
     pub fn digest(&self, id: &Id) -> Digest {
-        let mut state = self.state;
-        state.write(id.as_bytes());
-        Digest(state.finish128().as_bytes())
+        Digest(self.beginning.digest(id.as_bytes()))
     }
 
     /// Returns the id of the key.

@@ -91,6 +91,7 @@ mod observe;
 mod random;
 mod rebuild;
 mod settings;
+mod siphash;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Where the bits of an id are.
 
+use std::iter;
+
 use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, MAX_HASHES, string_len};
 use super::rate::false_positive_rate;
 use crate::Digest;
@@ -177,9 +179,32 @@ impl Position {
     /// The longest string has 2³² bits, so the greatest offset fits a `u32` (and is the greatest that
     /// `SETBIT` takes).
     pub fn bit_offsets(&self) -> impl Iterator<Item = u32> + use<> {
-        let (block, mask) = (self.byte_offset() * 8, self.mask);
-        let set = move |bit: &u32| mask[(bit >> 6) as usize] & (1 << (63 - (bit & 63))) != 0;
-        (0..512).filter(set).map(move |bit| block + bit)
+        let (mut first, mut words) = (self.byte_offset() * 8, self.mask.into_iter());
+        let mut mask = words.next().unwrap_or_default();
+        iter::from_fn(move || {
+            while mask == 0 {
+                mask = words.next()?;
+                first += u64::BITS;
+            }
+            let bit = mask.leading_zeros();
+            mask &= !(1 << (63 - bit));
+            Some(first + bit)
+        })
+    }
+
+    /// Returns the bits as few spans, in ascending order.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Span> + use<> {
+        let mut offsets = self.bit_offsets().peekable();
+        iter::from_fn(move || {
+            let offset = offsets.next()?;
+            let mut span = Span { offset, width: 1, mask: 1 };
+            while let Some(next) = offsets.next_if(|next| next - offset < Span::WIDEST) {
+                let width = next - offset + 1;
+                span.mask = span.mask << (width - span.width) | 1;
+                span.width = width;
+            }
+            Some(span)
+        })
     }
 
     /// Returns what the block's bits say of the id.
@@ -187,6 +212,27 @@ impl Position {
     pub fn is_in(&self, words: &[u64; 8]) -> Membership {
         let set = |(mask, word): (&u64, &u64)| mask & !word == 0;
         Membership::possible_if(self.mask.iter().zip(words).all(set))
+    }
+}
+
+/// Bits of an id that are close together, to be read as one number by `BITFIELD … GET u<width>`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    /// Where it begins: a bit, counted from the start of the stored string.
+    pub(crate) offset: u32,
+    /// How many bits it has.
+    pub(crate) width: u32,
+    /// Which of them are the id's.
+    mask: u64,
+}
+
+impl Span {
+    /// The most bits that `BITFIELD` reads as an unsigned number.
+    const WIDEST: u32 = 63;
+
+    /// Returns what the number that was read there says of the id.
+    pub(crate) const fn is_in(&self, number: u64) -> Membership {
+        Membership::possible_if(self.mask & !number == 0)
     }
 }
 
@@ -272,6 +318,26 @@ mod tests {
         let mut state = 1_234_567;
         assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
         assert_eq!(split_mix(&mut state), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn spans_are_the_bits_of_an_id_and_no_others() {
+        for hashes in [1, 2, 10, MAX_HASHES] {
+            let geometry = Geometry::new(1_000_000, hashes, 7).unwrap();
+            for n in 0..1000_u128 {
+                let digest = Digest::from_bytes(n.wrapping_mul(u128::MAX / 997).to_le_bytes());
+                let position = geometry.position(&digest);
+                let bits = |span: Span| {
+                    assert!((1..=Span::WIDEST).contains(&span.width), "{span:?}");
+                    assert_eq!(span.mask >> (span.width - 1), 1, "{span:?}");
+                    (0..span.width)
+                        .filter(move |bit| span.mask >> (span.width - 1 - bit) & 1 == 1)
+                        .map(move |bit| span.offset + bit)
+                };
+                let in_spans: Vec<u32> = position.spans().flat_map(bits).collect();
+                assert_eq!(in_spans, position.bit_offsets().collect::<Vec<_>>());
+            }
+        }
     }
 
     #[test]

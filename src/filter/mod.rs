@@ -30,6 +30,7 @@ mod rate;
 mod sizing;
 mod state;
 
+pub(crate) use block::Span;
 pub use block::{Geometry, Membership, Position};
 pub use format::{FormatError, MAX_HASHES};
 pub use header::Header;

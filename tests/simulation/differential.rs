@@ -50,7 +50,7 @@ pub(crate) fn compare(operations: usize) -> Result<usize, String> {
 /// What batches send, for strings that are whole, short, missing or none.
 fn records_of_batches() -> Vec<Record> {
     let text = [7; 100];
-    let commands: [&[&[u8]]; 15] = [
+    let commands: [&[&[u8]]; 16] = [
         &[b"SET", b"bits", &text],
         &[b"HSET", b"hash", b"field", b"value"],
         &[b"SET", b"null:1", b"e17"],
@@ -78,6 +78,7 @@ fn records_of_batches() -> Vec<Record> {
             b"i64",
             b"4096",
         ],
+        &[b"BITFIELD", b"bits", b"GET", b"u63", b"745", b"GET", b"u8", b"795", b"GET", b"u1", b"7"],
     ];
     let mut node = Node::start("7.0.15", 1, 1, Keyspace::new(100));
     recording::begin();

@@ -264,8 +264,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: ANSWER,
-            from: "cmd(\"BITFIELD\")",
-            to: "cmd(\"BITFIELD_RO\")",
+            from: "b\"BITFIELD\"",
+            to: "b\"BITFIELD_RO\"",
         }],
     },
     Bug {
@@ -618,30 +618,30 @@ if false then",
         edits: &[
             Raw {
                 file: ANSWER,
-                from: "    packed.add(&head);\n    for position in positions {\n",
-                to: "    packed.add(&head);
+                from: "    read_numbers(&mut packed, keys, header, &[]);\n    for position in positions {\n",
+                to: "    read_numbers(&mut packed, keys, header, &[]);
     if SEEDED {
-        packed.add(&head);
+        read_numbers(&mut packed, keys, header, &[]);
     }
     for position in positions {\n",
             },
             Raw {
                 file: ANSWER,
-                from: "    packed.add(&head);\n    packed\n",
+                from: "    read_numbers(&mut packed, keys, header, &[]);\n    packed\n",
                 to: "    if !SEEDED {
-        packed.add(&head);
+        read_numbers(&mut packed, keys, header, &[]);
     }
     packed\n",
             },
             Raw {
                 file: ANSWER,
-                from: "        let mut blocks = Vec::with_capacity(positions.len());\n",
+                from: "        let mut ids = Vec::with_capacity(positions.len());\n",
                 to: "        let mut early = None;
         if SEEDED {
             replies.array(HEAD)?;
             early = Some(Head::read(&mut replies)?);
         }
-        let mut blocks = Vec::with_capacity(positions.len());\n",
+        let mut ids = Vec::with_capacity(positions.len());\n",
             },
             Raw {
                 file: ANSWER,
@@ -730,13 +730,13 @@ if false then",
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
-            from: "            block.null = replies.bytes()?.map(<[u8]>::to_vec);\n        }\n",
-            to: "            block.null = replies.bytes()?.map(<[u8]>::to_vec);
+            from: "            id.null = replies.bytes()?.map(<[u8]>::to_vec);\n        }\n",
+            to: "            id.null = replies.bytes()?.map(<[u8]>::to_vec);
         }
         if SEEDED {
-            let mut nulls: Vec<_> = blocks.iter_mut().map(|block| block.null.take()).collect();
+            let mut nulls: Vec<_> = ids.iter_mut().map(|id| id.null.take()).collect();
             nulls.rotate_left(1);
-            blocks.iter_mut().zip(nulls).for_each(|(block, null)| block.null = null);
+            ids.iter_mut().zip(nulls).for_each(|(id, null)| id.null = null);
         }\n",
         }],
     },

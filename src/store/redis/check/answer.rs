@@ -6,13 +6,11 @@
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
 //! answering from stale bits; its GET form creates nothing.
 
-use ::redis::{Cmd, cmd};
-
 use crate::error::StoreError;
 use crate::filter::format::{
     BLOCK_LEN, GENERATION_OFFSET, SEAL_FROM_END, STAMP_FROM_END, STATE_OFFSET,
 };
-use crate::filter::{Header, Membership, Position, State};
+use crate::filter::{Header, Membership, Position, Span, State};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::redis::keys::Keys;
@@ -30,7 +28,7 @@ const BYTES_A_HEAD: usize = 256;
 /// What Redis said to a batch.
 pub(super) struct Answer {
     pub(super) head: Head,
-    blocks: Vec<Block>,
+    ids: Vec<Known>,
 }
 
 /// The numbers by which a filter vouches for its bits.
@@ -43,9 +41,8 @@ pub(super) struct Head {
 }
 
 /// What there is of one id.
-struct Block {
-    position: Position,
-    words: [u64; 8],
+struct Known {
+    bits: Membership,
     null: Option<Vec<u8>>,
 }
 
@@ -57,18 +54,15 @@ pub(super) fn commands(
     digests: &[Digest],
 ) -> Packed {
     let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
-    let mut head = head_of(keys, header);
     if let ([position], [digest]) = (positions, digests) {
-        for word in 0..8 {
-            head.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
-        }
-        packed.add(&head);
+        let spans: Vec<Span> = position.spans().collect();
+        read_numbers(&mut packed, keys, header, &spans);
         packed.begin(2);
         packed.word(&[b"GET"]);
         packed.word(&keys.null_parts(&digest.hex()));
         return packed;
     }
-    packed.add(&head);
+    read_numbers(&mut packed, keys, header, &[]);
     for position in positions {
         let first = position.byte_offset() as usize;
         packed.begin(4);
@@ -82,20 +76,32 @@ pub(super) fn commands(
     for digest in digests {
         packed.word(&keys.null_parts(&digest.hex()));
     }
-    packed.add(&head);
+    read_numbers(&mut packed, keys, header, &[]);
     packed
 }
 
-/// Returns the command that reads the numbers of [`Head`].
-fn head_of(keys: &Keys, header: &Header) -> Cmd {
+/// Adds the command that reads the numbers of [`Head`], and behind them these bits.
+fn read_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]) {
     let from_end = |bytes| (header.string_len() as usize - bytes) * 8;
-    let mut head = cmd("BITFIELD");
-    head.arg(&keys.bits);
-    head.arg("GET").arg("i64").arg(GENERATION_OFFSET * 8);
-    head.arg("GET").arg("u8").arg(STATE_OFFSET * 8);
-    head.arg("GET").arg("i64").arg(from_end(SEAL_FROM_END));
-    head.arg("GET").arg("i64").arg(from_end(STAMP_FROM_END));
-    head
+    let head: [(&[u8], usize); HEAD] = [
+        (b"i64", GENERATION_OFFSET * 8),
+        (b"u8", STATE_OFFSET * 8),
+        (b"i64", from_end(SEAL_FROM_END)),
+        (b"i64", from_end(STAMP_FROM_END)),
+    ];
+    packed.begin(2 + 3 * (HEAD + spans.len()));
+    packed.word(&[b"BITFIELD"]);
+    packed.word(&[keys.bits.as_bytes()]);
+    for (kind, offset) in head {
+        packed.word(&[b"GET"]);
+        packed.word(&[kind]);
+        packed.number(offset);
+    }
+    for span in spans {
+        packed.word(&[b"GET"]);
+        packed.word(&[b"u", itoa::Buffer::new().format(span.width).as_bytes()]);
+        packed.number(span.offset as usize);
+    }
 }
 
 impl Answer {
@@ -106,21 +112,23 @@ impl Answer {
     ) -> Result<Result<Self, Doubt>, StoreError> {
         let replies = Replies::new("a check", replies);
         match positions {
-            [position] => Self::read_one(replies, *position).map(Ok),
+            [position] => Self::read_one(replies, position).map(Ok),
             positions => Self::read_many(replies, positions),
         }
     }
 
-    fn read_one(mut replies: Replies<'_>, position: Position) -> Result<Self, StoreError> {
-        replies.array(HEAD + 8)?;
+    fn read_one(mut replies: Replies<'_>, position: &Position) -> Result<Self, StoreError> {
+        replies.array(HEAD + position.spans().count())?;
         let head = Head::read(&mut replies)?;
-        let mut words = [0; 8];
-        for word in &mut words {
-            *word = replies.int()?.cast_unsigned();
+        let mut bits = Membership::Possible;
+        for span in position.spans() {
+            if span.is_in(replies.int()?.cast_unsigned()) == Membership::Never {
+                bits = Membership::Never;
+            }
         }
         let null = replies.bytes()?.map(<[u8]>::to_vec);
         replies.end()?;
-        Ok(Self { head, blocks: vec![Block { position, words, null }] })
+        Ok(Self { head, ids: vec![Known { bits, null }] })
     }
 
     fn read_many(
@@ -129,20 +137,17 @@ impl Answer {
     ) -> Result<Result<Self, Doubt>, StoreError> {
         replies.array(HEAD)?;
         let head = Head::read(&mut replies)?;
-        let mut blocks = Vec::with_capacity(positions.len());
+        let mut ids = Vec::with_capacity(positions.len());
         let mut whole = true;
         for position in positions {
             let words = replies.bytes()?.and_then(words);
             whole &= words.is_some();
-            blocks.push(Block {
-                position: *position,
-                words: words.unwrap_or_default(),
-                null: None,
-            });
+            let bits = position.is_in(&words.unwrap_or_default());
+            ids.push(Known { bits, null: None });
         }
         replies.array(positions.len())?;
-        for block in &mut blocks {
-            block.null = replies.bytes()?.map(<[u8]>::to_vec);
+        for id in &mut ids {
+            id.null = replies.bytes()?.map(<[u8]>::to_vec);
         }
         replies.array(HEAD)?;
         let last = Head::read(&mut replies)?;
@@ -151,13 +156,13 @@ impl Answer {
             return Ok(Err(Doubt::Changing));
         }
         // The string was cut short, or was away for a moment.
-        Ok(if whole { Ok(Self { head, blocks }) } else { Err(Doubt::Truncated) })
+        Ok(if whole { Ok(Self { head, ids }) } else { Err(Doubt::Truncated) })
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
     pub(super) fn verdicts(&self, header: &Header) -> Vec<(Verdict, Scope)> {
         let generation = header.generation.get().to_string();
-        self.blocks.iter().map(|block| block.verdict(generation.as_bytes())).collect()
+        self.ids.iter().map(|id| id.verdict(generation.as_bytes())).collect()
     }
 }
 
@@ -195,9 +200,9 @@ fn words(bytes: &[u8]) -> Option<[u64; 8]> {
     Some(words.map(u64::from_be_bytes))
 }
 
-impl Block {
+impl Known {
     fn verdict(&self, generation: &[u8]) -> (Verdict, Scope) {
-        if self.position.is_in(&self.words) == Membership::Never {
+        if self.bits == Membership::Never {
             return (Verdict::Absent(Proof::Filter), Scope::Everyone);
         }
         // A null counts for the generation it was found under: with the filter its claim may be lost.
@@ -237,11 +242,17 @@ mod tests {
         [format!("*{N}\r\n").into_bytes(), of.map(null).concat()].concat()
     }
 
+    /// A filter, and two ids that it is asked for.
+    fn asked() -> (Header, [Digest; 2], [Position; 2]) {
+        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+        let digests = [1, 2].map(|byte| Digest::from_bytes([byte; 16]));
+        let positions = digests.map(|digest| header.geometry.position(&digest));
+        (header, digests, positions)
+    }
+
     /// What is made of the replies for two ids.
     fn read(replies: &[Vec<u8>]) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
-        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
-        let positions =
-            [1, 2].map(|byte| header.geometry.position(&Digest::from_bytes([byte; 16])));
+        let (header, _, positions) = asked();
         match Answer::read(&replies.concat(), &positions) {
             Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
             Ok(Err(doubt)) => Err(Some(doubt)),
@@ -296,40 +307,78 @@ mod tests {
 
     #[test]
     fn a_lone_answer_of_another_shape_is_none() {
-        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
-        let position = header.geometry.position(&Digest::from_bytes([1; 16]));
+        let (_, _, [position, _]) = asked();
+        let spans = position.spans().count();
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
+        let whole = numbers(HEAD + spans);
         let read = |replies: String| Answer::read(replies.as_bytes(), &[position]);
-        assert!(matches!(read(numbers(12) + "$-1\r\n"), Ok(Ok(_))));
+        assert!(matches!(read(whole.clone() + "$-1\r\n"), Ok(Ok(_))));
         for replies in [
             String::new(),
-            numbers(12),
-            numbers(11) + "$-1\r\n",
-            numbers(13) + "$-1\r\n",
-            numbers(12) + "*-1\r\n",
-            numbers(12) + "$-1\r\n:0\r\n",
-            numbers(11).replace("*11", "*12") + "$-1\r\n$-1\r\n",
+            whole.clone(),
+            numbers(HEAD + spans - 1) + "$-1\r\n",
+            numbers(HEAD + spans + 1) + "$-1\r\n",
+            whole.clone() + "*-1\r\n",
+            whole.clone() + "$-1\r\n:0\r\n",
+            whole.replacen(":0\r\n", "", 1) + "$-1\r\n$-1\r\n",
         ] {
             assert!(read(replies.clone()).is_err(), "{replies:?}");
         }
     }
 
     #[test]
-    fn what_is_asked_for_a_batch_are_the_documented_commands() {
-        let header = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
-        let digests = [1, 2].map(|byte| Digest::from_bytes([byte; 16]));
-        let positions = digests.map(|digest| header.geometry.position(&digest));
+    fn a_lone_answer_is_present_when_all_bits_of_all_spans_are_set() {
+        let (header, _, [position, _]) = asked();
+        let verdict = |unset: Option<usize>| {
+            let all_set = position.spans().map(|span| (1_u64 << span.width) - 1);
+            let number = |(n, set)| format!(":{}\r\n", if unset == Some(n) { set - 1 } else { set });
+            let numbers: String = all_set.enumerate().map(number).collect();
+            let head = String::from_utf8(head(7, 7, 3)).unwrap();
+            let (_, head) = head.split_once("\r\n").unwrap();
+            let count = HEAD + position.spans().count();
+            let replies = format!("*{count}\r\n{head}{numbers}$-1\r\n");
+            let answer = Answer::read(replies.as_bytes(), &[position]).unwrap().unwrap();
+            answer.verdicts(&header)[0].0
+        };
+        assert_eq!(verdict(None), Verdict::Present);
+        for unset in 0..position.spans().count() {
+            assert_eq!(verdict(Some(unset)), Verdict::Absent(Proof::Filter), "{unset}");
+        }
+    }
+
+    /// The numbers of the header, as a client of Redis asks for them.
+    fn numbers_of(header: &Header) -> ::redis::Cmd {
+        let end = header.string_len() as usize * 8;
+        let mut numbers = ::redis::cmd("BITFIELD");
+        numbers.arg("bg:{users}:bits");
+        for (kind, offset) in [("i64", 128), ("u8", 88), ("i64", end - 64), ("i64", end - 128)] {
+            numbers.arg("GET").arg(kind).arg(offset);
+        }
+        numbers
+    }
+
+    #[test]
+    fn what_is_asked_are_the_documented_commands() {
+        let (header, digests, positions) = asked();
         let keys = Keys::new("users");
-        let mut expected = ::redis::pipe();
-        expected.add_command(head_of(&keys, &header));
+        let mut many = ::redis::pipe();
+        many.add_command(numbers_of(&header));
         for position in positions {
             let first = position.byte_offset();
-            expected.cmd("GETRANGE").arg(&keys.bits).arg(first).arg(first + 63);
+            many.cmd("GETRANGE").arg("bg:{users}:bits").arg(first).arg(first + 63);
         }
-        expected.cmd("MGET").arg(keys.null(&digests[0])).arg(keys.null(&digests[1]));
-        expected.add_command(head_of(&keys, &header));
-        let packed = commands(&keys, &header, &positions, &digests);
-        assert_eq!(packed.bytes, expected.get_packed_pipeline());
-        assert_eq!(packed.commands, expected.len());
+        many.cmd("MGET").arg(keys.null(&digests[0])).arg(keys.null(&digests[1]));
+        many.add_command(numbers_of(&header));
+        let mut one = ::redis::pipe();
+        let mut numbers = numbers_of(&header);
+        for span in positions[0].spans() {
+            numbers.arg("GET").arg(format!("u{}", span.width)).arg(span.offset);
+        }
+        one.add_command(numbers).cmd("GET").arg(keys.null(&digests[0]));
+        for (expected, count) in [(many, 2), (one, 1)] {
+            let packed = commands(&keys, &header, &positions[..count], &digests[..count]);
+            assert_eq!(packed.bytes, expected.get_packed_pipeline());
+            assert_eq!(packed.commands, expected.len());
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use ::redis::{Cmd, Parser, Pipeline, RedisResult, Value};
+use ::redis::{Parser, Pipeline, RedisResult, Value};
 
 use crate::error::StoreError;
 
@@ -19,12 +19,6 @@ pub(crate) struct Packed {
 impl Packed {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), commands: 0 }
-    }
-
-    /// Adds a command.
-    pub(crate) fn add(&mut self, command: &Cmd) {
-        self.bytes.extend_from_slice(&command.get_packed_command());
-        self.commands += 1;
     }
 
     /// Begins a command of so many words, its name among them.
@@ -226,7 +220,7 @@ pub(crate) fn values(replies: &[u8], count: usize) -> Result<Vec<Value>, StoreEr
 
 #[cfg(test)]
 mod tests {
-    use ::redis::{cmd, pipe};
+    use ::redis::pipe;
 
     use super::*;
 
@@ -306,7 +300,8 @@ mod tests {
     #[test]
     fn commands_are_packed_as_the_client_packs_them() {
         let mut packed = Packed::default();
-        packed.add(&cmd("PING"));
+        packed.begin(1);
+        packed.word(&[b"PING"]);
         packed.begin(4);
         packed.word(&[b"GETRANGE"]);
         packed.word(&[b"bg:{", b"", b"users}"]);
