@@ -34,8 +34,8 @@ impl Scale {
         check_time: Duration::from_millis(400),
         fill_rounds: 3,
         local_rounds: 7,
-        http_rounds: 3,
-        http_time: Duration::from_secs(4),
+        http_rounds: 7,
+        http_time: Duration::from_secs(2),
         recorded: true,
     };
 

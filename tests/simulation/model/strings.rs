@@ -106,7 +106,10 @@ impl Keyspace {
             assert_eq!(get[0], b"GET", "the model knows BITFIELD's GET only");
             let (kind, width) = get[1].split_first().expect("a type");
             let (width, first) = (number(width) as usize, number(get[2]) as usize);
-            assert!(matches!((kind, width), (b'i', 64) | (b'u', 1..=63)), "the model reads no other");
+            assert!(
+                matches!((kind, width), (b'i', 64) | (b'u', 1..=63)),
+                "the model reads no other"
+            );
             let bit = |at: usize| text.get(at / 8).map_or(0, |byte| byte >> (7 - at % 8) & 1);
             let value = (first..first + width).fold(0, |value, at| value << 1 | u64::from(bit(at)));
             Reply::Int(value.cast_signed())

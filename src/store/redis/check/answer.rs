@@ -331,7 +331,8 @@ mod tests {
         let (header, _, [position, _]) = asked();
         let verdict = |unset: Option<usize>| {
             let all_set = position.spans().map(|span| (1_u64 << span.width) - 1);
-            let number = |(n, set)| format!(":{}\r\n", if unset == Some(n) { set - 1 } else { set });
+            let number =
+                |(n, set)| format!(":{}\r\n", if unset == Some(n) { set - 1 } else { set });
             let numbers: String = all_set.enumerate().map(number).collect();
             let head = String::from_utf8(head(7, 7, 3)).unwrap();
             let (_, head) = head.split_once("\r\n").unwrap();
