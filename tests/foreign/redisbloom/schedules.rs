@@ -74,10 +74,7 @@ async fn a_primary_without_its_replicas_refuses_nothing() {
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     assert_eq!(refused(&guard, (0..IDS).chain(STRANGERS)).await, [0; 0]);
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    eventually("it refuses again", SOON, || async {
-        if refuses(&guard).await { Ok(()) } else { Err("nothing is refused".to_owned()) }
-    })
-    .await;
+    refuses_strangers(&guard, "it refuses again").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +155,7 @@ async fn an_inspection_of_a_filter_that_was_replaced_harms_no_trust_in_the_next(
     write(&server, KEY, 0..IDS);
     let guard = trusting(&server, filter()).await;
     late.foreign().unwrap().trust_after(&inspected).await.expect_err("it is another one");
-    assert!(refuses(&guard).await);
+    refuses_strangers(&guard, "the guard refuses").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +187,7 @@ async fn a_seal_is_sixteen_ids_and_is_made_once() {
     assert_eq!(items(), 116);
     foreign.trust_after(&inspected).await.unwrap();
     guard.ready().await;
-    assert!(refuses(&guard).await);
+    refuses_strangers(&guard, "the guard refuses").await;
     foreign.trust_after(&foreign.inspect().await.unwrap()).await.unwrap();
     assert_eq!(items(), 116);
     // After a loss it is another one: copies of the filter have the old one.
@@ -207,7 +204,7 @@ async fn an_insert_that_only_a_part_of_the_ids_found_room_for_fails() {
     reserve(&server, KEY, IDS, &["NONSCALING"]);
     write(&server, KEY, 0..IDS - 100);
     let guard = trusting(&server, filter()).await;
-    assert!(refuses(&guard).await);
+    refuses_strangers(&guard, "the guard refuses").await;
     let error = guard.insert_many(IDS..IDS + 100).await.expect_err("there is room for 84 at most");
     assert!(format!("{error:?}").contains("doubt: Full"), "{error:?}");
     assert_eq!(refused(&guard, IDS..IDS + 100).await, [0; 0]);
@@ -237,10 +234,7 @@ async fn a_statement_of_another_process_hides_nothing() {
         assert_eq!(refused(&guard, 0..=id).await, [0; 0]);
         assert_eq!(refused(&other, 0..=id).await, [0; 0]);
     }
-    eventually("both trust it", SOON, || async {
-        if refuses(&guard).await { Ok(()) } else { Err("nothing is refused".to_owned()) }
-    })
-    .await;
+    refuses_strangers(&guard, "both trust it").await;
     // What the other one finds lost and trusts again, with less in it, this one does not.
     let copy: Vec<u8> = server.run(&["DUMP", KEY]);
     guard.insert(&STRANGERS.start).await.unwrap();
@@ -259,7 +253,7 @@ async fn a_connection_of_the_third_protocol_says_the_same() {
     let guard = connected_at(&url, filter()).await;
     trust(&guard).await;
     assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
-    assert!(refuses(&guard).await);
+    refuses_strangers(&guard, "the guard refuses").await;
     guard.insert(&STRANGERS.start).await.unwrap();
     assert_eq!(server.run::<u8>(&["BF.EXISTS", KEY, &STRANGERS.start.to_string()]), 1);
     fill(&server, KEY);
