@@ -1,4 +1,4 @@
-//! A filter that is filled on another thread, while the source gives further ids.
+//! A filter that is filled on another thread, digests and all, while the source gives further ids.
 //!
 //! The filter goes to a thread with each batch, and comes back when all of it is in. So no batch can be left out, and the
 //! thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the source
@@ -12,16 +12,17 @@ use tokio::task::yield_now;
 
 use crate::error::BoxError;
 use crate::filter::Filter;
-use crate::id::Digest;
+use crate::id::{Digest, Digester, Id};
 
-/// Digests put in by another thread at once. A scan of fewer ids needs none.
+/// Ids put in by another thread at once. A scan of fewer needs none.
 const BATCH: usize = 8192;
-/// Digests put in while other tasks wait.
+/// Ids put in while other tasks wait.
 const PART: usize = 256;
 
-/// A filter, and the digests that are not in it yet.
+/// A filter, and the ids that are not in it yet.
 pub(super) struct Filling {
-    batch: Vec<Digest>,
+    digester: Digester,
+    batch: Vec<Id>,
     /// None while a thread has it, and when that thread ended early.
     filter: Option<Filter>,
     away: Option<oneshot::Receiver<Filter>>,
@@ -29,13 +30,13 @@ pub(super) struct Filling {
 
 impl Filling {
     /// Begins to fill a filter.
-    pub(super) fn new(filter: Filter) -> Self {
-        Self { batch: Vec::new(), filter: Some(filter), away: None }
+    pub(super) fn new(digester: Digester, filter: Filter) -> Self {
+        Self { digester, batch: Vec::new(), filter: Some(filter), away: None }
     }
 
-    /// Takes an id's digest in.
-    pub(super) fn push(&mut self, digest: Digest) {
-        self.batch.push(digest);
+    /// Takes an id in.
+    pub(super) fn push(&mut self, id: Id) {
+        self.batch.push(id);
     }
 
     /// Lets other tasks run. Hands the batch over once it is full, and waits for the one before.
@@ -47,8 +48,9 @@ impl Filling {
         let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         // Without a filter, the scan will have failed.
         if let Some(mut filter) = self.filter.take() {
+            let digester = self.digester.clone();
             self.away = Some(away(move || {
-                filter.insert_all(&batch);
+                insert_all(&mut filter, &digester, &batch);
                 filter
             }));
         }
@@ -67,7 +69,7 @@ impl Filling {
             if n > 0 {
                 yield_now().await;
             }
-            filter.insert_all(part);
+            insert_all(&mut filter, &self.digester, part);
         }
         Ok(filter)
     }
@@ -79,6 +81,11 @@ impl Filling {
             self.away = None;
         }
     }
+}
+
+fn insert_all(filter: &mut Filter, digester: &Digester, ids: &[Id]) {
+    let digests: Vec<Digest> = ids.iter().map(|id| digester.digest(id)).collect();
+    filter.insert_all(&digests);
 }
 
 /// Runs this on another thread. Without one to be had, nothing is returned.
@@ -95,14 +102,23 @@ fn away(fill: impl FnOnce() -> Filter + Send + 'static) -> oneshot::Receiver<Fil
 mod tests {
     use super::*;
     use crate::filter::{Membership, Sizing};
+    use crate::id::SecretKey;
 
-    fn digest(n: usize) -> Digest {
-        let spread = (n as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Digest::from_bytes(spread.to_be_bytes())
+    fn digester() -> Digester {
+        Digester::new(&SecretKey::new([7; 16]), "users")
+    }
+
+    fn id(n: usize) -> Id {
+        Id::display(&n).unwrap()
+    }
+
+    fn has(filter: &Filter, n: usize) -> bool {
+        filter.lookup(&digester().digest(&id(n))) == Membership::Possible
     }
 
     fn empty() -> Filling {
-        Filling::new(Filter::new(Sizing::new(100_000, 1e-6).unwrap().geometry(1)))
+        let sizing = Sizing::new(100_000, 1e-6).unwrap();
+        Filling::new(digester(), Filter::new(sizing.geometry(1)))
     }
 
     #[tokio::test]
@@ -110,15 +126,14 @@ mod tests {
         for count in [0, 1, PART, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + PART + 1] {
             let mut filling = empty();
             for n in 0..count {
-                filling.push(digest(n));
+                filling.push(id(n));
                 if n % PART == 0 {
                     filling.breathe().await;
                 }
             }
             let filter = filling.finish().await.unwrap();
-            let has = |n: &usize| filter.lookup(&digest(*n)) == Membership::Possible;
-            assert!((0..count).all(|n| has(&n)), "{count}");
-            assert_eq!((count..count + 1000).filter(has).count(), 0, "{count}");
+            assert!((0..count).all(|n| has(&filter, n)), "{count}");
+            assert!((count..count + 1000).all(|n| !has(&filter, n)), "{count}");
         }
     }
 
@@ -129,10 +144,10 @@ mod tests {
         let (mut filter, held) = (filling.filter.take().unwrap(), hold.clone());
         filling.away = Some(away(move || {
             held.wait();
-            filter.insert_all(&[digest(BATCH)]);
+            insert_all(&mut filter, &digester(), &[id(BATCH)]);
             filter
         }));
-        (0..BATCH).for_each(|n| filling.push(digest(n)));
+        (0..BATCH).for_each(|n| filling.push(id(n)));
         tokio::select! {
             biased;
             () = filling.breathe() => panic!("the thread has not ended"),
@@ -140,14 +155,14 @@ mod tests {
         }
         hold.wait();
         let filter = filling.finish().await.unwrap();
-        assert!((0..=BATCH).all(|n| filter.lookup(&digest(n)) == Membership::Possible));
+        assert!((0..=BATCH).all(|n| has(&filter, n)));
     }
 
     #[tokio::test]
     async fn a_small_scan_needs_no_other_thread() {
         let mut filling = empty();
         for n in 0..BATCH - 1 {
-            filling.push(digest(n));
+            filling.push(id(n));
             filling.breathe().await;
         }
         assert!(filling.filter.is_some());
@@ -161,7 +176,7 @@ mod tests {
             drop(filter);
             panic!("as a defect of the crate would")
         }));
-        (0..BATCH).for_each(|n| filling.push(digest(n)));
+        (0..BATCH).for_each(|n| filling.push(id(n)));
         filling.breathe().await;
         filling.finish().await.unwrap_err();
     }

@@ -32,7 +32,8 @@ pub(super) struct IntoFilter<'a> {
 
 impl<'a> IntoFilter<'a> {
     pub(super) fn new(digester: &'a Digester, filter: Filter) -> Self {
-        let (filling, sample) = (Filling::new(filter), Vec::with_capacity(SAMPLE));
+        let filling = Filling::new(digester.clone(), filter);
+        let sample = Vec::with_capacity(SAMPLE);
         Self { digester, filling, sample, stride: 1 }
     }
 
@@ -64,11 +65,10 @@ impl<'a> IntoFilter<'a> {
 
 impl Target for IntoFilter<'_> {
     fn take(&mut self, count: u64, id: Id) {
-        let digest = self.digester.digest(&id);
-        self.filling.push(digest);
         if count.is_multiple_of(self.stride) {
-            self.keep(count, digest);
+            self.keep(count, self.digester.digest(&id));
         }
+        self.filling.push(id);
     }
 
     fn breathe(&mut self) -> BoxFuture<'_, ()> {
