@@ -139,8 +139,19 @@ impl<'a> Line<'a> {
         if number == -1 { Ok(None) } else { usize::try_from(number).map(Some).map_err(|_| NotResp) }
     }
 
+    /// Returns the number that the line is: decimal digits, with or without a sign.
     fn number(&self) -> Option<i64> {
-        std::str::from_utf8(self.text).ok()?.parse().ok()
+        let (negative, digits) = match self.text {
+            [sign @ (b'+' | b'-'), digits @ ..] => (*sign == b'-', digits),
+            digits => (false, digits),
+        };
+        // From below zero, so that the least number is one.
+        let less = |number: i64, digit: &u8| {
+            let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+            number.checked_mul(10)?.checked_sub(digit.into())
+        };
+        let number = digits.iter().try_fold(0, less).filter(|_| !digits.is_empty())?;
+        if negative { Some(number) } else { number.checked_neg() }
     }
 }
 
@@ -269,6 +280,31 @@ mod tests {
             &"+".repeat(LINE),
         ] {
             assert_eq!(ends_of(&[input.as_bytes()]), Err(NotResp), "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_what_the_standard_library_reads() {
+        let signs = ["", "+", "-", "--", "+-"];
+        let digits = [
+            "",
+            "0",
+            "00",
+            "7",
+            "007",
+            "1x",
+            "x",
+            " 1",
+            "/",
+            ":",
+            "9223372036854775807",
+            "9223372036854775808",
+            "9223372036854775809",
+            "92233720368547758070",
+        ];
+        for text in signs.iter().flat_map(|sign| digits.map(|digits| format!("{sign}{digits}"))) {
+            let line = Line { kind: b':', text: text.as_bytes(), len: 0, items: 0 };
+            assert_eq!(line.number(), text.parse().ok(), "{text:?}");
         }
     }
 
