@@ -1,7 +1,7 @@
 //! SipHash-2-4-128 of texts that begin alike.
 //!
-//! The crate `siphasher` makes the same digests from texts that come in pieces. For a short text that is there as a
-//! whole, this takes a sixth off a look-up's time.
+//! The crate `siphasher` makes the same digests from texts that come in pieces. For a text that is there as a whole, this
+//! takes a sixth off a look-up's time: 35 instead of 41 ns (2026-11-23, `benches/peers`, section `local`).
 
 /// What all the texts begin with, hashed ahead.
 #[derive(Clone, Copy)]
@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn a_digest_is_the_reference_one_wherever_the_text_is_cut() {
-        let text: Vec<u8> = (0..=255_u8).map(|byte| byte.wrapping_mul(167)).collect();
+        let text: Vec<u8> = (0..512_u32).map(|n| ((n * 167) >> 3) as u8).collect();
         for len in 0..=text.len() {
             let key = std::array::from_fn(|n| (n * 13 + len) as u8);
             let mut reference = SipHasher24::new_with_key(&key);
             reference.write(&text[..len]);
             let reference = reference.finish128().as_bytes();
-            for cut in 0..=len.min(20) {
+            for cut in (0..=len.min(256)).filter(|cut| *cut < 20 || *cut > 247 || cut % 31 == 0) {
                 let (begins, goes_on) = text[..len].split_at(cut);
                 let digest = Beginning::new(&key, begins).digest(goes_on);
                 assert_eq!(digest, reference, "{len} bytes, cut at {cut}");

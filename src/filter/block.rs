@@ -215,7 +215,7 @@ impl Position {
     }
 }
 
-/// Bits of an id that are close together, to be read as one number by `BITFIELD … GET u<width>`.
+/// A part of a block that begins and ends with bits of an id, to be read as one number by `BITFIELD … GET u<width>`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     /// Where it begins: a bit, counted from the start of the stored string.
@@ -336,6 +336,31 @@ mod tests {
                 };
                 let in_spans: Vec<u32> = position.spans().flat_map(bits).collect();
                 assert_eq!(in_spans, position.bit_offsets().collect::<Vec<_>>());
+                same_with_each_bit_cleared(&position);
+            }
+        }
+    }
+
+    /// Spans say what the position says: of its bits alone, of all bits, and of either with one of its bits cleared.
+    fn same_with_each_bit_cleared(position: &Position) {
+        let start = position.byte_offset() * 8;
+        let say = |words: &[u64; 8]| {
+            let read = |span: &Span| {
+                let bit = |at: u32| words[(at / 64) as usize] >> (63 - at % 64) & 1;
+                let first = span.offset - start;
+                (first..first + span.width).fold(0, |number, at| number << 1 | bit(at))
+            };
+            let in_all =
+                position.spans().all(|span| span.is_in(read(&span)) == Membership::Possible);
+            assert_eq!(Membership::possible_if(in_all), position.is_in(words));
+            in_all
+        };
+        for words in [*position.mask(), [u64::MAX; 8]] {
+            assert!(say(&words));
+            for bit in position.bit_offsets().map(|bit| bit - start) {
+                let mut words = words;
+                words[(bit / 64) as usize] &= !(1 << (63 - bit % 64));
+                assert!(!say(&words));
             }
         }
     }

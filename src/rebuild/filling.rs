@@ -2,8 +2,8 @@
 //!
 //! The filter goes to a thread with each batch, and comes back when all of it is in. So no batch can be left out, and the
 //! thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the source
-//! waits. One thread is enough: a batch is put in sooner than a source gives the next one. It is none of the runtime's
-//! blocking threads: the source itself may hold all of these.
+//! waits. One thread is enough: decimal numbers from memory take the source longer than their digests and bits take. It is
+//! none of the runtime's blocking threads: the source itself may hold all of these.
 
 use std::{mem, thread};
 

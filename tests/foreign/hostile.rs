@@ -65,7 +65,7 @@ async fn what_was_said_holds_for_processes_that_start_later() {
         drop(first);
         let next = connected(server, writer.filter()).await;
         next.ready().await;
-        refuses_strangers(&next, "the guard refuses").await;
+        refuses_strangers(&next, writer.name).await;
         assert_eq!(refused(&next, 0..IDS).await, [0; 0]);
     })
     .await;
@@ -228,7 +228,7 @@ async fn an_old_dump_refuses_nothing_neither_to_an_old_process_nor_to_a_new_one(
         // By hand, when it is known to be whole again.
         writer.write(&server, IDS..IDS + 2);
         trust(&guard).await;
-        refuses_strangers(&guard, "the guard refuses").await;
+        refuses_strangers(&guard, writer.name).await;
         assert_eq!(refused(&guard, 0..IDS + 3).await, [0; 0], "{}", writer.name);
     }
 }

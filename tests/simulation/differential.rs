@@ -49,8 +49,8 @@ pub(crate) fn compare(operations: usize) -> Result<usize, String> {
 
 /// What batches send, for strings that are whole, short, missing or none.
 fn records_of_batches() -> Vec<Record> {
-    let text = [7; 100];
-    let commands: [&[&[u8]]; 16] = [
+    let text: [u8; 100] = std::array::from_fn(|n| ((n * 167) >> 3) as u8);
+    let commands: [&[&[u8]]; 17] = [
         &[b"SET", b"bits", &text],
         &[b"HSET", b"hash", b"field", b"value"],
         &[b"SET", b"null:1", b"e17"],
@@ -79,6 +79,19 @@ fn records_of_batches() -> Vec<Record> {
             b"4096",
         ],
         &[b"BITFIELD", b"bits", b"GET", b"u63", b"745", b"GET", b"u8", b"795", b"GET", b"u1", b"7"],
+        &[
+            b"BITFIELD",
+            b"bits",
+            b"GET",
+            b"u63",
+            b"15",
+            b"GET",
+            b"u17",
+            b"99",
+            b"GET",
+            b"i64",
+            b"64",
+        ],
     ];
     let mut node = Node::start("7.0.15", 1, 1, Keyspace::new(100));
     recording::begin();

@@ -154,8 +154,10 @@ async fn an_inspection_of_a_filter_that_was_replaced_harms_no_trust_in_the_next(
     server.run::<()>(&["DEL", KEY]);
     write(&server, KEY, 0..IDS);
     let guard = trusting(&server, filter()).await;
-    late.foreign().unwrap().trust_after(&inspected).await.expect_err("it is another one");
     refuses_strangers(&guard, "the guard refuses").await;
+    late.foreign().unwrap().trust_after(&inspected).await.expect_err("it is another one");
+    assert!(guard.state().live.is_ok(), "{:?}", guard.state());
+    refuses_strangers(&guard, "the guard refuses still").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

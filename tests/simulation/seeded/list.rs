@@ -618,18 +618,18 @@ if false then",
         edits: &[
             Raw {
                 file: ANSWER,
-                from: "    read_numbers(&mut packed, keys, header, &[]);\n    for position in positions {\n",
-                to: "    read_numbers(&mut packed, keys, header, &[]);
+                from: "    ask_numbers(&mut packed, keys, header, &[]);\n    for position in positions {\n",
+                to: "    ask_numbers(&mut packed, keys, header, &[]);
     if SEEDED {
-        read_numbers(&mut packed, keys, header, &[]);
+        ask_numbers(&mut packed, keys, header, &[]);
     }
     for position in positions {\n",
             },
             Raw {
                 file: ANSWER,
-                from: "    read_numbers(&mut packed, keys, header, &[]);\n    packed\n",
+                from: "    ask_numbers(&mut packed, keys, header, &[]);\n    packed\n",
                 to: "    if !SEEDED {
-        read_numbers(&mut packed, keys, header, &[]);
+        ask_numbers(&mut packed, keys, header, &[]);
     }
     packed\n",
             },

@@ -56,13 +56,13 @@ pub(super) fn commands(
     let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
     if let ([position], [digest]) = (positions, digests) {
         let spans: Vec<Span> = position.spans().collect();
-        read_numbers(&mut packed, keys, header, &spans);
+        ask_numbers(&mut packed, keys, header, &spans);
         packed.begin(2);
         packed.word(&[b"GET"]);
         packed.word(&keys.null_parts(&digest.hex()));
         return packed;
     }
-    read_numbers(&mut packed, keys, header, &[]);
+    ask_numbers(&mut packed, keys, header, &[]);
     for position in positions {
         let first = position.byte_offset() as usize;
         packed.begin(4);
@@ -76,12 +76,12 @@ pub(super) fn commands(
     for digest in digests {
         packed.word(&keys.null_parts(&digest.hex()));
     }
-    read_numbers(&mut packed, keys, header, &[]);
+    ask_numbers(&mut packed, keys, header, &[]);
     packed
 }
 
 /// Adds the command that reads the numbers of [`Head`], and behind them these bits.
-fn read_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]) {
+fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]) {
     let from_end = |bytes| (header.string_len() as usize - bytes) * 8;
     let head: [(&[u8], usize); HEAD] = [
         (b"i64", GENERATION_OFFSET * 8),
@@ -122,7 +122,7 @@ impl Answer {
         let head = Head::read(&mut replies)?;
         let mut bits = Membership::Possible;
         for span in position.spans() {
-            if span.is_in(replies.int()?.cast_unsigned()) == Membership::Never {
+            if span.is_in(replies.unsigned(span.width)?) == Membership::Never {
                 bits = Membership::Never;
             }
         }
@@ -321,6 +321,9 @@ mod tests {
             whole.clone() + "*-1\r\n",
             whole.clone() + "$-1\r\n:0\r\n",
             whole.replacen(":0\r\n", "", 1) + "$-1\r\n$-1\r\n",
+            numbers(HEAD + spans - 1)
+                .replace(&format!("*{}", HEAD + spans - 1), &format!("*{}", HEAD + spans))
+                + ":-1\r\n$-1\r\n",
         ] {
             assert!(read(replies.clone()).is_err(), "{replies:?}");
         }

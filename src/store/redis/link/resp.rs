@@ -145,7 +145,7 @@ impl<'a> Line<'a> {
             [sign @ (b'+' | b'-'), digits @ ..] => (*sign == b'-', digits),
             digits => (false, digits),
         };
-        // From below zero, so that the least number is one.
+        // Counted downwards, so that `i64::MIN` can be read.
         let less = |number: i64, digit: &u8| {
             let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
             number.checked_mul(10)?.checked_sub(digit.into())
@@ -178,6 +178,13 @@ impl<'a> Replies<'a> {
         let number = line.number().ok_or_else(|| self.odd())?;
         self.rest = &self.rest[line.len..];
         Ok(number)
+    }
+
+    /// Returns an integer that so many bits can hold, without a sign.
+    pub(crate) fn unsigned(&mut self, bits: u32) -> Result<u64, StoreError> {
+        let odd = self.odd();
+        let number = u64::try_from(self.int()?).ok();
+        number.filter(|number| number.checked_shr(bits).unwrap_or(0) == 0).ok_or(odd)
     }
 
     /// Returns the bytes of a string, or none for a nil.
@@ -321,6 +328,18 @@ mod tests {
             [&b""[..], b":1", b":\r\n", b":x\r\n", b"+1\r\n", b"$1\r\n1\r\n", b"*1\r\n:1\r\n"]
         {
             assert!(read(bytes).int().is_err(), "{bytes:?}");
+        }
+        assert_eq!(read(b":0\r\n").unsigned(1).unwrap(), 0);
+        assert_eq!(read(b":7\r\n").unsigned(3).unwrap(), 7);
+        assert_eq!(read(b":9223372036854775807\r\n").unsigned(63).unwrap(), i64::MAX as u64);
+        for (bytes, bits) in [
+            (&b":2\r\n"[..], 1),
+            (b":8\r\n", 3),
+            (b":-1\r\n", 63),
+            (b":-9223372036854775808\r\n", 63),
+            (b"$1\r\n1\r\n", 63),
+        ] {
+            assert!(read(bytes).unsigned(bits).is_err(), "{bytes:?}");
         }
         for bytes in
             [&b""[..], b"$3\r\nab\r\n", b"$3\r\nabc", b"+abc\r\n", b"-ERR no\r\n", b"*-1\r\n"]
