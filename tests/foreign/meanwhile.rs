@@ -151,7 +151,10 @@ async fn other_processes_know_of_a_new_filter_at_once() {
         met.push((unknown, begun.elapsed()));
     }
     println!("{met:?}");
-    assert!(met.iter().all(|(unknown, _)| *unknown <= 20), "{met:?}");
+    // By its poll it would know in a second, after thousands of checks. On a busy machine either number may be high.
+    let at_once =
+        |(unknown, took): &(i32, Duration)| *unknown <= 20 || *took < Duration::from_millis(300);
+    assert!(met.iter().all(at_once), "{met:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
