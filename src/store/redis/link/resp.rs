@@ -182,9 +182,10 @@ impl<'a> Replies<'a> {
 
     /// Returns an integer that so many bits can hold, without a sign.
     pub(crate) fn unsigned(&mut self, bits: u32) -> Result<u64, StoreError> {
-        let odd = self.odd();
+        let begins = self.rest;
         let number = u64::try_from(self.int()?).ok();
-        number.filter(|number| number.checked_shr(bits).unwrap_or(0) == 0).ok_or(odd)
+        let fits = number.filter(|number| number.checked_shr(bits).unwrap_or(0) == 0);
+        fits.ok_or_else(|| Self { rest: begins, ..*self }.odd())
     }
 
     /// Returns the bytes of a string, or none for a nil.
