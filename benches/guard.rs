@@ -63,7 +63,7 @@ fn builder() -> bloom_guard::Builder {
 fn check(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let redis = RedisServer::start();
-    let in_redis = builder().redis(&redis.url());
+    let in_redis = builder().redis(&redis.url()).settle(Duration::ZERO);
     let guards = [("in process", guard(builder(), &runtime)), ("redis", guard(in_redis, &runtime))];
     for (store, guard) in &guards {
         let mut group = c.benchmark_group(format!("check, {store}"));

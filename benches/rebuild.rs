@@ -31,7 +31,7 @@ fn main() {
         rebuild(builder(ids)).await;
         println!("{ids} ids into redis, by the guard's first rebuild:");
         let pings = Pings::start(&redis);
-        rebuild(builder(ids).redis(&redis.url())).await;
+        rebuild(builder(ids).redis(&redis.url()).settle(Duration::ZERO)).await;
         pings.stop().print("pings");
     });
 }

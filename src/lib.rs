@@ -86,6 +86,7 @@ mod guard;
 pub mod guide;
 mod id;
 mod middleware;
+mod mode;
 mod nulls;
 mod observe;
 mod random;
@@ -99,8 +100,10 @@ mod verdict;
 
 pub use builder::Builder;
 pub use decide::lane::LaneState;
-pub use decide::policy::{Mode, OnUnknown};
-pub use error::{BoxError, ChangeError, ConfigError, RebuildError, SettingError, StoreError};
+pub use decide::policy::OnUnknown;
+pub use error::{
+    BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
+};
 #[cfg(feature = "axum")]
 pub use extract::Captures;
 pub use extract::{
@@ -115,6 +118,7 @@ pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected
 pub use middleware::service::BloomGuardService;
 pub use middleware::shared::OnInvalid;
 pub use middleware::verdicts::{FoundIds, Verdicts};
+pub use mode::Mode;
 pub use nulls::rules::Missing;
 pub use observe::activity::{Failure, WorkState};
 pub use observe::metrics::Stats;

@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
     pub(crate) removed_ttl: Option<Duration>,
     pub(crate) longest_transaction: Duration,
+    /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
+    pub(crate) settle: Duration,
     /// With the longest transaction, the journal covers two hours.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
@@ -49,6 +51,7 @@ impl Settings {
             nulls_per_second: 1_000,
             removed_ttl: None,
             longest_transaction: 15 * MINUTE,
+            settle: 30 * MINUTE,
             longest_rebuild: 105 * MINUTE,
             handler_time: 30 * SECOND,
             journal_entries: 1_000_000,
@@ -109,6 +112,8 @@ pub(crate) mod bounds {
     pub(crate) const CHECK_DEADLINE: RangeInclusive<Duration> =
         Duration::from_millis(1)..=Duration::from_secs(10);
     pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
+    pub(crate) const SETTLE: RangeInclusive<Duration> =
+        Duration::ZERO..=Duration::from_secs(7 * 24 * 60 * 60);
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
     pub(crate) const JOURNAL_ENTRIES: RangeInclusive<u64> = 1_000..=1_000_000_000;
     pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;

@@ -103,6 +103,8 @@ doubts! {
     Version = "version", "the live filter has an unreadable format version";
     /// The filter is not in the live state.
     NotLive = "not_live", "the live key holds a filter that is not in the live state";
+    /// The filter is new, and processes that do not insert into it may still run: what it lacks may exist.
+    Settling = "settling", "the filter is new, and settles";
     /// The filter was built with another secret key.
     OtherKey = "other_key", "the live filter was built with another secret key";
     /// The filter was verified on another Redis process than the one that answers: acknowledged adds

@@ -178,8 +178,24 @@ impl Builder {
         self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
     }
 
+    /// For how long a new filter settles: what it has passes, what it lacks is unknown, and nothing is refused. While a
+    /// version of the application is rolled out, processes may still run that create records without inserting them here.
+    /// A filter is new when Redis has no metadata of it and no process knows better, or when no process has looked at them
+    /// for a minute. Settling ends with the first filter whose rebuild began after this time, or with
+    /// [`enforce_everywhere`](BloomGuard::enforce_everywhere). See the guide's page [`fleet`](crate::guide::fleet).
+    ///
+    /// Zero is for applications whose processes all insert already, and for tests. The process that meets the new filter
+    /// first decides. Without Redis there is nothing to settle.
+    ///
+    /// Defaults to 30 minutes: 15 for a roll-out, 15 for the longest transaction; to 7 days at most.
+    pub fn settle(mut self, time: Duration) -> Self {
+        self.settings.settle = time;
+        self.judge("settle", settings::duration("settle", time, &bounds::SETTLE))
+    }
+
     /// The key of the digests, which makes false positives impossible to forge. All processes that
-    /// share a filter must have the same. To change it, give the filter another name.
+    /// share a filter must have the same. To change it, give the filter another name: the guide's page
+    /// [`fleet`](crate::guide::fleet) has the steps.
     ///
     /// Defaults to a random one: drawn once per filter and kept in Redis with it, or drawn anew by
     /// every process without Redis.

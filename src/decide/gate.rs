@@ -2,16 +2,18 @@
 
 pub(crate) mod list;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Place};
-use super::policy::{Mode, OnUnknown, Policy};
+use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::Id;
+use crate::mode::{Mode, SharedMode};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// For how long a record counts as found lately.
@@ -26,7 +28,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 #[derive(Debug)]
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
-    mode: AtomicU8,
+    /// This process's mode, and the fleet's.
+    mode: SharedMode,
+    fleet: Arc<SharedMode>,
     /// Whether this process has seen a filter answer.
     built: AtomicBool,
     /// Whether it has seen that there was none yet.
@@ -66,6 +70,8 @@ pub(crate) enum Why {
     Present,
     /// The answer is unknown.
     Unknown,
+    /// A filter that settles lacks it, which proves nothing yet.
+    Unsettled,
     /// It would be refused, but belongs to the sample that shows whether refusals are right.
     Sample(Proof),
     /// It would be refused in [`Mode::Enforce`].
@@ -83,10 +89,11 @@ enum Row {
 }
 
 impl Gate {
-    pub(crate) fn new(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &Policy, fleet: Arc<SharedMode>) -> Self {
         Self {
             on_unknown: policy.on_unknown,
-            mode: AtomicU8::new(Mode::default() as u8),
+            mode: SharedMode::default(),
+            fleet,
             built: AtomicBool::new(false),
             unbuilt: AtomicBool::new(false),
             hasher: IdHasher::new(),
@@ -97,16 +104,17 @@ impl Gate {
         }
     }
 
+    /// Returns the milder of this process's mode and the fleet's.
     pub(crate) fn mode(&self) -> Mode {
-        match self.mode.load(Ordering::Relaxed) {
-            mode if mode == Mode::Shadow as u8 => Mode::Shadow,
-            mode if mode == Mode::Off as u8 => Mode::Off,
-            _ => Mode::Enforce,
-        }
+        self.mode.get().milder(self.fleet.get())
+    }
+
+    pub(crate) fn fleet_mode(&self) -> Mode {
+        self.fleet.get()
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.store(mode as u8, Ordering::Relaxed);
+        self.mode.set(mode);
     }
 
     pub(crate) fn lane(&self) -> LaneState {
@@ -154,8 +162,8 @@ impl Gate {
             Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present),
             Verdict::Present => Row::Pass(Why::Present),
             Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
-                OnUnknown::Pass => Row::Pass(Why::Unknown),
-                OnUnknown::PassLimited => Row::Lane(Why::Unknown),
+                OnUnknown::Pass => Row::Pass(Why::of(doubt)),
+                OnUnknown::PassLimited => Row::Lane(Why::of(doubt)),
                 OnUnknown::Shed => Row::Shed,
             },
         }
@@ -219,9 +227,18 @@ impl Gate {
     }
 
     fn note_built(&self, verdict: Verdict) {
-        if !matches!(verdict, Verdict::Unknown(_)) && !self.built.load(Ordering::Relaxed) {
+        // A filter that settles answers, too.
+        let answered = !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling);
+        if answered && !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+impl Why {
+    /// Why a request passes of whose id nothing is proven.
+    fn of(doubt: Doubt) -> Self {
+        if doubt == Doubt::Settling { Self::Unsettled } else { Self::Unknown }
     }
 }
 

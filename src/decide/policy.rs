@@ -4,21 +4,6 @@ use std::time::Duration;
 
 use super::lane::Width;
 
-/// Whether a guard acts on what it finds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Requests for ids that are proven absent are refused.
-    #[default]
-    Enforce,
-    /// All requests pass. What would have been refused is counted, and judged by its response: one that
-    /// finds a record is a false negative.
-    Shadow,
-    /// All requests pass, and nobody is asked. Inserts and rebuilds go on, so that the guard can be
-    /// switched on again at any time.
-    Off,
-}
-
 /// What to do with a request when the answer about its id is unknown. It is never refused with 404.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 //!
 //! The state of a guard, its log lines and the guide's page `operating` say these sentences, and no others.
 
-use super::{ChangeError, RebuildError, StoreError};
+use super::{ChangeError, FleetError, RebuildError, StoreError};
 use crate::verdict::Doubt;
 
 macro_rules! advice {
@@ -33,6 +33,7 @@ advice! {
         Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
         Self::Version => "Update this process: a newer version of the crate has built the filter.";
         Self::NotLive => "A rebuild begins at once. At least one process needs a source.";
+        Self::Settling => "It ends by itself: see the guide, fleet. Once every process inserts, enforce_everywhere ends it sooner.";
         Self::OtherKey => "Give all processes the same secret_key.";
         Self::Suspect => "Redis has restarted or failed over. A rebuild begins at once, if a process has a source; another system's filter needs trust_after.";
         Self::Disproved => "A rebuild begins at once; another system's filter needs trust_after. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
@@ -78,6 +79,12 @@ advice! {
         Self::Sizing(_) => "Choose a higher false-positive rate: a filter takes 512 MB at most.";
         Self::Outgrown { .. } => "Raise capacity: the table grows faster than it is scanned.";
         Self::TooLong { .. } => "Find out why the scan is slow or hangs. It should read an index on the id's column.";
+        Self::Store(error) => error.advice();
+    }
+
+    FleetError {
+        Self::Overtaken => "See who else changes the mode, and call again.";
+        Self::Rebuild(_) => "Read the advice of the rebuild's own error.";
         Self::Store(error) => error.advice();
     }
 
@@ -156,6 +163,7 @@ mod tests {
             "Invalid".to_owned(),
             ChangeError::Invalid(InvalidId::NotText).advice(),
         ));
+        rows.push(("FleetError", "Overtaken".to_owned(), FleetError::Overtaken.advice()));
         for (of, shown, advice) in &rows {
             let name = shown.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
             let row = format!("| {of}::{name} | {advice} |");

@@ -3,11 +3,13 @@
 mod advice;
 mod change;
 mod config;
+mod fleet;
 mod rebuild;
 mod store;
 
 pub use change::ChangeError;
 pub use config::{ConfigError, SettingError};
+pub use fleet::FleetError;
 pub use rebuild::RebuildError;
 pub use store::StoreError;
 

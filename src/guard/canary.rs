@@ -16,12 +16,14 @@ use crate::id::Id;
 use crate::observe::metrics::Metrics;
 use crate::observe::throttle::Throttle;
 use crate::store::{Lookup, Store};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Findings that wait to be looked into.
 const ROOM: usize = 256;
 /// The least time between two alarms in the log; all are counted.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same for records that a filter lacked while it settled.
+const UNSETTLED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Records that were found although the guard held them absent.
 pub(crate) struct Findings {
@@ -30,17 +32,21 @@ pub(crate) struct Findings {
     /// Those that turned out to be alarms.
     untaken: Untaken,
     alarms: Throttle,
+    /// Lines about records that a filter lacked while it settled.
+    unsettled: Throttle,
 }
 
 impl Findings {
     pub(crate) fn new(filter: &Arc<str>) -> Self {
         let alarms = Throttle::new(filter, PAUSE, tell_of_more);
-        Self { waiting: Mutex::default(), arrived: Notify::new(), untaken: Untaken::new(), alarms }
+        let unsettled = Throttle::new(filter, UNSETTLED_PAUSE, tell_of_more_unsettled);
+        let (waiting, arrived) = (Mutex::default(), Notify::new());
+        Self { waiting, arrived, untaken: Untaken::new(), alarms, unsettled }
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
     pub(crate) async fn tell_rests(&self) {
-        self.alarms.tell_rests().await;
+        tokio::join!(self.alarms.tell_rests(), self.unsettled.tell_rests());
     }
 
     /// Waits for the next one that the application has not taken.
@@ -78,9 +84,16 @@ impl Findings {
 
     async fn judge(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
         let Lookup { verdict, claim, .. } = store.check(&id, Instant::now()).answer().await;
-        if let Verdict::Absent(proof) = verdict {
-            metrics.false_negatives.add(1);
-            self.raise(proof);
+        match verdict {
+            Verdict::Absent(proof) => {
+                metrics.false_negatives.add(1);
+                self.raise(proof);
+            }
+            Verdict::Unknown(Doubt::Settling) => {
+                metrics.found_unsettled.add(1);
+                self.tell_of_unsettled();
+            }
+            Verdict::Present | Verdict::Unknown(_) => {}
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
         if let Err(error) = store.add(vec![id.clone()]).await {
@@ -98,6 +111,16 @@ impl Findings {
         }
     }
 
+    fn tell_of_unsettled(&self) {
+        if let Some(records) = self.unsettled.note(Instant::now()) {
+            tracing::warn!(
+                records,
+                "a record was found that the new filter lacks, and is inserted: a process creates records and does not \
+                 insert them into this filter. It has to be gone before the filter has settled"
+            );
+        }
+    }
+
     fn raise(&self, proof: Proof) {
         if let Some(records) = self.alarms.note(Instant::now()) {
             tracing::error!(
@@ -108,6 +131,10 @@ impl Findings {
             );
         }
     }
+}
+
+fn tell_of_more_unsettled(filter: &str, records: u64) {
+    tracing::warn!(parent: None, filter, records, "so many more records were found that the new filter lacked");
 }
 
 fn tell_of_more(filter: &str, records: u64) {

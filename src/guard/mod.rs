@@ -30,7 +30,10 @@ use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{Answer, JournalReach, Lookup, NullClaim, Remembered, Store};
+use crate::store::{
+    Answer, FleetChange, FleetChanged, FleetView, JournalReach, Lookup, NullClaim, Remembered,
+    Store,
+};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
@@ -77,7 +80,7 @@ impl Guard {
         nulls: NullLimits,
     ) -> Self {
         Self {
-            gate: Gate::new(policy),
+            gate: Gate::new(policy, store.fleet_mode()),
             findings: Findings::new(&metrics.filter),
             busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
             store,
@@ -191,7 +194,7 @@ impl Guard {
         self.metrics.admitted.add(1);
         match why {
             Why::Found | Why::Present => {}
-            Why::Unknown => self.metrics.admitted_unknown.add(1),
+            Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
             Why::Sample(_) => self.metrics.audits.add(1),
             Why::Shadow(_) => self.metrics.shadowed.add(1),
             Why::ShadowBusy => self.count_busy(verdict, now),
@@ -215,7 +218,7 @@ impl Guard {
     /// An admitted request found the record.
     pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
         self.gate.found(hash, Instant::now());
-        if let Why::Sample(_) | Why::Shadow(_) = why
+        if let Why::Sample(_) | Why::Shadow(_) | Why::Unsettled = why
             && !self.findings.report(id.clone())
         {
             self.metrics.findings_dropped.add(1);
@@ -268,6 +271,19 @@ impl Guard {
             Remembered::Stored => Removed::Remembered,
             Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
         })
+    }
+
+    /// Asks how all processes of the filter stand.
+    pub(crate) async fn fleet(&self) -> Result<FleetView, StoreError> {
+        self.store.fleet().await
+    }
+
+    /// Changes how all processes of the filter act.
+    pub(crate) async fn change_fleet(
+        &self,
+        change: FleetChange,
+    ) -> Result<FleetChanged, StoreError> {
+        self.store.change_fleet(change).await
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.

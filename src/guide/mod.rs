@@ -9,9 +9,10 @@
 //! | 5 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
 //! | 6 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
-//! | 8 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write? |
-//! | 9 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 10 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 8 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
+//! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write? |
+//! | 10 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 11 | [`format`](mod@format) | How can another program read the stored filter? |
 //!
 //! Some words, used on all pages:
 //!
@@ -51,6 +52,9 @@ pub mod tuning {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("fleet.md")]
+pub mod fleet {}
 
 #[doc = include_str!("findings.md")]
 pub mod findings {}

@@ -10,12 +10,12 @@ use tower_layer::Layer;
 use super::rejection::NotFound;
 use super::service::BloomGuardService;
 use super::shared::Shared;
-use crate::decide::policy::Mode;
-use crate::error::{ChangeError, RebuildError};
+use crate::error::{ChangeError, FleetError, RebuildError};
 use crate::extract::AsId;
 use crate::guard::finding::Finding;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
+use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
@@ -168,12 +168,45 @@ impl BloomGuard {
         self.shared.guard.next_finding().await
     }
 
-    /// Switches this process between enforcing, watching and standing aside, from the next request on.
+    /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
+    /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.guard.gate().set_mode(mode);
     }
 
-    /// Returns whether this process acts on what it finds.
+    /// Switches all processes of the filter between enforcing, watching and standing aside, from their next poll on: within
+    /// three seconds none refuses any more, if that is the mode. Each takes the milder of this mode and its own.
+    /// The mode is kept in Redis until it is set again, and processes that know it tell a Redis that came back empty.
+    ///
+    /// Without Redis it cannot be set: there is [`set_mode`](Self::set_mode) in each process. Without a filter in Redis it is
+    /// the mode of all clones of this guard.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
+    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
+        self.shared.set_fleet_mode(mode).await
+    }
+
+    /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.
+    ///
+    /// To be called by an operator, not by start-up code, **once the last process is gone that creates records and does not
+    /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
+    ///
+    /// It waits for the longest transaction that any process states, for transactions of those that are gone; rebuilds the
+    /// filter; and then turns mode and filter in one step. The process that calls it needs a
+    /// [source](crate::Builder::rebuild). If it ends before, all stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile; [`FleetError::Rebuild`] as
+    /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
+    /// not answer.
+    pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
+        self.shared.enforce_everywhere().await
+    }
+
+    /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.shared.guard.gate().mode()

@@ -1,5 +1,6 @@
 //! The HTTP edge: layer, service and future, and the responses to refused requests.
 
+mod fleet;
 pub(crate) mod future;
 pub(crate) mod invalid;
 pub(crate) mod layer;

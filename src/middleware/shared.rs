@@ -14,13 +14,14 @@ use tracing::Instrument;
 use super::invalid::{InvalidCanary, InvalidSample};
 use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
-use crate::decide::policy::Mode;
 use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor, IdList};
 use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
+use crate::mode::Mode;
 use crate::nulls::rules::{NullRules, reads};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
+use crate::store::FleetChange;
 use crate::store::foreign::ForeignStore;
 
 /// What to do with a request that names something that cannot be an id.
@@ -192,6 +193,7 @@ impl Shared {
         let old = old.ok_or(RebuildError::NotMigrating)?;
         self.start();
         sleep(self.rebuilder.longest_transaction()).await;
+        let now = self.guard.fleet().await.map_err(RebuildError::from)?;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what is stated to be in the next.
@@ -199,6 +201,9 @@ impl Shared {
                 ended => break ended?,
             }
         };
+        // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
+        let settled = FleetChange::Settled { after_us: now.now_us };
+        self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
         old.hand_over().await.map_err(RebuildError::from)?;
         Ok(report)
     }

@@ -32,7 +32,7 @@ mod recorded {
     use metrics::{Gauge, Unit, describe_gauge, gauge};
 
     use super::GuardState;
-    use crate::decide::policy::Mode;
+    use crate::mode::Mode;
     use crate::observe::activity::WorkState;
 
     /// Every gauge once: its name after `bloom_guard_`, its unit, its help, and its value in a state.
@@ -64,8 +64,10 @@ mod recorded {
 
     #[rustfmt::skip]
     gauges! {
-        enforcing, Count, "1 while absent ids are refused, 0 in the modes Shadow and Off",
-            |state| is(state.mode == Mode::Enforce);
+        enforcing, Count, "1 while absent ids are refused, 0 in the modes Shadow and Off and while a new filter settles",
+            |state| is(state.mode == Mode::Enforce && state.settling.is_none());
+        settling_seconds, Seconds, "For how long a new filter still settles; 0 once it has, or waits for a rebuild",
+            |state| Some(state.settling.unwrap_or_default().as_secs_f64());
         filter_live, Count, "1 while a filter can prove ids absent, otherwise 0",
             |state| is(state.is_ready());
         filter_age_seconds, Seconds, "Time since the build of the live filter began",

@@ -13,7 +13,7 @@ use super::activity::Activity;
 use super::times::{Times, Work};
 use crate::error::{RebuildError, StoreError};
 use crate::store::Remembered;
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Names each counter once: its field, and its family and outcome for the recorder. One that is the sum of
 /// others has none.
@@ -103,6 +103,9 @@ counters! {
     false_negatives = Some(("audits", "false_negative"));
     /// Such findings that were not looked into, as there were too many at a time.
     findings_dropped = Some(("audits", "dropped"));
+    /// Records that were found although a filter that settles lacks them. Each was inserted. They were created by a process
+    /// that does not insert.
+    found_unsettled = Some(("audits", "unsettled"));
     /// Requests with an invalid id that were let through for a look, and answered as if there were a
     /// record: each an alarm.
     invalid_answered = Some(("audits", "invalid_answered"));
@@ -155,8 +158,11 @@ impl Metrics {
     /// Any check has been answered: what it says of checks, not of requests.
     pub(crate) fn probe(&self, verdict: Verdict, at: Instant) {
         match verdict {
+            // The filter answers. It is only too young to be believed.
+            Verdict::Present | Verdict::Absent(_) | Verdict::Unknown(Doubt::Settling) => {
+                self.checks.succeeded(at);
+            }
             Verdict::Unknown(doubt) => self.checks.failed(doubt, at),
-            Verdict::Present | Verdict::Absent(_) => self.checks.succeeded(at),
         }
     }
 

@@ -7,8 +7,8 @@ use super::activity::WorkState;
 use super::metrics::Metrics;
 use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
-use crate::decide::policy::Mode;
 use crate::filter::Generation;
+use crate::mode::Mode;
 use crate::store::{Condition, JournalReach, Live};
 use crate::verdict::Doubt;
 
@@ -21,8 +21,13 @@ use crate::verdict::Doubt;
 pub struct GuardState {
     /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
     pub live: Result<LiveFilter, Doubt>,
-    /// Whether this process acts on what it finds.
+    /// For how long a new filter still settles, zero if it waits for a rebuild; none once it has. Nothing is refused until
+    /// then. See the guide's page [`fleet`](crate::guide::fleet).
+    pub settling: Option<Duration>,
+    /// Whether this process acts on what it finds: the milder of its own mode and that of all processes.
     pub mode: Mode,
+    /// The mode of all processes of the filter, as read within the last second.
+    pub fleet_mode: Mode,
     /// How checks fare. A guard that no request asks checks an id of its own once a second.
     pub checks: WorkState,
     /// How inserts fare.
@@ -69,14 +74,16 @@ impl GuardState {
         gate: &Gate,
         metrics: &Metrics,
     ) -> Self {
-        let Condition { live, trouble } = condition;
+        let Condition { live, settling, trouble } = condition;
         // The filter may be known, and checks of it fail.
         let failing = metrics.checks.doubt().filter(|_| live.is_ok());
         let live = failing.map_or(live, Err);
         let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {
             live,
+            settling,
             mode: gate.mode(),
+            fleet_mode: gate.fleet_mode(),
             checks: metrics.checks.state(),
             inserts: metrics.inserting.state(),
             rebuilds: rebuilds(metrics),
@@ -132,7 +139,12 @@ impl fmt::Display for GuardState {
             Ok(live) => writeln!(f, "filter: {live}")?,
             Err(doubt) => writeln!(f, "filter: {doubt}. {}", doubt.advice())?,
         }
-        writeln!(f, "mode: {:?}", self.mode)?;
+        match self.settling {
+            Some(Duration::ZERO) => writeln!(f, "settling: until the next rebuild")?,
+            Some(rest) => writeln!(f, "settling: for {:.0} s more", rest.as_secs_f64())?,
+            None => {}
+        }
+        writeln!(f, "mode: {:?}, of all processes: {:?}", self.mode, self.fleet_mode)?;
         writeln!(f, "checks: {}", self.checks)?;
         writeln!(f, "inserts: {}", self.inserts)?;
         writeln!(f, "rebuilds: {}", self.rebuilds)?;

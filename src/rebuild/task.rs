@@ -221,6 +221,13 @@ impl Rebuilder {
                         Known::new(generation)
                     });
                 *known = Some(seen);
+                // The first one to begin now is the one that ends settling.
+                if let Some(settles_us) = survey.settles_us
+                    && survey.now_us > settles_us
+                    && seen.good_from.get() <= settles_us
+                {
+                    return Due::Now;
+                }
                 self.schedule.due(seen.good_from, seen.since.elapsed(), survey.now_us)
             }
             Err(

@@ -17,11 +17,13 @@ use tokio::time::Instant;
 
 use super::foreign::ForeignStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
+    Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
+use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 
 /// Both filters.
@@ -90,6 +92,18 @@ impl Store for MigratingStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.answering().survey()
+    }
+
+    fn fleet_mode(&self) -> Arc<SharedMode> {
+        self.own.fleet_mode()
+    }
+
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
+        self.own.fleet()
+    }
+
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+        self.own.change_fleet(change)
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

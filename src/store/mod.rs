@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
+use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -117,6 +118,8 @@ impl From<Header> for Live {
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
+    /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
+    pub(crate) settling: Option<Duration>,
     /// What is wrong, in words, when something is.
     pub(crate) trouble: Option<String>,
 }
@@ -125,6 +128,39 @@ pub(crate) struct Condition {
 #[derive(Debug, Clone)]
 pub(crate) struct Survey {
     pub(crate) live: Result<Live, Doubt>,
+    /// The store's clock, µs since the Unix epoch.
+    pub(crate) now_us: i64,
+    /// From when on a rebuild has to begin for its filter to be believed, by that clock; nothing once one has gone live.
+    pub(crate) settles_us: Option<i64>,
+}
+
+/// What an operator does to all processes of a filter at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FleetChange {
+    /// All act so from now on.
+    Mode(Mode),
+    /// All enforce, and the filter has settled: if the mode is still the one of this number, and the live filter's rebuild
+    /// began after this moment of the store's clock, µs.
+    Enforce { number: i64, after_us: i64 },
+    /// The filter has settled, on the same condition.
+    Settled { after_us: i64 },
+}
+
+/// What becomes of such a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FleetChanged {
+    Done,
+    /// The mode was changed by another call, or another filter is live: nothing was changed.
+    Overtaken,
+}
+
+/// What a change of the fleet begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FleetView {
+    /// The number of its mode; 0 if none was ever set.
+    pub(crate) number: i64,
+    /// The longest transaction that any process states.
+    pub(crate) longest_transaction: Duration,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
 }
@@ -198,6 +234,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Asks for the live filter and the time.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
+
+    /// Returns the mode that all processes of the filter share, as it changes.
+    fn fleet_mode(&self) -> Arc<SharedMode>;
+
+    /// Asks how the fleet stands.
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>>;
+
+    /// Changes how all processes act.
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>>;
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>>;

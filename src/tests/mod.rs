@@ -17,12 +17,13 @@ use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::guard::NullLimits;
 use crate::id::{Digest, Id, SecretKey};
+use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, JournalReach, Lookup, NullClaim, Plan, Remembered,
-    Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
+    Lookup, NullClaim, Plan, Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -209,6 +210,18 @@ impl Store for Gated {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.store.survey()
+    }
+
+    fn fleet_mode(&self) -> Arc<SharedMode> {
+        self.store.fleet_mode()
+    }
+
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
+        self.store.fleet()
+    }
+
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+        self.store.change_fleet(change)
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

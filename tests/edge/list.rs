@@ -122,7 +122,7 @@ fn list(ids: impl IntoIterator<Item = u64>) -> String {
 async fn in_both_stores(test: impl AsyncFn(Stage)) {
     test(Stage::new(|guard| guard).await).await;
     let redis = RedisServer::start();
-    test(Stage::new(|guard| guard.redis(&redis.url())).await).await;
+    test(Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO)).await).await;
 }
 
 #[tokio::test]
@@ -206,7 +206,8 @@ async fn an_answer_that_does_not_say_what_it_found_teaches_nothing() {
 #[tokio::test]
 async fn what_a_list_found_passes_without_a_look_up_also_without_redis() {
     let mut redis = RedisServer::start();
-    let mut stage = Stage::new(|guard| guard.redis(&redis.url()).lane(1, 1)).await;
+    let mut stage =
+        Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO).lane(1, 1)).await;
     assert_eq!(stage.status("1,2,3").await, 200);
     let asked = stage.guard.stats().present;
     redis.kill();
@@ -313,7 +314,7 @@ async fn an_id_that_is_listed_often_is_asked_for_once() {
 #[tokio::test]
 async fn the_ids_of_a_list_share_a_round_trip() {
     let redis = RedisServer::start();
-    let mut stage = Stage::new(|guard| guard.redis(&redis.url())).await;
+    let mut stage = Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO)).await;
     // A batch begins and ends with the header. The first id may go by itself, beside the others.
     let headers = || {
         let stats: String = redis.run(&["INFO", "commandstats"]);
@@ -332,7 +333,7 @@ async fn the_ids_of_a_list_share_a_round_trip() {
 #[tokio::test]
 async fn a_null_refuses_in_a_list_as_it_does_alone() {
     let redis = RedisServer::start();
-    let mut stage = Stage::new(|guard| guard.redis(&redis.url())).await;
+    let mut stage = Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO)).await;
     redis.age();
     stage.app.table.delete(7);
     eventually("the removal is remembered", Duration::from_secs(10), || async {

@@ -16,6 +16,8 @@ use tower::{Layer, ServiceExt};
 
 const GUIDE: &str = include_str!("../../src/guide/operating.md");
 const SOON: Duration = Duration::from_secs(10);
+/// Ended by a call, long before.
+const SETTLE: Duration = Duration::from_secs(3600);
 
 /// What the recorder holds: each series with its value, and the names that are described.
 struct Published {
@@ -117,9 +119,13 @@ async fn every_metric_moves() {
     let table = Table::with(0..1_000);
     let builder = guard_over(&redis.url(), &table).capacity(1_000, 0.01).lane(1, 1);
     let builder = builder.on_unknown(OnUnknown::PassLimited).audits_per_second(1_000);
+    let builder = builder.settle(SETTLE).longest_transaction(Duration::from_secs(1));
     let guard = metrics::with_local_recorder(&recorder, || builder.build().unwrap());
     let mut watch = Watch { handle: recorder.handle(), moved: BTreeSet::new() };
+    watch.until("bloom_guard_settling_seconds", |rest| rest > 0.0).await;
+    guard.enforce_everywhere().await.unwrap();
     live(&guard).await;
+    watch.until("bloom_guard_settling_seconds", |rest| rest == 0.0).await;
     watch.until("bloom_guard_filter_live", |live| live == 1.0).await;
     watch.until("bloom_guard_enforcing", |on| on == 1.0).await;
     guard.set_mode(Mode::Shadow);

@@ -194,7 +194,7 @@ async fn an_insert_by_a_guard_of_another_name_is_not_lost() {
     let server = RedisServer::start();
     let (guard, source, rebuild) = halfway(&server, &writer).await;
     let pattern = PathPattern::<u64>::new("/people/{id}").unwrap();
-    let other = BloomGuard::builder("people", pattern).redis(&server.url());
+    let other = BloomGuard::builder("people", pattern).redis(&server.url()).settle(Duration::ZERO);
     let other = other.foreign(writer.filter().sole_writer()).build().unwrap();
     insert(&other, &Id::display(&77_777_u64).unwrap()).await;
     source.goes_on.notify_one();

@@ -21,7 +21,7 @@ const ORDER: [&[&str]; 8] = [
     // Errors name what is wrong with a filter's size.
     &["error"],
     &["filter"],
-    &["id", "siphash", "verdict", "random", "background"],
+    &["id", "mode", "siphash", "verdict", "random", "background"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 4] = [

@@ -46,7 +46,8 @@ impl Api {
             let mut builder = builder;
             if let Some(redis) = &redis {
                 let patient = Duration::from_secs(1);
-                builder = builder.redis(&redis.url()).check_deadline(patient);
+                builder =
+                    builder.redis(&redis.url()).settle(Duration::ZERO).check_deadline(patient);
             }
             configure(builder.rebuild(Schedule::manual(), scan.clone())).build().unwrap()
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, Verdict, from_iter};
 use support::redis_server::RedisServer;
@@ -59,5 +60,6 @@ async fn no_existing_id_is_refused_in_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_existing_id_is_refused_through_redis() {
     let redis = RedisServer::start();
-    a_million_ids(&builder().redis(&redis.url()).build().unwrap(), 200_000).await;
+    a_million_ids(&builder().redis(&redis.url()).settle(Duration::ZERO).build().unwrap(), 200_000)
+        .await;
 }

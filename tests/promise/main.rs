@@ -6,6 +6,7 @@ mod counting;
 mod damage;
 mod exactness;
 mod findings;
+mod fleet;
 mod hostile;
 mod lessons;
 mod neighbours;

@@ -137,6 +137,7 @@ impl Service {
         let guards = Self::NAMES.map(|name| {
             BloomGuard::builder(name, PathPattern::<u64>::new("/users/{id}").unwrap())
                 .redis(&redis.url())
+                .settle(Duration::ZERO)
                 .check_deadline(Duration::from_secs(1))
                 .on_unknown(OnUnknown::Shed)
                 .rebuild(Schedule::manual(), table.clone())

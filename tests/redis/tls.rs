@@ -60,6 +60,7 @@ impl Drop for TlsServer {
 fn guard(url: &str) -> BloomGuard {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
         .redis(url)
+        .settle(Duration::ZERO)
         .rebuild(Schedule::manual(), from_iter(|| 0..100_u64))
         .build()
         .unwrap()

@@ -53,6 +53,7 @@ const PROCESS: Process = Process {
     longest_rebuild: 60_000,
     handler_time: 100,
     journal_entries: 1000,
+    settle: 0,
 };
 
 /// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.

@@ -101,6 +101,7 @@ impl Instance {
             removed_ttl: Some(ms(config.removed_ttl)),
             longest_transaction: ms(process.longest_transaction),
             longest_rebuild: ms(process.longest_rebuild),
+            settle: ms(process.settle),
             handler_time: ms(process.handler_time),
             journal_entries: process.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,

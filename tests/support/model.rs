@@ -96,7 +96,9 @@ impl Iterator for Strangers {
 
 /// A guard over `/users/{id}` in Redis with the default deadline, lane and audits.
 pub fn by_default(url: &str) -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).redis(url)
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .redis(url)
+        .settle(Duration::ZERO)
 }
 
 /// A guard over `/users/{id}` in Redis, patient and permissive.

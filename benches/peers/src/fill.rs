@@ -72,6 +72,7 @@ fn conditions(scale: &Scale) -> String {
 fn guard(server: &RedisServer, ids: u64) -> BloomGuard {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
         .redis(&server.url())
+        .settle(Duration::ZERO)
         .capacity(ids, RATE)
         .rebuild(Schedule::manual(), from_iter(move || 0..ids))
         .build()

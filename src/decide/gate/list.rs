@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::{Gate, RETRY, Row, Why};
 use crate::decide::lane::Place;
-use crate::decide::policy::Mode;
 use crate::decide::recent::IdHash;
+use crate::mode::Mode;
 use crate::verdict::{Proof, Verdict};
 
 /// What is known of the ids that a request lists.
@@ -115,7 +115,7 @@ fn why(ids: &[Result<Why, Proof>]) -> Why {
     let sample = ids.iter().flatten().find(|why| matches!(why, Why::Sample(_)));
     if let Some(sample) = sample {
         *sample
-    } else if ids.contains(&Ok(Why::Unknown)) {
+    } else if ids.iter().flatten().any(|why| matches!(why, Why::Unknown | Why::Unsettled)) {
         Why::Unknown
     } else if ids.iter().all(|id| *id == Ok(Why::Found)) {
         Why::Found
@@ -132,6 +132,8 @@ fn proof(ids: &[Result<Why, Proof>]) -> Option<Proof> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::decide::gate::Ruling;
     use crate::decide::lane::Width;
@@ -149,7 +151,7 @@ mod tests {
     const MISSED: Verdict = Verdict::Present;
 
     fn gate(lane: Width, mode: Mode) -> Gate {
-        let gate = Gate::new(&Policy { lane, audits: 0, ..Policy::default() });
+        let gate = Gate::new(&Policy { lane, audits: 0, ..Policy::default() }, Arc::default());
         gate.set_mode(mode);
         gate.note_built(ABSENT);
         gate.missing(hash(&gate, 3), Instant::now());
@@ -243,7 +245,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
         for (on_unknown, passes) in [(OnUnknown::Pass, true), (OnUnknown::Shed, false)] {
-            let gate = Gate::new(&Policy { on_unknown, audits: 0, ..Policy::default() });
+            let gate =
+                Gate::new(&Policy { on_unknown, audits: 0, ..Policy::default() }, Arc::default());
             gate.note_built(ABSENT);
             for list in [&[4][..], &[5, 4], &[0, 4, 2]] {
                 let ruling = rule(&gate, list, 0);
@@ -255,7 +258,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_absent_id_of_a_list_is_a_sample_at_a_time() {
-        let gate = Gate::new(&Policy { audits: 1, ..Policy::default() });
+        let gate = Gate::new(&Policy { audits: 1, ..Policy::default() }, Arc::default());
         tokio::time::advance(Duration::from_secs(5)).await;
         let ListRuling::Admit(admission) = rule(&gate, &[0; 100], 0) else { panic!("no sample") };
         assert_eq!(admission.ids.iter().filter(|id| id.is_ok()).count(), 1);

@@ -19,7 +19,7 @@ const POLICY: Policy = Policy {
 
 /// A gate that has seen a filter.
 fn gate(policy: Policy) -> Gate {
-    let gate = Gate::new(&policy);
+    let gate = Gate::new(&policy, Arc::default());
     gate.note_built(ABSENT);
     gate
 }
@@ -95,7 +95,7 @@ async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_filter_the_lane_is_not_the_outage() {
-    let gate = Gate::new(&POLICY);
+    let gate = Gate::new(&POLICY, Arc::default());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is no filter");
     assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 1_000);
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");

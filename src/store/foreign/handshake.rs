@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use super::trust::Trust;
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::store::BoxFuture;
+use crate::store::redis::fleet::Fleet;
 use crate::store::redis::link::handshake::{Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::Wire;
@@ -67,5 +70,6 @@ fn identity(process: &RedisProcess) -> Identity {
         age: Duration::ZERO,
         newest: 0,
         process: process.clone(),
+        fleet: ArcSwap::from_pointee(Fleet::fixed()),
     }
 }

@@ -56,14 +56,19 @@ use self::trust::Trust;
 use super::redis::Endpoint;
 use super::redis::link::queue::BATCHES;
 use super::{
-    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
+    Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
+use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
+
+/// Why the mode of all processes cannot be set.
+const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
 
 /// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
@@ -193,8 +198,20 @@ impl Store for ForeignStore {
             let site = &self.sites[0];
             let connection = site.checks.connected(Duration::from_secs(1)).await?;
             let now_us = connection.redis_us(Instant::now());
-            Ok(Survey { live: self.condition().live, now_us })
+            Ok(Survey { live: self.condition().live, now_us, settles_us: None })
         })
+    }
+
+    fn fleet_mode(&self) -> Arc<SharedMode> {
+        Arc::default()
+    }
+
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
+        Box::pin(std::future::ready(Err(self.sites[0].foreign(NO_FLEET))))
+    }
+
+    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+        Box::pin(std::future::ready(Err(self.sites[0].foreign(NO_FLEET))))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

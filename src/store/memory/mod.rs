@@ -6,11 +6,13 @@
 //! its bits and taken the id's null away before it returns, and no null comes back while the id is marked.
 
 mod build;
+mod fleet;
 mod journal;
 mod marks;
 mod shared;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,12 +21,13 @@ use self::build::MemoryBuild;
 use self::marks::MAX_MARKS;
 use self::shared::{BATCH, Shared};
 use super::{
-    Answer, Begun, BoxFuture, Condition, JournalReach, Live, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach, Live,
+    Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Id, SecretKey};
+use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
@@ -81,7 +84,7 @@ impl Store for MemoryStore {
         let trouble = incomplete.then(|| {
             format!("more than {MAX_MARKS} inserts in a short time: no 404 is remembered")
         });
-        Condition { live: self.0.header().map(Live::from), trouble }
+        Condition { live: self.0.header().map(Live::from), settling: None, trouble }
     }
 
     fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
@@ -91,9 +94,27 @@ impl Store for MemoryStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        let survey =
-            Survey { live: self.0.header().map(Live::from), now_us: self.0.clock.now_us() };
+        let live = self.0.header().map(Live::from);
+        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None };
         Box::pin(std::future::ready(Ok(survey)))
+    }
+
+    fn fleet_mode(&self) -> Arc<SharedMode> {
+        Arc::clone(&self.0.fleet.mode)
+    }
+
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
+        let view = FleetView {
+            number: self.0.fleet.number.load(Ordering::SeqCst),
+            longest_transaction: self.0.retention.overlap,
+            now_us: self.0.clock.now_us(),
+        };
+        Box::pin(std::future::ready(Ok(view)))
+    }
+
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+        let live = self.0.header().map_or(0, |header| header.generation.get());
+        Box::pin(std::future::ready(Ok(self.0.fleet.change(change, live))))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::fleet::Fleet;
 use super::journal::Journal;
 use super::marks::{MAX_MARKS, Marks};
 use crate::filter::{Filter, Generation, Header, Membership, State};
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     pub(super) live: ArcSwapOption<Live>,
     pub(super) nulls: NullCache,
     pub(super) books: Mutex<Books>,
+    pub(super) fleet: Fleet,
 }
 
 /// The filter that answers.
@@ -72,6 +74,7 @@ impl Shared {
                 token: 0,
             }),
             retention,
+            fleet: Fleet::default(),
         }
     }
 

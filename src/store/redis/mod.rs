@@ -5,6 +5,8 @@
 //! | `check/` | what is known of ids, in one round trip |
 //! | `add` | inserts: acknowledged when every filter that needs them has them |
 //! | `null` | ids that were found missing |
+//! | `fleet` | what all processes go by: the mode, and until when the filter settles |
+//! | `change_fleet` | changes that |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
 //! | `reach` | how far back the journal reaches |
@@ -20,8 +22,10 @@
 //! `incarnation/` does not know `rebuild/`.
 
 mod add;
+mod change_fleet;
 mod check;
 mod distrust;
+pub(crate) mod fleet;
 mod incarnation;
 mod keys;
 pub(crate) mod link;
@@ -45,6 +49,7 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use self::incarnation::join::JoinIncarnation;
+use self::incarnation::known_fleet::KnownFleet;
 use self::incarnation::recent::RecentInserts;
 use self::incarnation::seen::Seen;
 use self::keys::Keys;
@@ -58,12 +63,14 @@ use self::settings_differ::OwnSettings;
 use self::shared::Shared;
 use super::journal_room::JournalRoom;
 use super::{
-    Answer, Begun, BoxFuture, Condition, JournalReach, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
+    Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
+use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::verdict::Doubt;
@@ -84,12 +91,13 @@ impl RedisStore {
         let recent = Arc::new(recent);
         let seen = Arc::new(Seen::default());
         let own_settings = Arc::new(OwnSettings::new(settings));
+        let fleet = Arc::new(KnownFleet::new(&settings.name));
         let handshake: Arc<dyn Handshake> = Arc::new(JoinIncarnation::new(
-            &settings.name,
-            settings.secret_key.clone(),
+            settings,
             Arc::clone(&own_settings),
             Arc::clone(&recent),
             Arc::clone(&seen),
+            Arc::clone(&fleet),
         ));
         let [checks, adds, bulk] = links(&endpoint, &handshake);
         let shared = Shared {
@@ -104,6 +112,7 @@ impl RedisStore {
             bulk,
             recent,
             seen,
+            fleet,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
             queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
@@ -185,6 +194,18 @@ impl Store for RedisStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         Box::pin(self.shared.survey())
+    }
+
+    fn fleet_mode(&self) -> Arc<SharedMode> {
+        self.shared.fleet.mode()
+    }
+
+    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
+        Box::pin(self.shared.fleet())
+    }
+
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+        Box::pin(self.shared.change_fleet(change))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 use super::check::found::Found;
+use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::Seen;
 use super::keys::Keys;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) bulk: Arc<Link>,
     pub(crate) recent: Arc<RecentInserts>,
     pub(crate) seen: Arc<Seen>,
+    pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
@@ -132,7 +134,9 @@ impl Shared {
                 self.filter.store(None);
             }
         }
-        Ok(Survey { live: live.map(Live::from), now_us: view.now_us })
+        let settling = connection.identity.fleet.load().settling;
+        let settles_us = settling.map(|settling| settling.until_ms.saturating_mul(1000));
+        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, settles_us })
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
@@ -167,20 +171,27 @@ impl Shared {
         let broken = self.links().iter().find_map(|link| link.trouble());
         let Some(connection) = self.checks.current() else {
             let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
-            return Condition { live: Err(doubt), trouble: broken.map(|trouble| trouble.reason) };
+            let trouble = broken.map(|trouble| trouble.reason);
+            return Condition { live: Err(doubt), settling: None, trouble };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
         let live = live.and_then(|header| trusted(*header, &connection));
-        let live = live.and_then(|header| self.believes(&connection).map(|()| header));
+        let live = live.and_then(|header| match self.believes(&connection) {
+            Ok(()) | Err(Doubt::Settling) => Ok(header),
+            Err(doubt) => Err(doubt),
+        });
+        let settling = connection.identity.fleet.load().settling;
         let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
-        Condition { live: live.map(Live::from), trouble }
+        let settling = settling.map(|settling| settling.rest());
+        Condition { live: live.map(Live::from), settling, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
-    /// journal, the marks or the metadata, or if filters there may lack own inserts.
+    /// journal, the marks or the metadata, if filters there may lack own inserts, or those of processes that do not
+    /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         if connection.eviction() == Eviction::Takes && !self.accept_eviction {
             if !self.eviction_logged.swap(true, Ordering::Relaxed) {
@@ -199,7 +210,14 @@ impl Shared {
             tracing::info!(parent: None, filter = &*self.name, "redis evicts no key of the filter any more");
         }
         let complete = self.recent.are_in(&connection.identity.incarnation);
-        if complete { Ok(()) } else { Err(Doubt::Suspect) }
+        if !complete {
+            return Err(Doubt::Suspect);
+        }
+        let fleet = connection.identity.fleet.load();
+        if fleet.settling.is_some() {
+            return Err(Doubt::Settling);
+        }
+        if fleet.holds() { Ok(()) } else { Err(Doubt::Refused) }
     }
 }
 

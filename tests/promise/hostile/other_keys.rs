@@ -62,6 +62,7 @@ async fn another_filters_bits_are_not_trusted() {
     live(&users).await;
     let posts = BloomGuard::builder("posts", PathPattern::<u64>::new("/posts/{id}").unwrap())
         .redis(&redis.url())
+        .settle(Duration::ZERO)
         .check_deadline(Duration::from_secs(1))
         .secret_key(key)
         .rebuild(Schedule::manual(), table.clone())

@@ -94,6 +94,7 @@ impl Contender {
         let builder =
             BloomGuard::builder("go-zero", PathPattern::<u64>::new("/users/{id}").expect("valid"))
                 .redis(&server.url())
+                .settle(Duration::ZERO)
                 .check_deadline(Duration::from_secs(1))
                 .foreign(ForeignFilter::go_zero("go-zero", layout.bits));
         let guard = builder.build().expect("valid");
@@ -185,6 +186,7 @@ impl Contender {
         let builder =
             BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
                 .redis(&server.url())
+                .settle(Duration::ZERO)
                 .capacity(ids, rate)
                 .check_deadline(Duration::from_secs(1))
                 .rebuild(Schedule::manual(), from_iter(move || 0..ids));

@@ -79,7 +79,7 @@ pub async fn guarded(database: &Arc<Database>, redis: Option<&RedisServer>, name
     let pattern = PathPattern::<u64>::new("/users/{id}").expect("valid");
     let mut builder = BloomGuard::builder(name, pattern).capacity(ids, RATE);
     if let Some(redis) = redis {
-        builder = builder.redis(&redis.url());
+        builder = builder.redis(&redis.url()).settle(Duration::ZERO);
     }
     let guard =
         builder.rebuild(Schedule::manual(), from_iter(move || 0..ids)).build().expect("valid");

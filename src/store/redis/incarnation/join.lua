@@ -11,9 +11,13 @@
 -- ARGV[8] the incarnation of this Redis process that the caller knows, '' if none
 -- ARGV[9] its number   ARGV[10] the number of the last entry that the caller knows of it
 -- ARGV[11] '1' if the caller has seen this process's clock jump in that incarnation, else ''
+-- ARGV[12] for how long a new filter settles, ms
+-- ARGV[13] what the caller knows of that: '' nothing, '0' the filter has settled, else for how long it still settles, ms
+-- ARGV[14] the letter of the newest mode that the caller knows, '' if it knows none   ARGV[15] its number
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
 -- the incarnation's number, the number of the last entry, TIME s, µs, the longest life of a mark in ms that any
--- caller before has asked for, or 0}.
+-- caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the letter of the fleet's
+-- mode, its number}.
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
@@ -22,6 +26,21 @@
 for i, ours in ipairs({'hash', 'stream', 'none', 'string', 'zset'}) do
   local kind = redis.call('TYPE', KEYS[i]).ok
   if ours ~= 'none' and kind ~= 'none' and kind ~= ours then redis.call('RENAME', KEYS[i], KEYS[i] .. ':aside') end
+end
+-- Nor are metadata with a field that the guard never writes.
+local MOST = {reach = 1e10, heir = 1e10, span = 1e10}
+local function is_odd(field, value)
+  if field == 'mode' then return not string.match(value, '^[eso]$') end
+  if field == 'kid' or field == 'run' then return not string.match(value, '^%x%x%x%x%x%x%x%x$') end
+  return not string.match(value, '^%d+$') or tonumber(value) > (MOST[field] or 9007199254740992)
+end
+local NUMBERS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
+  'polled', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at'}
+for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(NUMBERS))) do
+  if value and is_odd(NUMBERS[i], value) then
+    redis.call('RENAME', KEYS[1], KEYS[1] .. ':aside')
+    break
+  end
 end
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
@@ -104,8 +123,16 @@ if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
   end
 end
 
+-- No filter of before is trusted, should it come back (shared.rs), and later ones get newer tokens.
+local function distrust_filters()
+  local micros = time[1] * 1000000 + time[2]
+  raise('live', micros)
+  raise('epoch', micros)
+end
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
   begin_anew()
+  -- Nor is that of the process before, should the data go back to it: what was acknowledged here may be lost by then.
+  if not fresh then distrust_filters() end
 else
   local there, expected = stamp_of_live(), stamp(get('seq'))
   if there and there ~= expected then spoil() end
@@ -117,10 +144,7 @@ else
   if back then
     spoil()
     go_on_with_journal()
-    -- No filter of before is trusted, should it come back (shared.rs), and later ones get newer tokens.
-    local micros = time[1] * 1000000 + time[2]
-    raise('live', micros)
-    raise('epoch', micros)
+    distrust_filters()
   end
   if back or jumped then
     distrust_marks()
@@ -131,6 +155,34 @@ local incarnation = redis.call('HGET', KEYS[1], 'inc')
 -- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua), so its lease ends.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
+-- A filter settles while processes may run that do not insert into it: after its metadata were made, or when no process
+-- has looked at them for a minute. A caller that knows better has been there all the time. A swap ends it (swap.lua).
+local kid = redis.call('HGET', KEYS[1], 'kid')
+local settles, mode, mode_at = get('settles'), redis.call('HGET', KEYS[1], 'mode') or 'e', get('mode_at')
+local function settle_until(moment)
+  if moment ~= settles then redis.call('HSET', KEYS[1], 'settles', string.format('%.0f', moment)) end
+  settles = moment
+end
+local MILD = {e = 0, s = 1, o = 2}
+-- A process with another secret key has no say.
+if kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[1], 'key') == 1 then
+  local looked, rest = math.max(get('polled'), get('stated')), tonumber(ARGV[13])
+  if rest == 0 then
+    settle_until(0)
+  elseif fresh or now - looked > 60000 then
+    local time_left = rest or tonumber(ARGV[12])
+    settle_until(time_left > 0 and now + time_left or 0)
+  elseif settles > 0 and rest and math.abs(now + rest - settles) > 2000 then
+    -- Redis's clock has jumped.
+    settle_until(now + rest)
+  end
+  local number = tonumber(ARGV[15])
+  if ARGV[14] ~= '' and (number > mode_at or number == mode_at and MILD[ARGV[14]] > MILD[mode]) then
+    mode, mode_at = ARGV[14], number
+    redis.call('HSET', KEYS[1], 'mode', mode, 'mode_at', string.format('%.0f', mode_at))
+  end
+  if now - looked > 5000 then redis.call('HSET', KEYS[1], 'polled', string.format('%.0f', now)) end
+end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
 -- one that asks for more: no nulls until they would have ended. A process asks with each poll. When none has asked for
 -- as much for that long, and for some polls more, the longest is the heir, which the others have asked for since.
@@ -148,7 +200,7 @@ else
   if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
 end
 return {
-  redis.call('HGET', KEYS[1], 'kid'),
+  kid,
   redis.call('HGET', KEYS[1], 'key') or '',
   incarnation,
   string.format('%.0f', math.max(0, now - get('since'))),
@@ -157,4 +209,7 @@ return {
   string.format('%.0f', get('seq')),
   time[1], time[2],
   string.format('%.0f', reach),
+  string.format('%.0f', settles),
+  mode,
+  string.format('%.0f', mode_at),
 }

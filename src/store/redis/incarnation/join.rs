@@ -3,14 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::GRACE;
+use super::known_fleet::{KnownFleet, Offer};
 use super::recent::RecentInserts;
 use super::seen::{Known, Seen};
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
+use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::link::handshake::{Handshake, Identity};
@@ -30,6 +33,9 @@ static JOIN_DESPITE_OOM: Script =
 
 /// The handshake by which connections of one filter join its metadata.
 pub(crate) struct JoinIncarnation {
+    /// For how long a new filter settles.
+    settle: Duration,
+    fleet: Arc<KnownFleet>,
     keys: Keys,
     name: String,
     /// The application's secret key, if it gave one.
@@ -44,14 +50,24 @@ pub(crate) struct JoinIncarnation {
 
 impl JoinIncarnation {
     pub(crate) fn new(
-        name: &str,
-        given: Option<SecretKey>,
+        settings: &Settings,
         own_settings: Arc<OwnSettings>,
         recent: Arc<RecentInserts>,
         seen: Arc<Seen>,
+        fleet: Arc<KnownFleet>,
     ) -> Self {
-        let (keys, name) = (Keys::new(name), name.to_owned());
-        Self { keys, name, given, own_settings, recent, seen, last: Mutex::new(None) }
+        let name = settings.name.clone();
+        Self {
+            settle: settings.settle,
+            fleet,
+            keys: Keys::new(&name),
+            name,
+            given: settings.secret_key.clone(),
+            own_settings,
+            recent,
+            seen,
+            last: Mutex::new(None),
+        }
     }
 
     fn offer(&self) -> Result<SecretKey, StoreError> {
@@ -100,7 +116,11 @@ impl JoinIncarnation {
         process: &RedisProcess,
         occasion: Occasion,
     ) -> Result<Identity, StoreError> {
-        let (offered, known) = (self.offer()?, self.seen.known(process.run));
+        let known = match occasion {
+            Occasion::Connected => self.seen.last(),
+            Occasion::Polled => self.seen.on(process.run),
+        };
+        let offered = self.offer()?;
         let before = known.incarnation.clone();
         let sent = Instant::now();
         let reply = self.send(wire, process, &offered, known, occasion).await?;
@@ -108,11 +128,9 @@ impl JoinIncarnation {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
         }
-        let [key_id, key, incarnation, age, newest, number, seq, seconds, micros, reach] =
-            reply.fields()?;
-        let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
-        let digester = Digester::new(&key, &self.name);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<13>()?;
+        let [number, seq, seconds, micros, reach, fleet @ ..] = rest;
+        let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
         let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
         let clock = Clock::now(us);
@@ -125,7 +143,21 @@ impl JoinIncarnation {
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let newest = newest.int()?;
-        Ok(Identity { digester, incarnation, age, newest, process: process.clone() })
+        let fleet = ArcSwap::from_pointee(self.fleet.read(fleet, us / 1000)?);
+        Ok(Identity { digester, incarnation, age, newest, process: process.clone(), fleet })
+    }
+
+    /// Returns what hashes with the filter's key, which is kept for the next join.
+    fn digester(
+        &self,
+        offered: &SecretKey,
+        key_id: Reply,
+        key: Reply,
+    ) -> Result<Digester, StoreError> {
+        let key = self.agree(offered, &key_id.text()?, &key.bytes()?)?;
+        let digester = Digester::new(&key, &self.name);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        Ok(digester)
     }
 
     async fn send(
@@ -139,11 +171,31 @@ impl JoinIncarnation {
         let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
         let Keys { meta, log, bits, lock, marks, .. } = &self.keys;
         let keys = [meta, log, bits, lock, marks].map(String::as_str);
+        let args = self.arguments(process, offered, known, occasion)?;
+        let args = args.each_ref().map(Vec::as_slice);
+        let by_hash = join.command(Sending::ByHash, &keys, &args);
+        match ask(wire, join.name(), by_hash, HANDSHAKE).await {
+            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
+                let whole = join.command(Sending::Whole, &keys, &args);
+                ask(wire, join.name(), whole, HANDSHAKE).await
+            }
+            other => other,
+        }
+    }
+
+    fn arguments(
+        &self,
+        process: &RedisProcess,
+        offered: &SecretKey,
+        known: Known,
+        occasion: Occasion,
+    ) -> Result<[Vec<u8>; 15], StoreError> {
+        let Offer { settling, mode, number } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
         };
-        let args = [
+        Ok([
             hex(offered.id_for(&self.name)).into_bytes(),
             if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
             random_bytes()?.to_vec(),
@@ -155,16 +207,11 @@ impl JoinIncarnation {
             known.number.to_string().into_bytes(),
             known.seq.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
-        ];
-        let args = args.each_ref().map(Vec::as_slice);
-        let by_hash = join.command(Sending::ByHash, &keys, &args);
-        match ask(wire, join.name(), by_hash, HANDSHAKE).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
-                let whole = join.command(Sending::Whole, &keys, &args);
-                ask(wire, join.name(), whole, HANDSHAKE).await
-            }
-            other => other,
-        }
+            self.settle.as_millis().to_string().into_bytes(),
+            settling.into_bytes(),
+            mode.into_bytes(),
+            number.to_string().into_bytes(),
+        ])
     }
 }
 
@@ -184,7 +231,10 @@ impl Handshake for JoinIncarnation {
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             match self.run(wire, &identity.process, Occasion::Polled).await {
-                Ok(found) if found.incarnation == identity.incarnation => Ok(()),
+                Ok(found) if found.incarnation == identity.incarnation => {
+                    identity.fleet.store(found.fleet.load_full());
+                    Ok(())
+                }
                 Ok(_) => {
                     Err("the filter's metadata were lost or made anew, or its data have gone \
                               back in time, or the clocks have parted"

@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `join` | a new connection joins the incarnation, or begins one |
+//! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
 //! | `seen` | how far this process has seen an incarnation come |
@@ -15,6 +16,7 @@
 use std::time::Duration;
 
 pub(crate) mod join;
+pub(crate) mod known_fleet;
 pub(crate) mod recent;
 mod replay;
 pub(crate) mod seen;

@@ -25,6 +25,17 @@ struct Met {
     parted: AtomicBool,
 }
 
+impl Met {
+    fn known(&self) -> Known {
+        Known {
+            incarnation: self.incarnation.clone(),
+            number: self.number,
+            seq: self.seq.load(Ordering::SeqCst),
+            parted: self.parted.load(Ordering::SeqCst),
+        }
+    }
+}
+
 /// What a script is told of it.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -38,9 +49,8 @@ impl Seen {
     /// Notes what a join was told.
     pub(crate) fn joined(&self, run: u32, incarnation: &[u8], number: i64, seq: i64, clock: Clock) {
         self.0.rcu(|met| {
-            // Of three connections that join at a time, the last may tell of the earliest.
+            // Of three connections that join at a time, the last may tell of the earliest, or lead to a Redis of before.
             if let Some(met) = met
-                && met.run == run
                 && met.number > number
             {
                 return Some(Arc::clone(met));
@@ -70,16 +80,18 @@ impl Seen {
         met.map_or(0, |met| met.seq.load(Ordering::SeqCst))
     }
 
-    /// Returns what is known of the last incarnation on a Redis process.
-    pub(crate) fn known(&self, run: u32) -> Known {
+    /// Returns what is known of the last incarnation, whichever Redis process it lives on. One that is met later and is
+    /// older is that of a Redis which was left.
+    pub(crate) fn last(&self) -> Known {
+        self.0.load().as_ref().map_or_else(Known::default, |met| met.known())
+    }
+
+    /// The same, if it lives on this Redis process: where a connection is still open to one that others have left, it may be
+    /// in use.
+    pub(crate) fn on(&self, run: u32) -> Known {
         let met = self.0.load();
-        let Some(met) = met.as_ref().filter(|met| met.run == run) else { return Known::default() };
-        Known {
-            incarnation: met.incarnation.clone(),
-            number: met.number,
-            seq: met.seq.load(Ordering::SeqCst),
-            parted: met.parted.load(Ordering::SeqCst),
-        }
+        let met = met.as_ref().filter(|met| met.run == run);
+        met.map_or_else(Known::default, |met| met.known())
     }
 
     /// Compares the clock of a Redis process, read just now, with the one that was read before; returns

@@ -451,6 +451,7 @@ fn reason(error: &StoreError) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::id::{Digester, SecretKey};
+    use crate::store::redis::fleet::Fleet;
 
     /// Returns a connection that sends by this wire.
     pub(crate) fn connection(wire: Arc<dyn Wire>) -> Arc<Connection> {
@@ -461,6 +462,7 @@ pub(crate) mod tests {
             age: Duration::ZERO,
             newest: 0,
             process: process.clone(),
+            fleet: ArcSwap::from_pointee(Fleet::fixed()),
         };
         Arc::new(Connection {
             wire,

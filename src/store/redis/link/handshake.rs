@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use super::process::RedisProcess;
 use super::wire::Wire;
 use crate::error::StoreError;
 use crate::id::Digester;
 use crate::store::BoxFuture;
+use crate::store::redis::fleet::Fleet;
 
 /// How a new connection joins the filter's metadata.
 pub(crate) trait Handshake: Send + Sync {
@@ -38,4 +41,6 @@ pub(crate) struct Identity {
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
     pub(crate) process: RedisProcess,
+    /// What the metadata say of the fleet, as read by the last poll of this connection.
+    pub(crate) fleet: ArcSwap<Fleet>,
 }

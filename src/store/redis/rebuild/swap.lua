@@ -20,7 +20,7 @@ if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
-local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'worked', 'not_in_next')
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'hold', 'unvouched', 'settled', 'worked', 'not_in_next', 'settles')
 if meta[1] ~= ARGV[4] then return 'GAP' end
 -- Adds since *catch up* that did not find the building filter.
 if meta[6] then return 'LOST' end
@@ -64,6 +64,9 @@ redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 -- Connections that join from now on trust no older filter.
 redis.call('HSET', KEYS[3], 'live', ARGV[9], 'settled', ARGV[4])
+-- Whatever a process that does not insert has created is in what this rebuild has read (incarnation/join.lua).
+local settles = tonumber(meta[7] or '0')
+if settles > 0 and tonumber(ARGV[8]) > settles then redis.call('HSET', KEYS[3], 'settles', '0') end
 local seq = redis.call('HINCRBY', KEYS[3], 'seq', 1)
 -- The filter's stamp: all entries up to here are in it (add.lua).
 local stamp, rest = '', seq

@@ -1,0 +1,34 @@
+//! The mode of all guards of this store: with the filter in one process, of its clones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::mode::{Mode, SharedMode};
+use crate::store::{FleetChange, FleetChanged};
+
+#[derive(Default)]
+pub(super) struct Fleet {
+    pub(super) mode: Arc<SharedMode>,
+    /// How often it was set.
+    pub(super) number: AtomicI64,
+}
+
+impl Fleet {
+    /// Changes it; `live` is the live generation, 0 if there is none.
+    pub(super) fn change(&self, change: FleetChange, live: i64) -> FleetChanged {
+        let mode = match change {
+            FleetChange::Mode(mode) => mode,
+            FleetChange::Enforce { number, after_us } => {
+                if number != self.number.load(Ordering::SeqCst) || live <= after_us {
+                    return FleetChanged::Overtaken;
+                }
+                Mode::Enforce
+            }
+            // What only this process writes has nothing to settle.
+            FleetChange::Settled { .. } => return FleetChanged::Done,
+        };
+        self.number.fetch_add(1, Ordering::SeqCst);
+        self.mode.set(mode);
+        FleetChanged::Done
+    }
+}

@@ -1,0 +1,22 @@
+-- Changes how all processes of a filter act.
+--
+-- KEYS[1] meta
+-- ARGV[1] id of the caller's secret key, 8 hex digits
+-- ARGV[2] the letter of the mode from now on; '' to leave it
+-- ARGV[3] the number of the mode that this replaces; '' to replace any
+-- ARGV[4] the filter has settled, if the live one's rebuild began after this moment, µs; '' to leave that
+-- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, or an older filter is live; {'KEY'}
+-- when the caller's key is not this filter's. Nothing was changed then.
+if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
+local meta = redis.call('HMGET', KEYS[1], 'mode', 'mode_at', 'live')
+if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
+if ARGV[4] ~= '' then
+  if tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end
+  redis.call('HSET', KEYS[1], 'settles', '0')
+end
+if ARGV[2] ~= '' then
+  local time = redis.call('TIME')
+  local number = math.max(time[1] * 1000000 + time[2], tonumber(meta[2] or '0') + 1)
+  redis.call('HSET', KEYS[1], 'mode', ARGV[2], 'mode_at', string.format('%.0f', number))
+end
+return {'OK', redis.call('HGET', KEYS[1], 'mode_at') or '0'}

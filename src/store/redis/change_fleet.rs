@@ -1,0 +1,91 @@
+//! Changes how all processes of the filter act.
+
+use std::time::Duration;
+
+use ::redis::{Pipeline, Value, cmd};
+
+use super::reply::Reply;
+use super::script::{Script, hex};
+use super::shared::Shared;
+use crate::error::StoreError;
+use crate::mode::Mode;
+use crate::store::{FleetChange, FleetChanged, FleetView};
+
+static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
+/// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
+static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
+    "change_fleet.lua",
+    concat!("#!lua flags=allow-oom\n", include_str!("change_fleet.lua")),
+);
+
+/// How long one call may take.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Asks which mode the metadata name, which times processes state, and what Redis's clock shows.
+    pub(super) async fn fleet(&self) -> Result<FleetView, StoreError> {
+        let connection = self.adds.connected(DEADLINE).await?;
+        let mut commands = Pipeline::with_capacity(2);
+        commands.add_command(cmd("HMGET").arg(&self.keys.meta).arg(&["mode_at", "reach"]).clone());
+        commands.add_command(cmd("TIME"));
+        let replies = self.adds.ask(&connection, &commands, DEADLINE).await?;
+        let [fields, time] = Reply::new("the fleet's mode", Value::Array(replies)).fields()?;
+        let [number, reach] = fields.fields()?;
+        let [seconds, micros] = time.fields()?;
+        // A mark lasts for twice the longest transaction, and longer.
+        let longest = Duration::from_millis(reach.number()? / 2);
+        Ok(FleetView {
+            number: i64::try_from(number.number()?).unwrap_or(i64::MAX),
+            longest_transaction: longest.max(self.retention.overlap),
+            now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
+        })
+    }
+
+    /// Changes the metadata. Every process follows with its next poll.
+    pub(super) async fn change_fleet(
+        &self,
+        change: FleetChange,
+    ) -> Result<FleetChanged, StoreError> {
+        let connection = self.adds.connected(DEADLINE).await?;
+        let major = connection.process.major;
+        let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
+        let key_id = hex(connection.identity.digester.key_id());
+        let [mode, number, after] = arguments(change);
+        let args = [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
+        let keys = [self.keys.meta.as_str()];
+        let reply = self.adds.script(&connection, script, &keys, &args, DEADLINE).await?;
+        let mut fields = reply.array()?.into_iter();
+        let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
+        let outcome = next()?.text()?;
+        match outcome.as_str() {
+            "OK" => {
+                let number = next()?.int()?;
+                self.fleet.changed(change, number);
+                Ok(FleetChanged::Done)
+            }
+            "OVERTAKEN" => Ok(FleetChanged::Overtaken),
+            // The metadata were lost or made anew: the next connection joins them.
+            "KEY" => {
+                self.adds.withdraw(&connection);
+                Err(StoreError::Changing)
+            }
+            _ => Err(odd(outcome)),
+        }
+    }
+}
+
+/// Returns the mode, the number of the mode that it replaces, and the moment after which the live filter's rebuild began.
+fn arguments(change: FleetChange) -> [String; 3] {
+    let none = String::new;
+    match change {
+        FleetChange::Mode(mode) => [mode.letter().to_string(), none(), none()],
+        FleetChange::Enforce { number, after_us } => {
+            [Mode::Enforce.letter().to_string(), number.to_string(), after_us.to_string()]
+        }
+        FleetChange::Settled { after_us } => [none(), none(), after_us.to_string()],
+    }
+}
+
+fn odd(answer: String) -> StoreError {
+    StoreError::Odd { step: CHANGE_FLEET.name(), answer }
+}

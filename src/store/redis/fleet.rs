@@ -1,0 +1,103 @@
+//! What all processes of one filter go by: its mode, and until when it settles.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::mode::Mode;
+
+/// For how long a reading holds. Connections are polled once a second, and a poll takes half a second at most.
+const HOLDS: Duration = Duration::from_secs(3);
+
+/// What the metadata said when a connection last read them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fleet {
+    pub(crate) mode: Mode,
+    /// Later modes have greater numbers; 0 if none was ever set.
+    pub(crate) number: i64,
+    /// Nothing once the filter has settled.
+    pub(crate) settling: Option<Settling>,
+    read: Instant,
+}
+
+/// A filter that settles: a process may still run that does not insert into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settling {
+    /// From when on a rebuild has to begin for its filter to be believed, by Redis's clock, ms.
+    pub(crate) until_ms: i64,
+    /// The same by this machine's.
+    until: Instant,
+}
+
+impl Settling {
+    /// Returns for how long from now; zero once a rebuild may begin.
+    pub(crate) fn rest(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Fleet {
+    /// Reads the reply of a join. `until_ms` is 0 once the filter has settled, `now_ms` what Redis's clock showed.
+    pub(crate) fn read(mode: Mode, number: i64, until_ms: i64, now_ms: i64) -> Self {
+        let read = Instant::now();
+        let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
+        let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
+        Self { mode, number, settling, read }
+    }
+
+    /// A filter without metadata of the guard's: nothing is changed by anybody.
+    pub(crate) fn fixed() -> Self {
+        Self::read(Mode::Enforce, 0, 0, 0)
+    }
+
+    /// Returns this with what another reading knew better.
+    pub(crate) fn with(self, mode: Mode, number: i64, settling: Option<Settling>) -> Self {
+        Self { mode, number, settling, read: self.read }
+    }
+
+    /// Whether it was read so lately that the mode of that moment may still be acted on.
+    pub(crate) fn holds(&self) -> bool {
+        self.read.elapsed() <= HOLDS
+    }
+
+    /// Returns the newer of two modes, with its number; of equal numbers the milder mode.
+    pub(crate) fn newer_mode(self, other: Self) -> (Mode, i64) {
+        match self.number.cmp(&other.number) {
+            std::cmp::Ordering::Less => (other.mode, other.number),
+            std::cmp::Ordering::Equal => (self.mode.milder(other.mode), self.number),
+            std::cmp::Ordering::Greater => (self.mode, self.number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reading_of_three_seconds_ago_is_not_acted_on() {
+        let fleet = Fleet::fixed();
+        assert!(fleet.holds());
+        tokio::time::advance(HOLDS + Duration::from_millis(1)).await;
+        assert!(!fleet.holds());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newer_mode_wins_and_of_equal_ones_the_milder() {
+        let fleet = |mode, number| Fleet::read(mode, number, 0, 0);
+        let old = fleet(Mode::Off, 3);
+        assert_eq!(old.newer_mode(fleet(Mode::Enforce, 4)), (Mode::Enforce, 4));
+        assert_eq!(fleet(Mode::Enforce, 4).newer_mode(old), (Mode::Enforce, 4));
+        assert_eq!(old.newer_mode(fleet(Mode::Shadow, 3)), (Mode::Off, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_settling_goes_by_this_machines_clock() {
+        let fleet = Fleet::read(Mode::Enforce, 0, 7_000, 5_000);
+        let settling = fleet.settling.unwrap();
+        assert_eq!(settling.rest(), Duration::from_secs(2));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(settling.rest(), Duration::ZERO);
+        assert!(Fleet::read(Mode::Enforce, 0, 0, 5_000).settling.is_none());
+    }
+}

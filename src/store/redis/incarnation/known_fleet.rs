@@ -1,0 +1,101 @@
+//! What this process knows of the fleet. It tells metadata that do not know it: of a Redis that came back empty, say.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::StoreError;
+use crate::mode::{Mode, SharedMode};
+use crate::store::FleetChange;
+use crate::store::redis::fleet::Fleet;
+use crate::store::redis::reply::Reply;
+
+/// The newest that this process has read.
+pub(crate) struct KnownFleet {
+    filter: Arc<str>,
+    newest: Mutex<Option<Fleet>>,
+    /// The mode of it, as requests read it.
+    mode: Arc<SharedMode>,
+}
+
+/// What a join tells.
+pub(super) struct Offer {
+    /// Nothing, `0` once the filter has settled, else for how long it still settles, ms.
+    pub(super) settling: String,
+    pub(super) mode: String,
+    pub(super) number: i64,
+}
+
+impl KnownFleet {
+    pub(crate) fn new(filter: &str) -> Self {
+        Self { filter: filter.into(), newest: Mutex::default(), mode: Arc::default() }
+    }
+
+    /// Returns the newest mode that this process knows, as it changes.
+    pub(crate) fn mode(&self) -> Arc<SharedMode> {
+        Arc::clone(&self.mode)
+    }
+
+    /// Notes what this process has changed, before any poll can show it. Redis may have lost it by then.
+    pub(crate) fn changed(&self, change: FleetChange, number: i64) {
+        let mode = match change {
+            FleetChange::Mode(mode) => mode,
+            FleetChange::Enforce { .. } => Mode::Enforce,
+            FleetChange::Settled { .. } => return,
+        };
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = *newest
+            && known.number < number
+        {
+            *newest = Some(known.with(mode, number, known.settling));
+            self.mode.set(mode);
+        }
+    }
+
+    pub(super) fn offer(&self) -> Offer {
+        let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(fleet) = newest else {
+            return Offer { settling: String::new(), mode: String::new(), number: 0 };
+        };
+        // A rest of nothing is not the end, which comes with a rebuild.
+        let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
+        let (settling, mode) = (rest.to_string(), fleet.mode.letter().to_string());
+        Offer { settling, mode, number: fleet.number }
+    }
+
+    /// Reads what a join was told, and keeps what is new of it.
+    pub(super) fn read(&self, fields: [Reply; 3], now_ms: i64) -> Result<Fleet, StoreError> {
+        let [settles, mode, number] = fields;
+        let mode = mode.text()?;
+        let mode = Mode::from_letter(&mode).ok_or_else(|| StoreError::Odd {
+            step: "join.lua",
+            answer: format!("mode {mode:?}"),
+        })?;
+        let read = Fleet::read(mode, number.int()?, settles.int()?, now_ms);
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = newest.unwrap_or(read);
+        let (mode, number) = known.newer_mode(read);
+        // What has settled stays so: another connection may have read it before.
+        let settling = read.settling.filter(|_| known.settling.is_some());
+        self.tell(*newest, mode, settling.is_some());
+        *newest = Some(read.with(mode, number, settling));
+        self.mode.set(mode);
+        Ok(read)
+    }
+
+    /// Writes a line about what is new.
+    fn tell(&self, before: Option<Fleet>, mode: Mode, settles: bool) {
+        let filter = &*self.filter;
+        let settled_before = before.map(|before| before.settling.is_some());
+        if settles && settled_before.is_none() {
+            tracing::info!(
+                parent: None,
+                filter,
+                "the filter is new, and settles: ids that it lacks are not refused until then. state() says for how long"
+            );
+        } else if !settles && settled_before == Some(true) {
+            tracing::info!(parent: None, filter, "the filter has settled: ids that it lacks are refused");
+        }
+        if before.map_or(Mode::Enforce, |before| before.mode) != mode {
+            tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
+        }
+    }
+}
