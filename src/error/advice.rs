@@ -83,7 +83,7 @@ advice! {
     }
 
     FleetError {
-        Self::Overtaken => "See who else changes the mode, and call again.";
+        Self::Overtaken => "See who else changes the mode and whether Redis is another, and call again.";
         Self::Rebuild(_) => "Read the advice of the rebuild's own error.";
         Self::Store(error) => error.advice();
     }

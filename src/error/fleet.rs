@@ -10,8 +10,9 @@ use super::{RebuildError, StoreError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// Another call has set the mode meanwhile, or a filter is live whose rebuild began too early: nothing was changed.
-    #[error("another call has set the mode of all processes, or an older filter is live again")]
+    /// Another call has set the mode meanwhile, Redis has lost or changed its data, or an older filter is live: nothing was
+    /// changed.
+    #[error("another call has set the mode of all processes, or redis is another than before")]
     Overtaken,
     /// No filter could be rebuilt.
     #[error(transparent)]

@@ -23,9 +23,9 @@ impl Shared {
     /// Has all processes enforce, by a filter that has what processes created which are gone by now.
     pub(super) async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
         self.start();
-        let before = self.guard.fleet().await?;
+        let seen = self.guard.fleet().await?;
         // What was begun until now may become visible until then.
-        sleep(before.longest_transaction).await;
+        sleep(seen.longest_transaction).await;
         let after_us = self.guard.fleet().await?.now_us;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
@@ -34,8 +34,7 @@ impl Shared {
                 ended => break ended?,
             }
         };
-        let change = FleetChange::Enforce { number: before.number, after_us };
-        self.change_fleet(change).await?;
+        self.change_fleet(FleetChange::Enforce { seen, after_us }).await?;
         Ok(report)
     }
 

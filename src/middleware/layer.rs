@@ -199,7 +199,7 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile; [`FleetError::Rebuild`] as
+    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile, or Redis is another; [`FleetError::Rebuild`] as
     /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {

@@ -14,15 +14,15 @@ use tracing::Instrument;
 use super::invalid::{InvalidCanary, InvalidSample};
 use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
-use crate::error::RebuildError;
+use crate::error::{RebuildError, StoreError};
 use crate::extract::{Extraction, IdExtractor, IdList};
 use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
 use crate::nulls::rules::{NullRules, reads};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
-use crate::store::FleetChange;
 use crate::store::foreign::ForeignStore;
+use crate::store::{FleetChange, FleetChanged};
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl Shared {
         let old = old.ok_or(RebuildError::NotMigrating)?;
         self.start();
         sleep(self.rebuilder.longest_transaction()).await;
-        let now = self.guard.fleet().await.map_err(RebuildError::from)?;
+        let seen = self.guard.fleet().await.map_err(RebuildError::from)?;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what is stated to be in the next.
@@ -202,8 +202,11 @@ impl Shared {
             }
         };
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
-        let settled = FleetChange::Settled { after_us: now.now_us };
-        self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
+        let settled = FleetChange::Settled { after_us: seen.now_us, seen };
+        let changed = self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
+        if changed == FleetChanged::Overtaken {
+            return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));
+        }
         old.hand_over().await.map_err(RebuildError::from)?;
         Ok(report)
     }

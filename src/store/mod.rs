@@ -135,28 +135,30 @@ pub(crate) struct Survey {
 }
 
 /// What an operator does to all processes of a filter at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FleetChange {
     /// All act so from now on.
     Mode(Mode),
-    /// All enforce, and the filter has settled: if the mode is still the one of this number, and the live filter's rebuild
-    /// began after this moment of the store's clock, µs.
-    Enforce { number: i64, after_us: i64 },
-    /// The filter has settled, on the same condition.
-    Settled { after_us: i64 },
+    /// All enforce, and the filter has settled: if the metadata and the mode are still those that were seen then, and the live
+    /// filter's rebuild began after this moment of the store's clock, µs.
+    Enforce { seen: FleetView, after_us: i64 },
+    /// The filter has settled: if the metadata are still those, and the live filter is as new.
+    Settled { seen: FleetView, after_us: i64 },
 }
 
 /// What becomes of such a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FleetChanged {
     Done,
-    /// The mode was changed by another call, or another filter is live: nothing was changed.
+    /// The mode was changed by another call, the metadata are others, or an older filter is live: nothing was changed.
     Overtaken,
 }
 
 /// What a change of the fleet begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
+    /// Which life of the metadata it is. Another Redis process may have lost a mode.
+    pub(crate) incarnation: Vec<u8>,
     /// The number of its mode; 0 if none was ever set.
     pub(crate) number: i64,
     /// The longest transaction that any process states.

@@ -131,6 +131,9 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
             findings.nulls
         ));
     }
+    if findings.strangers == 0 {
+        complain("no program created rows without inserting them".to_owned());
+    }
     let merged = share(findings.merged, findings.merged + findings.alone);
     if merged < MERGED {
         complain(format!("too few ids were asked for in batches: {merged:.3} of them"));

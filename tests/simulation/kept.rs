@@ -53,7 +53,6 @@ const PROCESS: Process = Process {
     longest_rebuild: 60_000,
     handler_time: 100,
     journal_entries: 1000,
-    settle: 0,
 };
 
 /// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.
@@ -64,6 +63,7 @@ const CONFIG: Config = Config {
     pool: 96,
     initial: 38,
     settled: false,
+    settle: 0,
     null_ttl: 5000,
     removed_ttl: 60_000,
     period: None,
@@ -97,6 +97,7 @@ fn refused_writes() -> Plan {
         pool: 96,
         initial: 38,
         settled: false,
+        settle: 0,
         null_ttl: 5000,
         removed_ttl: 1000,
         period: Some(1000),

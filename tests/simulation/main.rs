@@ -11,6 +11,7 @@ mod campaign;
 mod client;
 mod database;
 mod differential;
+mod fleet;
 mod invariants;
 mod kept;
 mod mishaps;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::database;
+use crate::fleet;
 use crate::model::keyspace::{Keyspace, Slot, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
@@ -25,6 +26,8 @@ thread_local! {
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// The last dump, which is also how far a stalled replica has come.
     static DUMP: RefCell<Option<Keyspace>> = const { RefCell::new(None) };
+    /// The process that the name led to before it went astray.
+    static HOME: Cell<Option<usize>> = const { Cell::new(None) };
     /// The keys that lie aside.
     static ASIDE: RefCell<Option<Aside>> = const { RefCell::new(None) };
 }
@@ -33,6 +36,7 @@ thread_local! {
 pub(crate) fn begin() {
     DUMP.set(None);
     ASIDE.take();
+    HOME.set(None);
     FORGOT.set(None);
     REWOUND.set(None);
 }
@@ -44,11 +48,18 @@ pub(crate) fn rewound_lately() -> bool {
 
 /// Lets it happen.
 pub(crate) fn befall(mishap: &Mishap) {
+    if mishap.loses_the_mode() && !fleet::may_lose() {
+        return;
+    }
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
     }
     let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_));
-    if rewinds || matches!(mishap, Mishap::Restart { .. } | Mishap::FailOver { .. }) {
+    let elsewhere = matches!(
+        mishap,
+        Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Astray { .. } | Mishap::Back
+    );
+    if rewinds || elsewhere {
         FORGOT.set(Some(net::now_ms()));
     }
     if rewinds {
@@ -61,6 +72,8 @@ pub(crate) fn befall(mishap: &Mishap) {
     net::with(|net| match *mishap {
         Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
         Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
+        Mishap::Astray { from_dump } => go_astray(net, from_dump),
+        Mishap::Back => go_back(net),
         Mishap::Dump => DUMP.set(Some(primary(net).keys.clone())),
         Mishap::Rewind => {
             if let Some(dump) = DUMP.with_borrow(Clone::clone) {
@@ -163,6 +176,7 @@ fn cut_short(net: &mut Net, key: &[u8]) {
 
 fn restart(net: &mut Net, from_dump: bool, loading: u64) {
     ASIDE.take();
+    HOME.take();
     let keys = found(net, from_dump);
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let primary = net.primary;
@@ -172,9 +186,36 @@ fn restart(net: &mut Net, from_dump: bool, loading: u64) {
     net.break_node(primary);
 }
 
+/// Another process answers, and the old one lives on by itself.
+fn go_astray(net: &mut Net, from_dump: bool) {
+    let old = net.primary;
+    if HOME.get().is_some() {
+        return;
+    }
+    ASIDE.take();
+    let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
+    let (run_id, history) = (net.rng.next(), net.rng.next());
+    let node = Node::start(net.nodes[old].version, run_id, history, keys);
+    net.nodes.push(node);
+    net.primary = net.nodes.len() - 1;
+    net.break_node(old);
+    HOME.set(Some(old));
+}
+
+/// The old process answers again, with what it had.
+fn go_back(net: &mut Net) {
+    if let Some(home) = HOME.take() {
+        let other = net.primary;
+        net.primary = home;
+        net.break_node(other);
+        net.nodes[other].run_id = 0;
+    }
+}
+
 /// A replica takes over, with all there is or as far as it had come when its link stalled.
 fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
     ASIDE.take();
+    HOME.take();
     let old = net.primary;
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());

@@ -48,6 +48,8 @@ pub(crate) struct Findings {
     /// Nulls that refused.
     pub(crate) nulls: u64,
     pub(crate) commits: u64,
+    /// Rows that programs created which do not insert.
+    pub(crate) strangers: u64,
     /// Ids that Redis was asked for one by one, and with others.
     pub(crate) alone: u64,
     pub(crate) merged: u64,
@@ -71,6 +73,7 @@ impl Findings {
         self.swaps += other.swaps;
         self.nulls += other.nulls;
         self.commits += other.commits;
+        self.strangers += other.strangers;
         self.alone += other.alone;
         self.merged += other.merged;
     }

@@ -25,6 +25,9 @@ const HUNDREDS: u64 = 240;
 /// Ids from here on are never created.
 pub(crate) const NEVER: u64 = 1_000_000;
 
+/// Tells what befalls the fleet apart from what else is drawn.
+const FLEET: u64 = 0x5eed_f1ee;
+
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -46,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) initial: u64,
     /// Rows seldom come and go, so that few marks keep nulls away.
     pub(crate) settled: bool,
+    /// For how long a new filter settles, ms.
+    pub(crate) settle: u64,
     pub(crate) null_ttl: u64,
     pub(crate) removed_ttl: u64,
     /// The rebuild period, ms; none to rebuild only when there is need.
@@ -89,6 +94,24 @@ pub(crate) enum What {
     Mode {
         instance: usize,
         mode: Mode,
+    },
+    /// From now on, all processes act so.
+    FleetMode {
+        instance: usize,
+        mode: Mode,
+    },
+    /// A program that does not insert creates this row, in a transaction of so many ms.
+    Stranger {
+        id: u64,
+        hold: u64,
+    },
+    /// The last program that does not insert is gone.
+    Step {
+        instance: usize,
+    },
+    /// All processes end, and begin anew after so long.
+    Gone {
+        for_ms: u64,
     },
     Rebuild {
         instance: usize,
@@ -160,6 +183,12 @@ pub(crate) enum Mishap {
         old_stays: bool,
     },
     FlushAll,
+    /// The name leads to another process, with all there is or as of the last dump. The old one lives on by itself.
+    Astray {
+        from_dump: bool,
+    },
+    /// The name leads to the old process again.
+    Back,
     /// The process that runs has the data of the last dump again.
     Rewind,
     /// These keys are put aside, or those that lie aside are put back: by RENAME, or all by SWAPDB.
@@ -188,11 +217,24 @@ pub(crate) const KEYS: [&str; 6] = ["bits", "next", "log", "marks", "meta", "loc
 pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
 
 impl Mishap {
+    /// Whether Redis may forget the mode of all processes.
+    pub(crate) fn loses_the_mode(&self) -> bool {
+        match self {
+            Self::Restart { .. } | Self::FailOver { .. } | Self::Astray { .. } | Self::Back => true,
+            Self::FlushAll | Self::Rewind => true,
+            Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"meta"),
+            Self::Expire(key, _) => *key == "meta",
+            // What was stated for a time is over, or lasts for longer.
+            Self::Clock(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether Redis forgets inserts that it acknowledged, and nothing in it tells.
     pub(crate) fn loses_inserts(&self) -> bool {
         match self {
-            Self::Restart { .. } | Self::Swap(_) | Self::Rewind => true,
-            Self::FailOver { from_dump, .. } => *from_dump,
+            Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
+            Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
             _ => false,
         }
     }
@@ -202,7 +244,10 @@ impl Plan {
     /// Draws a run.
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
         let mut rng = Rng::new(seed);
-        let config = Config::draw(&mut rng);
+        let mut config = Config::draw(&mut rng);
+        // Drawn apart: the other operations of a seed are the same as if no fleet changed.
+        let mut fleet_rng = Rng::new(seed ^ FLEET);
+        config.settle = fleet_rng.pick(&[0, 0, 0, 8_000, 12_000]);
         let mut at = 0;
         let mut hot = 0;
         let mut drawn = Vec::with_capacity(operations);
@@ -217,6 +262,11 @@ impl Plan {
                 hot = rng.within(0..config.pool);
             }
             let id = if rng.happens(400) { hot } else { rng.within(0..config.pool) };
+            if config.settle > 0 && fleet_rng.happens(60) {
+                let what = What::fleet(&mut fleet_rng, &config, id);
+                drawn.push(Operation { at, what });
+                continue;
+            }
             if let Some((steps, takes)) = What::scenario(&mut rng, &config, id) {
                 let steps = steps.into_iter();
                 drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
@@ -254,6 +304,7 @@ impl Config {
             pool,
             initial: if pool < MANY { pool / 2 } else { rng.within(8..pool / 2) },
             settled: rng.happens(400),
+            settle: 0,
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
             removed_ttl: rng.pick(&[1000, 5000, 60_000]),
             period: rng.pick(&[None, None, Some(1000), Some(4000)]),
@@ -299,6 +350,22 @@ impl What {
                 short: config.flavour == Flavour::Calm && config.pool >= MANY && rng.happens(200),
             },
             _ => Self::trouble(rng, config, instance),
+        }
+    }
+
+    /// A fleet that changes.
+    fn fleet(rng: &mut Rng, config: &Config, id: u64) -> Self {
+        let instance = rng.within(0..config.instances as u64) as usize;
+        match rng.within(0..100) {
+            0..12 => Self::FleetMode { instance, mode: rng.pick(&[Mode::Shadow, Mode::Off]) },
+            12..24 => Self::Step { instance },
+            24..26 => Self::Gone { for_ms: 100_000 },
+            26..30 if config.flavour == Flavour::Forgetful => {
+                Self::Redis(Mishap::Astray { from_dump: rng.happens(300) })
+            }
+            30..36 if config.flavour == Flavour::Forgetful => Self::Redis(Mishap::Back),
+            26..50 => Self::Check { instance, id },
+            _ => Self::Stranger { id, hold: rng.pick(&[0, 0, 50, 500]) },
         }
     }
 

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::redis::Endpoint;
 use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
-use crate::{database, pauses, random, seeded, trace};
+use crate::{database, fleet, pauses, random, seeded, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -30,6 +30,8 @@ const RECOVERY: u64 = 30_000;
 const SHORT_LIVED: u64 = 1_000;
 /// The share of rows by which a rebuild may fall short, and as good as all of them where there are few.
 const SHRINK_LIMIT: (f64, f64) = (0.1, 0.99);
+/// Rows that come while all processes are gone.
+const GONE_ROWS: u64 = 24;
 /// Fewer rows than this are few.
 const FEW: u64 = 48;
 
@@ -53,6 +55,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     database::begin(plan.config.page);
     mishaps::begin();
     pauses::begin();
+    fleet::begin(plan.config.settle);
     runtime.block_on(async {
         let config = &plan.config;
         net::begin(plan.seed, config.version, config.node_entries, config.slow);
@@ -101,7 +104,7 @@ impl Instance {
             removed_ttl: Some(ms(config.removed_ttl)),
             longest_transaction: ms(process.longest_transaction),
             longest_rebuild: ms(process.longest_rebuild),
-            settle: ms(process.settle),
+            settle: ms(config.settle),
             handler_time: ms(process.handler_time),
             journal_entries: process.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,
@@ -139,7 +142,10 @@ impl World {
             sleep_until(self.began + ms(operation.at)).await;
             trace::line(|| format!("{:>6} {:?}", operation.at, operation.what));
             oracle::note(|findings| findings.operations += 1);
-            self.carry_out_one(&operation.what);
+            match operation.what {
+                What::Gone { for_ms } => self.be_gone(for_ms).await,
+                ref what => self.carry_out_one(what),
+            }
         }
         self.end(plan.seed).await;
     }
@@ -167,13 +173,24 @@ impl World {
                     Told::Later(_) | Told::Never => self.spawn(instance, deletion),
                 }
             }
+            What::Gone { .. } => {}
+            What::Stranger { id, hold } => drop(tokio::spawn(create_without_insert(id, hold))),
+            What::FleetMode { instance, mode } => {
+                let guard = self.instances[instance].guard.clone();
+                self.spawn(instance, set_fleet_mode(guard, mode));
+            }
+            What::Step { instance } => {
+                let guard = self.instances[instance].guard.clone();
+                self.spawn(instance, step(guard));
+            }
             What::Mode { instance, mode } => self.instances[instance].guard.set_mode(mode),
             What::Rebuild { instance, accepting_loss, short } => {
                 let guard = self.instances[instance].guard.clone();
                 self.spawn(instance, rebuild(guard, instance, accepting_loss, short));
             }
             // A process that ends before it has said its inserts again is beyond the promise.
-            What::Crash { .. } | What::Redeploy { .. } if mishaps::forgot_lately() => {}
+            What::Crash { .. } | What::Redeploy { .. }
+                if mishaps::forgot_lately() || !fleet::may_begin_anew() => {}
             What::Crash { instance } => {
                 self.instances[instance] = Instance::start(&self.config, instance);
             }
@@ -189,6 +206,27 @@ impl World {
         for instance in &mut self.instances {
             while instance.tasks.try_join_next().is_some() {}
         }
+    }
+
+    /// All processes are gone for longer than a filter is remembered, and rows come meanwhile.
+    async fn be_gone(&mut self, for_ms: u64) {
+        if mishaps::forgot_lately() || !fleet::may_begin_anew() {
+            return;
+        }
+        self.instances.clear();
+        let gone = Instant::now();
+        sleep(ms(for_ms)).await;
+        if self.config.settle > 0 {
+            for id in 0..self.config.pool.min(GONE_ROWS) {
+                if let Some(transaction) = database::lock(id, false) {
+                    transaction.commit(true, Caller::Anybody);
+                }
+            }
+        }
+        fleet::came_back();
+        let config = &self.config;
+        self.instances = (0..config.instances).map(|n| Instance::start(config, n)).collect();
+        self.began += gone.elapsed();
     }
 
     fn spawn(&mut self, instance: usize, task: impl Future<Output = ()> + Send + 'static) {
@@ -222,6 +260,7 @@ impl World {
         for number in 0..self.instances.len() {
             self.sweep(number);
         }
+        self.settle().await;
         let guard = self.instances[0].guard.clone();
         // A rebuild may have to wait until a gap in the journal is older than any transaction.
         let recovered = timeout(ms(RECOVERY), async {
@@ -238,6 +277,7 @@ impl World {
         if recovered.await.is_err() {
             oracle::violated("no rebuild succeeds although everything has healed".to_owned());
         }
+        self.enforce().await;
         let mut rng = Rng::new(seed);
         for number in 0..self.instances.len() {
             let guard = self.instances[number].guard.clone();
@@ -258,6 +298,35 @@ impl World {
         }
     }
 
+    /// What rows there are is in the filter by now.
+    async fn enforce(&self) {
+        if self.config.settle == 0 {
+            return;
+        }
+        let guard = &self.instances[0].guard;
+        let enforced = timeout(ms(RECOVERY), async {
+            while guard.set_fleet_mode(Mode::Enforce).await.is_err() {
+                sleep(ms(500)).await;
+            }
+            for instance in &self.instances {
+                while instance.guard.mode() != Mode::Enforce {
+                    sleep(ms(100)).await;
+                }
+            }
+        });
+        if enforced.await.is_err() {
+            oracle::violated("the mode of all processes cannot be set".to_owned());
+        }
+    }
+
+    /// Programs that do not insert are gone, and what settles has.
+    async fn settle(&self) {
+        fleet::step_begins();
+        if self.config.settle > 0 {
+            sleep(ms(self.config.settle)).await;
+        }
+    }
+
     /// Nothing has been missed for so long that it would count: what exists is served, when it is asked for
     /// slowly.
     async fn ask_for_all(&self) {
@@ -270,6 +339,33 @@ impl World {
                 }
             }
         }
+    }
+}
+
+/// A program of the application that knows nothing of the guard.
+async fn create_without_insert(id: u64, hold: u64) {
+    let Some(transaction) = database::lock(id, false).filter(|_| fleet::takes_strangers()) else {
+        return;
+    };
+    // Shorter than any longest transaction: it may commit when the step has begun.
+    sleep(ms(hold)).await;
+    let committed = transaction.commit(true, Caller::Anybody);
+    oracle::note(|findings| findings.strangers += u64::from(committed));
+}
+
+async fn set_fleet_mode(guard: BloomGuard, mode: Mode) {
+    let steps = fleet::sets_milder();
+    if guard.set_fleet_mode(mode).await.is_ok() {
+        fleet::set_milder(steps);
+    }
+}
+
+async fn step(guard: BloomGuard) {
+    fleet::step_begins();
+    let ended = guard.enforce_everywhere().await;
+    trace::line(|| format!("{:>6} the step: {ended:?}", net::now_ms()));
+    if ended.is_ok() {
+        fleet::stepped();
     }
 }
 

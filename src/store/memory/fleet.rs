@@ -18,8 +18,8 @@ impl Fleet {
     pub(super) fn change(&self, change: FleetChange, live: i64) -> FleetChanged {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
-            FleetChange::Enforce { number, after_us } => {
-                if number != self.number.load(Ordering::SeqCst) || live <= after_us {
+            FleetChange::Enforce { seen, after_us } => {
+                if seen.number != self.number.load(Ordering::SeqCst) || live <= after_us {
                     return FleetChanged::Overtaken;
                 }
                 Mode::Enforce

@@ -105,6 +105,7 @@ impl Store for MemoryStore {
 
     fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
         let view = FleetView {
+            incarnation: Vec::new(),
             number: self.0.fleet.number.load(Ordering::SeqCst),
             longest_transaction: self.0.retention.overlap,
             now_us: self.0.clock.now_us(),

@@ -5,10 +5,12 @@
 -- ARGV[2] the letter of the mode from now on; '' to leave it
 -- ARGV[3] the number of the mode that this replaces; '' to replace any
 -- ARGV[4] the filter has settled, if the live one's rebuild began after this moment, µs; '' to leave that
--- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, or an older filter is live; {'KEY'}
--- when the caller's key is not this filter's. Nothing was changed then.
+-- ARGV[5] the incarnation in which number and moment were read; '' if neither is given
+-- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
+-- filter is live; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
-local meta = redis.call('HMGET', KEYS[1], 'mode', 'mode_at', 'live')
+local meta = redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live')
+if ARGV[5] ~= '' and meta[1] ~= ARGV[5] then return {'OVERTAKEN'} end
 if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
 if ARGV[4] ~= '' then
   if tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end

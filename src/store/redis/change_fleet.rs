@@ -26,15 +26,18 @@ impl Shared {
     pub(super) async fn fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.adds.connected(DEADLINE).await?;
         let mut commands = Pipeline::with_capacity(2);
-        commands.add_command(cmd("HMGET").arg(&self.keys.meta).arg(&["mode_at", "reach"]).clone());
+        commands.add_command(
+            cmd("HMGET").arg(&self.keys.meta).arg(&["inc", "mode_at", "reach"]).clone(),
+        );
         commands.add_command(cmd("TIME"));
         let replies = self.adds.ask(&connection, &commands, DEADLINE).await?;
         let [fields, time] = Reply::new("the fleet's mode", Value::Array(replies)).fields()?;
-        let [number, reach] = fields.fields()?;
+        let [incarnation, number, reach] = fields.fields()?;
         let [seconds, micros] = time.fields()?;
         // A mark lasts for twice the longest transaction, and longer.
         let longest = Duration::from_millis(reach.number()? / 2);
         Ok(FleetView {
+            incarnation: incarnation.optional_bytes()?.unwrap_or_default(),
             number: i64::try_from(number.number()?).unwrap_or(i64::MAX),
             longest_transaction: longest.max(self.retention.overlap),
             now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
@@ -50,8 +53,10 @@ impl Shared {
         let major = connection.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
-        let [mode, number, after] = arguments(change);
-        let args = [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
+        let ([mode, number, after], incarnation) = arguments(&change);
+        let [key_id, mode, number, after] =
+            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
+        let args = [key_id, mode, number, after, incarnation];
         let keys = [self.keys.meta.as_str()];
         let reply = self.adds.script(&connection, script, &keys, &args, DEADLINE).await?;
         let mut fields = reply.array()?.into_iter();
@@ -60,7 +65,7 @@ impl Shared {
         match outcome.as_str() {
             "OK" => {
                 let number = next()?.int()?;
-                self.fleet.changed(change, number);
+                self.fleet.changed(&change, number);
                 Ok(FleetChanged::Done)
             }
             "OVERTAKEN" => Ok(FleetChanged::Overtaken),
@@ -74,15 +79,19 @@ impl Shared {
     }
 }
 
-/// Returns the mode, the number of the mode that it replaces, and the moment after which the live filter's rebuild began.
-fn arguments(change: FleetChange) -> [String; 3] {
+/// Returns the mode, the number of the mode that it replaces, the moment after which the live filter's rebuild began, and
+/// the incarnation of both.
+fn arguments(change: &FleetChange) -> ([String; 3], &[u8]) {
     let none = String::new;
     match change {
-        FleetChange::Mode(mode) => [mode.letter().to_string(), none(), none()],
-        FleetChange::Enforce { number, after_us } => {
-            [Mode::Enforce.letter().to_string(), number.to_string(), after_us.to_string()]
+        FleetChange::Mode(mode) => ([mode.letter().to_string(), none(), none()], &[]),
+        FleetChange::Enforce { seen, after_us } => {
+            let letter = Mode::Enforce.letter().to_string();
+            ([letter, seen.number.to_string(), after_us.to_string()], &seen.incarnation)
         }
-        FleetChange::Settled { after_us } => [none(), none(), after_us.to_string()],
+        FleetChange::Settled { seen, after_us } => {
+            ([none(), none(), after_us.to_string()], &seen.incarnation)
+        }
     }
 }
 

@@ -13,8 +13,6 @@ pub(crate) struct Process {
     pub(crate) longest_rebuild: u64,
     pub(crate) handler_time: u64,
     pub(crate) journal_entries: u64,
-    /// For how long a new filter settles, ms.
-    pub(crate) settle: u64,
 }
 
 impl Process {
@@ -38,7 +36,6 @@ impl Process {
                 _ => rng.pick(&[100, 100, 400, 2000]),
             },
             journal_entries: rng.pick(&[8, 30, 1000, 1_000_000]),
-            settle: 0,
         }
     }
 

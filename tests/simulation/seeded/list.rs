@@ -1067,6 +1067,94 @@ mod answer;\n",
             to: "self.believes(&live)",
         }],
     },
+    // A fleet that changes.
+    Bug {
+        name: "a filter that settles believed",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/shared.rs",
+            from: "fleet.settling.is_some()",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "settling ended by a rebuild that began before its time",
+        flavours: ANY,
+        edits: &[Script {
+            file: "swap.lua",
+            from: "settles > 0 and tonumber(ARGV[8]) > settles",
+            to: "settles > 0",
+        }],
+    },
+    Bug {
+        name: "a filter trusted that nobody has looked at for minutes",
+        flavours: ANY,
+        edits: &[Script {
+            file: "join.lua",
+            from: "elseif fresh or now - looked > 60000 then",
+            to: "elseif fresh then",
+        }],
+    },
+    Bug {
+        name: "a new filter that does not settle",
+        flavours: ANY,
+        edits: &[Script {
+            file: "join.lua",
+            from: "elseif fresh or now - looked > 60000 then",
+            to: "elseif now - looked > 60000 and not fresh then",
+        }],
+    },
+    Bug {
+        name: "a mode that a Redis has lost and no process tells it",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
+    },
+    Bug {
+        name: "an older mode that takes the newer one's place",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Source {
+            file: "store/redis/incarnation/known_fleet.rs",
+            from: "known.newer_mode(read)",
+            to: "(read.mode, read.number)",
+        },
+        Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
+    },
+    Bug {
+        name: "a step that waits for no transaction",
+        flavours: ANY,
+        edits: &[Source {
+            file: "middleware/fleet.rs",
+            from: "sleep(seen.longest_transaction)",
+            to: "sleep(seen.longest_transaction * 0)",
+        }],
+    },
+    Bug {
+        name: "a step that another mode does not stop",
+        flavours: ANY,
+        edits: &[Script {
+            file: "change_fleet.lua",
+            from: "if ARGV[3] ~= '' and",
+            to: "if false and",
+        }],
+    },
+    Bug {
+        name: "a mode that was read long ago still acted on",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/shared.rs",
+            from: "fleet.holds()",
+            to: "(fleet.holds() || true)",
+        }],
+    },
+    Bug {
+        name: "a Redis that was left believed when the name leads back to it",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/join.rs",
+            from: "self.seen.last()",
+            to: "self.seen.on(process.run)",
+        }],
+    },
     // The table.
     Bug {
         name: "what was missed lately taken for absent",

@@ -165,7 +165,7 @@ local function settle_until(moment)
 end
 local MILD = {e = 0, s = 1, o = 2}
 -- A process with another secret key has no say.
-if kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[1], 'key') == 1 then
+if kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'key') then
   local looked, rest = math.max(get('polled'), get('stated')), tonumber(ARGV[13])
   if rest == 0 then
     settle_until(0)

@@ -35,9 +35,9 @@ impl KnownFleet {
     }
 
     /// Notes what this process has changed, before any poll can show it. Redis may have lost it by then.
-    pub(crate) fn changed(&self, change: FleetChange, number: i64) {
+    pub(crate) fn changed(&self, change: &FleetChange, number: i64) {
         let mode = match change {
-            FleetChange::Mode(mode) => mode,
+            FleetChange::Mode(mode) => *mode,
             FleetChange::Enforce { .. } => Mode::Enforce,
             FleetChange::Settled { .. } => return,
         };
