@@ -87,7 +87,7 @@ impl Builder {
 
     /// Whether a 404 counts only when its response carries [`Missing`](crate::Missing). With
     /// `false` any 404 to a request with an id must mean that the record with this id is missing, and
-    /// not a part of it, a page beyond its last, or the route.
+    /// not a part of it, a page beyond its last, the route, or a record of another caller.
     ///
     /// Defaults to what the extractor [says](crate::IdExtractor::is_ambiguous): `false` for a
     /// [`PathPattern`](crate::PathPattern) of one pattern with one capture, `true` for any other.

@@ -3,4 +3,5 @@
 mod bound;
 mod flood;
 mod lanes;
+mod neighbour;
 mod rate;
