@@ -11,6 +11,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
+/// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
+const MARKS_OF_BATCHES: u64 = 100_000;
+
 /// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
 /// smaller.
 #[derive(Debug, Clone)]
@@ -99,6 +102,13 @@ impl Retention {
     /// 404 may have been read from a replica that lags.
     pub(crate) fn mark_ttl(&self) -> Duration {
         (self.handler + self.overlap) * 2
+    }
+
+    /// How many create marks there may be for an insert of so many ids to set its own. Without one, no null at all is
+    /// stored for as long as it would have lasted. An import does not fill the memory with marks that single inserts
+    /// may.
+    pub(crate) fn most_marks(&self, ids: usize) -> u64 {
+        if ids > 1 { self.journal_entries.min(MARKS_OF_BATCHES) } else { self.journal_entries }
     }
 }
 

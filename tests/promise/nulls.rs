@@ -389,11 +389,34 @@ async fn more_marks_than_fit_stop_nulls_instead_of_hiding_a_record() {
     guard.insert_many(10_000..11_500_u64).await.unwrap();
     let marks: i64 = redis.run(&["ZCARD", "bg:{users}:marks"]);
     assert!(marks <= 1_032, "{marks} marks");
-    // The mark of 5,000 is gone, its transaction is not.
-    assert_eq!(get(&guard, &table, 5_000).await, StatusCode::NOT_FOUND);
-    table.commit(5_000);
-    assert_eq!(get(&guard, &table, 5_000).await, StatusCode::OK);
+    // The last one found no room for its mark. Both transactions are still open.
+    for id in [5_000, 11_499] {
+        assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+        table.commit(id);
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
+    }
     assert_eq!(guard.stats().nulls_stored, 0);
+}
+
+#[tokio::test]
+async fn an_import_stops_nulls_instead_of_filling_redis_with_marks() {
+    const IMPORT: std::ops::Range<u64> = 10_000..110_500;
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    guard.insert_many(IMPORT).await.unwrap();
+    let marks: i64 = redis.run(&["ZCARD", "bg:{users}:marks"]);
+    assert!((100_000..100_128).contains(&marks), "{marks} marks");
+    // The import's transaction is still open.
+    let last = IMPORT.end - 1;
+    assert_eq!(get(&guard, &table, last).await, StatusCode::NOT_FOUND);
+    table.commit(last);
+    assert_eq!(get(&guard, &table, last).await, StatusCode::OK);
+    assert_eq!(guard.stats().nulls_stored, 0);
+    // There is room for single inserts.
+    guard.insert(&5_000).await.unwrap();
+    assert_eq!(redis.run::<i64>(&["ZCARD", "bg:{users}:marks"]), marks + 1);
 }
 
 /// An id is asked for before its commit, and the next who asks hangs up as his 404 is being remembered.

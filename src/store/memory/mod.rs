@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::build::MemoryBuild;
-use self::marks::MAX_MARKS;
 use self::shared::{BATCH, Shared};
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach, Live,
@@ -54,7 +53,7 @@ impl Store for MemoryStore {
                 if n > 0 && n % BATCH == 0 {
                     tokio::task::yield_now().await;
                 }
-                self.0.add(self.0.digester.digest(id));
+                self.0.add(self.0.digester.digest(id), ids.len());
             }
             Ok(())
         })
@@ -82,7 +81,8 @@ impl Store for MemoryStore {
     fn condition(&self) -> Condition {
         let incomplete = self.0.books().marks.are_incomplete(Instant::now());
         let trouble = incomplete.then(|| {
-            format!("more than {MAX_MARKS} inserts in a short time: no 404 is remembered")
+            "more ids were inserted in a short time than are marked: no 404 is remembered"
+                .to_owned()
         });
         Condition { live: self.0.header().map(Live::from), settling: None, trouble }
     }
@@ -141,8 +141,9 @@ mod tests {
     }
 
     /// A store with room for `marks` marks, and a live filter that contains every id.
-    fn store(marks: usize) -> MemoryStore {
-        let store = MemoryStore::new(&Settings::new("users".into()), &SecretKey::new([7; 16]));
+    fn store(marks: u64) -> MemoryStore {
+        let settings = Settings { journal_entries: marks, ..Settings::new("users".into()) };
+        let store = MemoryStore::new(&settings, &SecretKey::new([7; 16]));
         let shared = &store.0;
         let generation = Generation::new(1).unwrap();
         let sizing = Sizing::new(10, 0.01).unwrap();
@@ -151,7 +152,6 @@ mod tests {
         let filter = Filter::load(sizing.geometry(0), &full).unwrap();
         let live = Live { header, filter: Arc::new(filter), replaced_disproved: false };
         shared.live.store(Some(Arc::new(live)));
-        shared.books().marks = Marks::new(shared.retention.mark_ttl(), marks);
         store
     }
 
@@ -161,10 +161,10 @@ mod tests {
         let shared = &store.0;
         let ttl = Duration::from_secs(30);
         let victim = digest(1);
-        shared.add(victim);
+        shared.add(victim, 1);
         let claim = shared.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
-            shared.add(digest(n));
+            shared.add(digest(n), 1);
         }
         assert_eq!(shared.remember(victim, claim, Scope::Everyone, ttl), Remembered::Created);
         assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
@@ -176,12 +176,26 @@ mod tests {
         assert!(store.condition().trouble.is_none());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_import_stops_nulls_instead_of_filling_the_memory_with_marks() {
+        let store = store(1_000_000);
+        let shared = &store.0;
+        let of = |n: u32| Digest::from_bytes(u128::from(n).to_be_bytes());
+        (0..100_001).for_each(|n| shared.add(of(n), 100_001));
+        let claim = shared.look_up(&of(100_000), Instant::now()).claim;
+        let ttl = Duration::from_secs(30);
+        assert_eq!(shared.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
+        assert!(!shared.books().marks.hold(&of(100_000), Instant::now()));
+        shared.add(of(7_000_000), 1);
+        assert!(shared.books().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
+    }
+
     /// With marks that last no time, so that only the bits can tell.
     #[test]
     fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
-        let store = store(10);
+        let store = store(1_000_000);
         let shared = &store.0;
-        shared.books().marks = Marks::new(Duration::ZERO, 10);
+        shared.books().marks = Marks::new(Duration::ZERO);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         std::thread::scope(|scope| {
             let inserting: Vec<_> = (0..2_u64)
@@ -190,7 +204,7 @@ mod tests {
                         for n in 0..20_000 {
                             let id = Id::display(&(n * 2 + thread)).unwrap();
                             let digest = shared.digester.digest(&id);
-                            shared.add(digest);
+                            shared.add(digest, 1);
                             assert_eq!(
                                 shared.look_up(&digest, Instant::now()).verdict,
                                 Verdict::Present
@@ -227,7 +241,7 @@ mod tests {
                 while shared.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
                     std::hint::spin_loop();
                 }
-                shared.add(digest(n));
+                shared.add(digest(n), 1);
                 for _ in 0..100 {
                     let verdict = shared.look_up(&digest(n), Instant::now()).verdict;
                     assert_eq!(verdict, Verdict::Present, "inserted, and hidden by a null");

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::fleet::Fleet;
 use super::journal::Journal;
-use super::marks::{MAX_MARKS, Marks};
+use super::marks::Marks;
 use crate::filter::{Filter, Generation, Header, Membership, State};
 use crate::id::{Digest, Digester, SecretKey};
 use crate::nulls::cache::NullCache;
@@ -68,7 +68,7 @@ impl Shared {
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
             books: Mutex::new(Books {
-                marks: Marks::new(retention.mark_ttl(), MAX_MARKS),
+                marks: Marks::new(retention.mark_ttl()),
                 journal: Journal::new(retention.journal, entries),
                 building: None,
                 token: 0,
@@ -105,10 +105,11 @@ impl Shared {
         }
     }
 
-    pub(super) fn add(&self, digest: Digest) {
+    /// Adds one of so many ids that are inserted at once.
+    pub(super) fn add(&self, digest: Digest, of: usize) {
         let mut books = self.books();
         let now = Instant::now();
-        books.marks.set(digest, now);
+        books.marks.set(digest, now, self.retention.most_marks(of));
         self.nulls.forget(&digest);
         books.journal.push(digest, now);
         if let Some(live) = &*self.live.load() {

@@ -6,7 +6,7 @@
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  least life of a create mark, ms
 -- ARGV[3]  how long a rebuild may take at the least, ms: the journal is kept as much longer
--- ARGV[4]  greatest number of journal entries, and of marks
+-- ARGV[4]  greatest number of journal entries
 -- ARGV[5]  the digests, 16 bytes each
 -- ARGV[6]  the live key's first 64 bytes as the caller knows them, '' if there are none
 -- ARGV[7]  the live key's length as the caller knows it
@@ -14,6 +14,7 @@
 --          64 bytes; '' if it is no filter
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
+-- ARGV[13] how many marks there may be for these ids to get their own
 -- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's; or {'STALE', the fields of view.lua}
 -- when a filter is another than the caller computed bits for. Then nothing was written, and the caller has to
 -- compute the bits anew and try again.
@@ -78,20 +79,20 @@ if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marke
 -- removal that tells of an earlier deletion.
 local reach = math.max(ARGV[2], tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))
 local ends = now + reach
-local scores = {}
-for i = 1, #ARGV[5], 16 do
-  scores[#scores + 1] = ends
-  scores[#scores + 1] = string.sub(ARGV[5], i, i + 15)
-end
-redis.call('ZADD', KEYS[5], 'GT', unpack(scores))
-raise('marked', ends)
 local over = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, 256)
-if #over == 0 and redis.call('ZCARD', KEYS[5]) > tonumber(ARGV[4]) then
-  -- A mark dropped early could let a null hide its record: no nulls until it would have ended.
-  over = redis.call('ZRANGE', KEYS[5], 0, 255)
-  raise('blind', tonumber(redis.call('ZSCORE', KEYS[5], over[#over])))
-end
 if #over > 0 then redis.call('ZREM', KEYS[5], unpack(over)) end
+if redis.call('ZCARD', KEYS[5]) < tonumber(ARGV[13]) then
+  local scores = {}
+  for i = 1, #ARGV[5], 16 do
+    scores[#scores + 1] = ends
+    scores[#scores + 1] = string.sub(ARGV[5], i, i + 15)
+  end
+  redis.call('ZADD', KEYS[5], 'GT', unpack(scores))
+  raise('marked', ends)
+else
+  -- An id without a mark could be hidden by a null: no nulls until its mark would have ended.
+  raise('blind', ends)
+end
 
 seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local before = redis.call('HGET', KEYS[1], 'last') or '0'
@@ -109,6 +110,7 @@ if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 local WORDS = '>' .. string.rep('i4', 16)
 local function add_to(key, head, blocks, state)
   for i = 1, #blocks, 68 do
+  local offsets, bits, masks = {}, {}, {}
     local at = struct.unpack('>I4', blocks, i)
     local bits = {struct.unpack(WORDS, redis.call('GETRANGE', key, at, at + 63))}
     local mask = {struct.unpack(WORDS, blocks, i + 4)}

@@ -200,6 +200,7 @@ impl Shared {
                 next.len.as_bytes(),
                 &next.masks,
                 kind.hold().as_bytes(),
+                self.retention.most_marks(digests.len()).to_string().as_bytes(),
             ],
             kind.deadline(),
         )

@@ -74,9 +74,6 @@ impl Keyspace {
                     members(found.cloned().collect())
                 })
             }
-            ("ZRANGE", [key, from, to]) => {
-                self.with_sorted(key, |sorted| members(sorted.ranks(from, to)))
-            }
             ("ZREM", [key, names @ ..]) => {
                 self.drop_members(key, &names.iter().map(|name| name.to_vec()).collect::<Vec<_>>())
             }
