@@ -2,7 +2,7 @@
 -- Nothing here creates or grows a filter.
 --
 -- KEYS[1] meta   KEYS[2] log   KEYS[3] bits   KEYS[4] next   KEYS[5] marks
--- KEYS[6..] the ids' null keys
+-- KEYS[6], KEYS[7] strings that are there only while this runs   KEYS[8..] the ids' null keys
 -- ARGV[1]  id of the secret key the digests were made with, 8 hex digits
 -- ARGV[2]  least life of a create mark, ms
 -- ARGV[3]  how long a rebuild may take at the least, ms: the journal is kept as much longer
@@ -64,7 +64,7 @@ if head ~= ARGV[6] or len ~= tonumber(ARGV[7])
 end
 
 -- The marks lie in one key without a TTL, which volatile-* eviction cannot take.
-redis.call('DEL', unpack(KEYS, 6))
+redis.call('DEL', unpack(KEYS, 8))
 local function raise(field, moment)
   if moment > tonumber(redis.call('HGET', KEYS[1], field) or '0') then
     redis.call('HSET', KEYS[1], field, moment)
@@ -107,15 +107,25 @@ if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 -- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
 -- that know another secret key. So it must not answer for this add. Every check reads the state, and so does the
 -- swap.
-local WORDS = '>' .. string.rep('i4', 16)
+--
+-- All blocks are put together for one BITOP: word by word, Lua would take longer than all else here.
 local function add_to(key, head, blocks, state)
-  for i = 1, #blocks, 68 do
   local offsets, bits, masks = {}, {}, {}
+  for i = 1, #blocks, 68 do
     local at = struct.unpack('>I4', blocks, i)
-    local bits = {struct.unpack(WORDS, redis.call('GETRANGE', key, at, at + 63))}
-    local mask = {struct.unpack(WORDS, blocks, i + 4)}
-    for word = 1, 16 do bits[word] = bit.bor(bits[word], mask[word]) end
-    redis.call('SETRANGE', key, at, struct.pack(WORDS, unpack(bits, 1, 16)))
+    offsets[#offsets + 1] = at
+    bits[#bits + 1] = redis.call('GETRANGE', key, at, at + 63)
+    masks[#masks + 1] = string.sub(blocks, i + 4, i + 67)
+  end
+  if #offsets > 0 then
+    redis.call('SET', KEYS[6], table.concat(bits))
+    redis.call('SET', KEYS[7], table.concat(masks))
+    redis.call('BITOP', 'OR', KEYS[6], KEYS[6], KEYS[7])
+    local both = redis.call('GET', KEYS[6])
+    redis.call('DEL', KEYS[6], KEYS[7])
+    for i, at in ipairs(offsets) do
+      redis.call('SETRANGE', key, at, string.sub(both, 64 * i - 63, 64 * i))
+    end
   end
   if blocks == '' and #head == 64 and string.byte(head, 12) == state then
     redis.call('SETRANGE', key, 11, '\0')

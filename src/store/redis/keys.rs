@@ -17,6 +17,8 @@ pub(crate) struct Keys {
     pub(crate) lock: String,
     /// Which ids were created lately.
     pub(crate) marks: String,
+    /// Blocks and masks, while an insert sets bits.
+    scratch: [String; 2],
     nulls: String,
 }
 
@@ -30,13 +32,15 @@ impl Keys {
             meta: key("meta"),
             lock: key("lock"),
             marks: key("marks"),
+            scratch: [key("blocks"), key("masks")],
             nulls: key("null:"),
         }
     }
 
     /// Returns the keys that the script for adds takes.
     pub(crate) fn of_add(&self, digests: &[Digest]) -> Vec<String> {
-        let filter = [&self.meta, &self.log, &self.bits, &self.next, &self.marks];
+        let [blocks, masks] = &self.scratch;
+        let filter = [&self.meta, &self.log, &self.bits, &self.next, &self.marks, blocks, masks];
         filter.into_iter().cloned().chain(digests.iter().map(|digest| self.null(digest))).collect()
     }
 

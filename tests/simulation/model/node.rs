@@ -188,8 +188,8 @@ fn text(word: &[u8]) -> &str {
 /// Whether a command is flagged as a write, and whether as one that needs memory.
 fn kind(name: &[u8]) -> (bool, bool) {
     match name.to_ascii_uppercase().as_slice() {
-        b"SET" | b"SETRANGE" | b"SETBIT" | b"BITFIELD" | b"HSET" | b"HSETNX" | b"HINCRBY"
-        | b"ZADD" | b"XADD" => (true, true),
+        b"SET" | b"SETRANGE" | b"SETBIT" | b"BITFIELD" | b"BITOP" | b"HSET" | b"HSETNX"
+        | b"HINCRBY" | b"ZADD" | b"XADD" => (true, true),
         b"DEL" | b"FLUSHALL" | b"HDEL" | b"ZREM" | b"ZREMRANGEBYRANK" | b"XTRIM" | b"RENAME"
         | b"PERSIST" | b"PEXPIRE" => (true, false),
         _ => (false, false),

@@ -45,6 +45,7 @@ impl Keyspace {
                 let bytes = range(text.map_or(&[], Vec::as_slice), from, to);
                 Reply::Int(bytes.iter().map(|byte| i64::from(byte.count_ones())).sum())
             }),
+            ("BITOP", [b"OR", to, first, second]) => self.bit_or(to, first, second),
             ("BITFIELD" | "BITFIELD_RO", [key, gets @ ..]) => self.bit_field(key, gets),
             _ => return None,
         };
@@ -97,6 +98,16 @@ impl Keyspace {
         let before = *byte & mask != 0;
         *byte = if bit == b"1" { *byte | mask } else { *byte & !mask };
         Ok(Reply::Int(i64::from(before)))
+    }
+
+    fn bit_or(&mut self, to: &[u8], first: &[u8], second: &[u8]) -> Result<Reply, Reply> {
+        let mut text = self.text(first)?.cloned().unwrap_or_default();
+        let other = self.text(second)?.cloned().unwrap_or_default();
+        text.resize(text.len().max(other.len()), 0);
+        text.iter_mut().zip(other).for_each(|(byte, more)| *byte |= more);
+        let len = text.len() as i64;
+        self.put(to, Value::Text(text), None);
+        Ok(Reply::Int(len))
     }
 
     /// BITFIELD with nothing but GETs, which is how the guard asks.

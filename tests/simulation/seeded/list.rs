@@ -406,7 +406,7 @@ if false then",
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "redis.call('DEL', unpack(KEYS, 6))",
+            from: "redis.call('DEL', unpack(KEYS, 8))",
             to: "",
         }],
     },
@@ -538,7 +538,7 @@ if false then",
     Bug {
         name: "only the first null of a batch deleted",
         flavours: ANY,
-        edits: &[Script { file: "add.lua", from: "unpack(KEYS, 6)", to: "KEYS[6]" }],
+        edits: &[Script { file: "add.lua", from: "unpack(KEYS, 8)", to: "KEYS[8]" }],
     },
     Bug {
         name: "only the first id of a batch journalled",
@@ -851,8 +851,8 @@ mod answer;\n",
         flavours: ANY,
         edits: &[Script {
             file: "add.lua",
-            from: "bit.bor(bits[word], mask[word])",
-            to: "mask[word]",
+            from: "local both = redis.call('GET', KEYS[6])",
+            to: "local both = redis.call('GET', KEYS[7])",
         }],
     },
     Bug {
