@@ -261,3 +261,38 @@ async fn a_newer_format_is_never_replaced() {
     );
     assert_eq!(dump(&redis), before);
 }
+
+/// What the guard never writes into the metadata, it takes for metadata that were lost.
+#[tokio::test]
+async fn garbage_in_the_metadata_stops_inserts_for_a_poll_at_most_and_refuses_nothing() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    let garbage = [
+        ("reach", "x"),
+        ("reach", "99999999999"),
+        ("seq", "99999999999999999999"),
+        ("blind", ""),
+        ("settles", "-1"),
+        ("mode", "enforce"),
+        ("mode_at", "0x1f"),
+        ("run", "1"),
+        ("kid", "no key id"),
+    ];
+    for (new, (field, value)) in (5_000..).zip(garbage) {
+        redis.run::<()>(&["HSET", "bg:{users}:meta", field, value]);
+        eventually(
+            &format!("an insert after {field} = {value:?}"),
+            Duration::from_secs(5),
+            || async { guard.insert(&new).await.map_err(|error| error.to_string()) },
+        )
+        .await;
+        table.commit(new);
+        assert_eq!(get_looked_up(&guard, &table, new).await, StatusCode::OK, "{field} = {value:?}");
+        live(&guard).await;
+        for id in (0..1_000).step_by(97).chain([new]) {
+            assert_eq!(get_looked_up(&guard, &table, id).await, StatusCode::OK, "{field} {id}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::BITS;
-use support::model::{Table, get_looked_up, guard_over, live};
+use support::model::{Table, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::{eventually, throughout};
 
@@ -111,4 +111,73 @@ async fn adds_and_checks_of_one_process_never_go_to_different_redises() {
         assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200, "acknowledged, and refused");
     })
     .await;
+}
+
+/// Copies all keys of one server to another, in the place of what is there, but for the lease.
+fn carry(from: &RedisServer, to: &RedisServer) {
+    let (mut source, mut target) = (from.connection(), to.connection());
+    redis::cmd("FLUSHALL").exec(&mut target).unwrap();
+    for key in from.keys().into_iter().filter(|key| !key.ends_with(":lock")) {
+        let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query(&mut source).unwrap();
+        let mut restore = redis::cmd("RESTORE");
+        restore.arg(&key).arg(0).arg(dump).exec(&mut target).unwrap();
+    }
+}
+
+/// The name leads to a copy on another server and back, where the data never left: what was acknowledged at the copy is not
+/// in them.
+#[tokio::test]
+async fn a_filter_is_not_trusted_once_inserts_went_to_another_server_meanwhile() {
+    let (a, b) = (RedisServer::start(), RedisServer::start());
+    let target = Arc::new(AtomicU16::new(a.port()));
+    let port = moving_name(Arc::clone(&target)).await;
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&format!("redis://127.0.0.1:{port}/"), &table).build().unwrap();
+    live(&guard).await;
+    carry(&a, &b);
+    lead(&target, &a, &b);
+    live(&guard).await;
+    // By a process that is gone when the name leads back: nobody repeats it.
+    let another = guard_over(&b.url(), &table).build().unwrap();
+    another.insert(&4_711).await.unwrap();
+    table.commit(4_711);
+    drop(another);
+    lead(&target, &b, &a);
+    throughout(Duration::from_secs(4), || async {
+        assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200, "{:?}", guard.state());
+    })
+    .await;
+    live(&guard).await;
+}
+
+/// The data themselves go to another server and come back, as a slot of a cluster does, without the last insert there.
+#[tokio::test]
+async fn a_filter_is_not_trusted_once_its_metadata_lived_on_another_server_meanwhile() {
+    let (a, b) = (RedisServer::start(), RedisServer::start());
+    let table = Table::with(0..1_000);
+    let first = guard_over(&a.url(), &table).build().unwrap();
+    live(&first).await;
+    drop(first);
+    carry(&a, &b);
+    // A process that has no source joins the filter there, inserts, and is gone when the data are back.
+    let there = guard(&b.url()).build().unwrap();
+    eventually("it has joined", Duration::from_secs(10), || async {
+        there.insert(&7).await.map_err(|error| error.to_string())
+    })
+    .await;
+    carry(&b, &a);
+    there.insert(&4_711).await.unwrap();
+    table.commit(4_711);
+    drop(there);
+    let again = guard(&a.url()).build().unwrap();
+    throughout(Duration::from_secs(4), || async {
+        assert_eq!(get_looked_up(&again, &table, 4_711).await, 200, "{:?}", again.state());
+    })
+    .await;
+}
+
+/// Has the name lead from one server to another, for connections that are open, too.
+fn lead(name: &AtomicU16, from: &RedisServer, to: &RedisServer) {
+    name.store(to.port(), Ordering::SeqCst);
+    from.run::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);
 }
