@@ -45,7 +45,8 @@ pub(crate) async fn check(guard: BloomGuard, instance: usize, id: u64, healed: b
     let asked = Instant::now();
     let verdict = guard.check(&id).await.expect("a number is an id");
     oracle::waited(instance, asked, ms(0), 1);
-    let refused = matches!(verdict, Verdict::Absent(_));
+    // What a look-up says, a guard that refuses nothing does not act on.
+    let refused = matches!(verdict, Verdict::Absent(_)) && guard.mode() == Mode::Enforce;
     let answered = if refused { Answered::Absent } else { Answered::Not };
     note(instance, id, answered);
     if id >= NEVER {

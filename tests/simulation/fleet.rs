@@ -7,6 +7,8 @@ use crate::net;
 
 /// How long processes may take to follow a mode, ms.
 const FOLLOWED: u64 = 3_000;
+/// How long it may take until the one knows the mode that the other told, ms.
+const TOLD: u64 = 5_000;
 /// The longest transaction and the most that a replica lags, in any run, ms: what is created later than so long before the
 /// end of settling may be seen too late.
 const VISIBLE: u64 = 6_500;
@@ -27,9 +29,10 @@ struct Fleet {
     steps: u64,
     /// A milder mode was set, and no step has ended it yet.
     milder: bool,
-    /// Since then a process began anew, or Redis lost data: of the two only one, or nothing may know the mode any more.
-    began_anew: bool,
-    lost: bool,
+    /// When a process last began anew, which has to ask Redis for the mode, and when Redis last lost data, which has to be
+    /// told it. Of the two only one at a time, or nothing may know the mode any more.
+    began_anew: Option<u64>,
+    lost: Option<u64>,
 }
 
 fn with<T>(see: impl FnOnce(&mut Fleet) -> T) -> T {
@@ -85,27 +88,29 @@ pub(crate) fn step_begins() {
 
 /// The step has ended as it should: no mode is set that a process has to know.
 pub(crate) fn stepped() {
-    with(|fleet| {
-        fleet.milder = fleet.watching.is_some();
-        (fleet.began_anew, fleet.lost) =
-            (fleet.began_anew && fleet.milder, fleet.lost && fleet.milder);
-    });
+    with(|fleet| fleet.milder = fleet.watching.is_some());
 }
 
 /// Whether a process may begin anew: it asks Redis for the mode, which has to know it.
 pub(crate) fn may_begin_anew() -> bool {
+    let now = net::now_ms();
     with(|fleet| {
-        let may = !fleet.milder || !fleet.lost;
-        fleet.began_anew |= may && fleet.milder;
+        let may = !fleet.milder || fleet.lost.is_none_or(|at| at + TOLD <= now);
+        if may {
+            fleet.began_anew = Some(now);
+        }
         may
     })
 }
 
 /// Whether Redis may lose data: processes tell it the mode, which all of them have to know.
 pub(crate) fn may_lose() -> bool {
+    let now = net::now_ms();
     with(|fleet| {
-        let may = !fleet.milder || !fleet.began_anew;
-        fleet.lost |= may && fleet.milder;
+        let may = !fleet.milder || fleet.began_anew.is_none_or(|at| at + TOLD <= now);
+        if may {
+            fleet.lost = Some(now);
+        }
         may
     })
 }

@@ -262,7 +262,7 @@ impl Plan {
                 hot = rng.within(0..config.pool);
             }
             let id = if rng.happens(400) { hot } else { rng.within(0..config.pool) };
-            if config.settle > 0 && fleet_rng.happens(60) {
+            if config.settle > 0 && fleet_rng.happens(100) {
                 let what = What::fleet(&mut fleet_rng, &config, id);
                 drawn.push(Operation { at, what });
                 continue;
