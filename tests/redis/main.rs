@@ -4,5 +4,6 @@ mod connection;
 mod found;
 mod memory;
 mod rebuild;
+mod rights;
 mod state;
 mod tls;

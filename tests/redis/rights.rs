@@ -1,0 +1,273 @@
+//! The rights that the guide lists for the Redis user are all that a guard needs, and no more.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, BoxError, Doubt, IdSink, Mode, RebuildSource, Schedule, Verdict};
+use http::StatusCode;
+use support::eventually;
+use support::model::{Table, brief, get, guard, live};
+use support::redis_server::RedisServer;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+const GUIDE: &str = include_str!("../../src/guide/redis.md");
+/// More than the journal has room for, so that marks are dropped before their time.
+const MANY: u64 = 1_500;
+const SOON: Duration = Duration::from_secs(20);
+
+/// The words behind `ACL SETUSER`, as the guide has them: the user's name comes first.
+fn user() -> Vec<&'static str> {
+    let begins = GUIDE.find("ACL SETUSER ").expect("the guide lists the rights");
+    let command = GUIDE[begins..].split("```").next().expect("a block of code");
+    let words: Vec<&str> = command.split_whitespace().skip(2).collect();
+    assert_eq!(words[..3], ["guard", "on", ">password"]);
+    words
+}
+
+/// The commands that the user may run, in lower case.
+fn commands() -> Vec<&'static str> {
+    let commands: Vec<&str> = user().iter().filter_map(|word| word.strip_prefix('+')).collect();
+    assert!(commands.len() > 30, "{commands:?}");
+    commands
+}
+
+/// A server whose guards may do what the guide lists, but for one command.
+struct Site {
+    redis: RedisServer,
+    table: Table,
+}
+
+impl Site {
+    /// The user is part of the configuration, so that a restart keeps it.
+    fn without(command: &str) -> Self {
+        let denied = format!("-{command}");
+        let mut arguments = vec!["--save", "3600 1000000", "--user"];
+        arguments.extend(user());
+        if !command.is_empty() {
+            arguments.push(&denied);
+        }
+        Self { redis: RedisServer::with(&arguments), table: Table::with(0..1_000) }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://guard:password@127.0.0.1:{}/", self.redis.port())
+    }
+
+    /// A guard whose scans, after so many, wait for a permit.
+    fn guard(&self, scans: usize) -> (BloomGuard, Arc<Semaphore>) {
+        let gate = Arc::new(Semaphore::new(scans));
+        let source = Held { table: self.table.clone(), gate: Arc::clone(&gate) };
+        let builder = brief(guard(&self.url())).journal_entries(1_000);
+        (builder.rebuild(Schedule::manual(), source).build().unwrap(), gate)
+    }
+
+    /// The commands that were denied so far, each with the user's name.
+    fn denied(&self) -> Vec<String> {
+        let log: Vec<redis::Value> = self.redis.run(&["ACL", "LOG", "128"]);
+        log.into_iter().map(|entry| format!("{entry:?}").to_lowercase()).collect()
+    }
+
+    /// How often a command was run, or refused.
+    fn tries(&self, command: &str) -> u64 {
+        let stats: String = self.redis.run(&["INFO", "commandstats"]);
+        let name = format!("cmdstat_{command}:");
+        let line = stats.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
+        let numbers = line.split(',').filter_map(|field| field.split_once('='));
+        let counted = numbers.filter(|(name, _)| ["calls", "rejected_calls"].contains(name));
+        counted.map(|(_, number)| number.parse::<u64>().unwrap()).sum()
+    }
+}
+
+/// A source whose scans wait for a permit at their end.
+struct Held {
+    table: Table,
+    gate: Arc<Semaphore>,
+}
+
+impl RebuildSource for Held {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        RebuildSource::scan(&self.table, ids).await?;
+        self.gate.acquire().await?.forget();
+        Ok(())
+    }
+}
+
+/// Inserts alone and together, checks alone and together, removals.
+async fn inserts_checks_and_removals(site: &Site, guard: &BloomGuard) {
+    for id in 2_000..2_070_u64 {
+        guard.insert(&id).await.unwrap();
+    }
+    guard.insert_many(10_000..10_000 + MANY).await.unwrap();
+    eventually("marks end, and are dropped", SOON, || async {
+        guard.insert(&2_000).await.unwrap();
+        let marks: u64 = site.redis.run(&["ZCARD", "bg:{users}:marks"]);
+        if marks < MANY / 2 { Ok(()) } else { Err(format!("{marks}")) }
+    })
+    .await;
+    assert_eq!(guard.check(&2_000).await.unwrap(), Verdict::Present);
+    let mut checks = JoinSet::new();
+    for id in 10_000..10_200_u64 {
+        let guard = guard.clone();
+        checks.spawn(async move { guard.check(&id).await.unwrap() });
+    }
+    assert!(checks.join_all().await.iter().all(|verdict| *verdict == Verdict::Present));
+    eventually("a removal is remembered", SOON, || async {
+        site.redis.age();
+        guard.remove(&7).await.unwrap();
+        guard.remove(&7).await.unwrap();
+        match guard.check(&7).await.unwrap() {
+            Verdict::Absent(_) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+/// A record that was created without the guard puts the filter out of use, and a rebuild follows.
+async fn the_canary_is_heard(site: &Site, guard: &BloomGuard) {
+    let generation = guard.state().live.unwrap().generation;
+    guard.set_mode(Mode::Shadow);
+    site.table.commit(5_000);
+    assert_eq!(get(guard, &site.table, 5_000).await, StatusCode::OK);
+    eventually("it is rebuilt", SOON, || async {
+        match guard.state().live {
+            Ok(live) if live.generation > generation => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    guard.set_mode(Mode::Enforce);
+}
+
+/// A rebuild takes so long that its lease is renewed.
+async fn a_lease_is_renewed(site: &Site, guard: &BloomGuard, gate: &Semaphore) {
+    let rebuilding = async { guard.rebuild_now().await.unwrap() };
+    let renewing = async {
+        eventually("the lease is renewed", SOON, || async {
+            if site.tries("pexpire") > 0 { Ok(()) } else { Err("not yet") }.map_err(str::to_owned)
+        })
+        .await;
+        gate.add_permits(1_000);
+    };
+    tokio::join!(rebuilding, renewing);
+}
+
+/// Keys of other types are put aside, data go back in time, and Redis restarts from a dump.
+async fn losses_are_recovered_from(site: &mut Site, guard: &BloomGuard) {
+    site.redis.run::<()>(&["SAVE"]);
+    for key in ["meta", "log", "lock", "marks", "bits"].map(|part| format!("bg:{{users}}:{part}")) {
+        site.redis.run::<i64>(&["DEL", &key]);
+        site.redis.run::<i64>(&["SADD", &key, "mine"]);
+        eventually("it is put aside or replaced", SOON, || async {
+            let kind: String = site.redis.run(&["TYPE", &key]);
+            if kind == "set" { Err(kind) } else { Ok(()) }
+        })
+        .await;
+        live(guard).await;
+    }
+    site.redis.restart();
+    eventually("an insert is acknowledged", SOON, || async {
+        guard.insert(&3_000).await.map_err(|error| error.to_string())
+    })
+    .await;
+    live(guard).await;
+    assert_eq!(guard.check(&3_000).await.unwrap(), Verdict::Present);
+}
+
+/// All that a guard does while Redis is well.
+async fn a_life(site: &Site) -> BloomGuard {
+    let (guard, gate) = site.guard(2);
+    live(&guard).await;
+    inserts_checks_and_removals(site, &guard).await;
+    the_canary_is_heard(site, &guard).await;
+    a_lease_is_renewed(site, &guard, &gate).await;
+    guard
+}
+
+#[tokio::test]
+async fn the_rights_that_the_guide_lists_are_enough() {
+    let mut site = Site::without("");
+    let guard = a_life(&site).await;
+    assert_eq!(site.denied(), [""; 0], "before the restart");
+    losses_are_recovered_from(&mut site, &guard).await;
+    assert_eq!(site.denied(), [""; 0]);
+}
+
+/// Whether Redis denies the guard a command that it is not allowed to run.
+async fn is_missed(command: &'static str) -> bool {
+    let site = Arc::new(Site::without(command));
+    let name = format!("\"{command}\"");
+    let denied = || site.denied().iter().any(|entry| entry.contains(&name));
+    let living = Arc::clone(&site);
+    // It ends with the first step that fails.
+    let mut life = tokio::spawn(async move { a_life(&living).await });
+    let told = async {
+        while !denied() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        _ = &mut life => {}
+    }
+    life.abort();
+    denied()
+}
+
+#[tokio::test]
+async fn each_right_that_the_guide_lists_is_needed() {
+    const AT_ONCE: usize = 6;
+    for some in commands().chunks(AT_ONCE) {
+        let mut tried = JoinSet::new();
+        for command in some.iter().copied() {
+            tried.spawn(async move { (command, is_missed(command).await) });
+        }
+        for (command, missed) in tried.join_all().await {
+            assert!(missed, "{command} is listed, and nothing needs it");
+        }
+    }
+}
+
+/// Paths that are rarely taken need theirs, too.
+#[test]
+fn no_script_runs_a_command_that_the_guide_does_not_list() {
+    let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/store/redis")];
+    let mut called = BTreeSet::new();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("the sources") {
+            let path = entry.expect("a file").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lua") {
+                let code = fs::read_to_string(&path).expect("a text");
+                let calls = code.split("call('").skip(1).filter_map(|call| call.split('\'').next());
+                called.extend(calls.map(str::to_lowercase));
+            }
+        }
+    }
+    assert!(called.len() > 20, "{called:?}");
+    called.retain(|command| !commands().contains(&command.as_str()));
+    assert_eq!(called, BTreeSet::new());
+}
+
+#[tokio::test]
+async fn a_database_of_another_number_needs_a_right_more() {
+    let site = Site::without("");
+    let guard = guard(&format!("{}3", site.url())).build().unwrap();
+    eventually("it is denied", SOON, || async {
+        match guard.state().live {
+            Err(Doubt::Denied) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    site.redis.run::<()>(&["ACL", "SETUSER", "guard", "+select"]);
+    eventually("it is not denied any more", SOON, || async {
+        guard.insert(&7).await.map_err(|error| error.to_string())
+    })
+    .await;
+}
