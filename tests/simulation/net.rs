@@ -576,7 +576,8 @@ struct Line(u64);
 impl Wire for Line {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
-            let sent = values(&packed.bytes, packed.commands).expect("commands");
+            let (sent, room) = (values(&packed.bytes, packed.commands), packed.room());
+            let sent = sent.expect("commands");
             let commands: Vec<_> = sent.into_iter().map(words).collect();
             if QUIET.get() {
                 let name = name_of(&commands);
@@ -591,6 +592,8 @@ impl Wire for Line {
                 }
                 write(reply, &mut replies);
             }
+            // A connection that gets more is closed.
+            assert!(replies.len() <= room, "{} bytes of {room}", replies.len());
             Ok(replies)
         })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{Pipeline, Value};
+use ::redis::Value;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -217,7 +217,7 @@ impl Link {
     pub(crate) async fn ask(
         &self,
         connection: &Arc<Connection>,
-        commands: &Pipeline,
+        commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
         self.ask_for(1, connection, commands, deadline).await
@@ -232,12 +232,13 @@ impl Link {
         &self,
         callers: usize,
         connection: &Arc<Connection>,
-        commands: &Pipeline,
+        commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        let packed = Packed::from(commands);
+        let packed = commands.into();
+        let count = packed.commands;
         let replies = self.send_for(callers, connection, packed, deadline).await?;
-        values(&replies, commands.len()).inspect_err(|_| self.withdraw(connection))
+        values(&replies, count).inspect_err(|_| self.withdraw(connection))
     }
 
     /// Sends packed commands for so many callers, and returns the bytes of their replies.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::resp::{Ends, NotResp, Packed};
+use super::resp::{Ends, LINE, Packed, Unfit};
 use super::wire::Wire;
 use crate::store::BoxFuture;
 
@@ -39,6 +39,8 @@ struct Request {
 struct Sent {
     /// So many of its replies are missing.
     missing: usize,
+    /// So many bytes its replies may take.
+    room: usize,
     /// Why the first of its commands that were refused was.
     refused: Option<RedisError>,
     answer: Answer,
@@ -140,19 +142,24 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     if answer.is_closed() {
         return;
     }
+    let sending = Sent { missing: packed.commands, room: packed.room(), refused: None, answer };
     if output.is_empty() {
         *output = packed.bytes;
     } else {
         output.extend_from_slice(&packed.bytes);
     }
-    sent.push_back(Sent { missing: packed.commands, refused: None, answer });
+    sent.push_back(sending);
 }
 
 /// Gives replies to those who wait for them; keeps what is not whole yet.
 fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::Result<()> {
     // Up to here the replies have been given.
     let mut given = 0;
-    while let Some(at) = ends.next(input).map_err(|NotResp| odd("redis speaks another protocol"))? {
+    // All that is not given belongs to the first who waits. Without one there may be an error.
+    let ends_before =
+        |given, sent: &VecDeque<Sent>| given + sent.front().map_or(LINE, |first| first.room);
+    let mut limit = ends_before(given, sent);
+    while let Some(at) = ends.next(input, limit).map_err(unfit)? {
         let (reply, end) = (&input[at.clone()], at.end);
         let refused = reply.starts_with(b"-").then(|| refusal(reply));
         let Some(first) = sent.front_mut() else {
@@ -169,11 +176,19 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
             let replies = input[std::mem::replace(&mut given, end)..end].to_vec();
             // Who waited may have gone.
             answer.send(refused.map_or(Ok(replies), Err)).ok();
+            limit = ends_before(given, sent);
         }
     }
     input.drain(..given);
     ends.taken(given);
     Ok(())
+}
+
+fn unfit(why: Unfit) -> io::Error {
+    odd(match why {
+        Unfit::NotResp => "redis speaks another protocol",
+        Unfit::TooLong => "redis sends more than it was asked for",
+    })
 }
 
 fn odd(what: &'static str) -> io::Error {
@@ -202,7 +217,12 @@ mod tests {
     }
 
     fn request(commands: usize) -> Packed {
-        Packed { bytes: b"*1\r\n$4\r\nPING\r\n".repeat(commands), commands }
+        let mut packed = Packed::default();
+        for _ in 0..commands {
+            packed.begin(1);
+            packed.word(&[b"PING"]);
+        }
+        packed
     }
 
     /// Waits for so many commands.
@@ -321,5 +341,79 @@ mod tests {
         let mut rest = Vec::new();
         far.read_to_end(&mut rest).await.unwrap();
         assert!(rest.len() <= 8);
+    }
+
+    /// Replies without end.
+    const ENDLESS: [(&[u8], &[u8]); 7] = [
+        (b"$536870912\r\n", b"0123456789"),
+        (b"$9223372036854775807\r\n", b"0123456789"),
+        (b"*2147483647\r\n", b":1\r\n"),
+        (b"", b"*1\r\n"),
+        (b"", b"*2\r\n:1\r\n"),
+        (b"+", b"0123456789"),
+        (b"-ERR ", b"0123456789"),
+    ];
+
+    /// Sends a reply without end; returns how much of it was taken before the connection was closed.
+    async fn pour(redis: &mut DuplexStream, (begins, goes_on): (&[u8], &[u8])) -> usize {
+        const ENOUGH: usize = 8 << 20;
+        let piece = goes_on.repeat(100);
+        let mut taken = begins.len();
+        if redis.write_all(begins).await.is_err() {
+            return 0;
+        }
+        while taken < ENOUGH && redis.write_all(&piece).await.is_ok() {
+            taken += piece.len();
+        }
+        taken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_without_end_ends_the_connection_and_takes_no_more_memory_than_was_asked_for() {
+        for endless in ENDLESS {
+            for commands in [0, 1, 100] {
+                let (near, mut redis) = duplex(1 << 10);
+                let pump = Pump::new(near);
+                let room = if commands == 0 { LINE } else { request(commands).room() };
+                let ask = async {
+                    if commands == 0 { Ok(Vec::new()) } else { pump.send(request(commands)).await }
+                };
+                let pouring = async {
+                    receive(&mut redis, commands).await;
+                    pour(&mut redis, endless).await
+                };
+                let (answer, taken) = tokio::join!(ask, pouring);
+                assert_eq!(answer.is_err(), commands > 0);
+                assert!(taken <= room + LINE + 2 * READ, "{taken} of {room}: {endless:?}");
+                let error = pump.send(request(1)).await.unwrap_err();
+                assert!(error.is_io_error(), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replies_may_take_all_of_their_room_and_not_a_byte_more() {
+        for (over, commands) in [(0, 1), (1, 1), (0, 3), (1, 3)] {
+            let (pump, mut redis) = connected();
+            let ask = request(commands);
+            let text = ask.room() + over - ":1\r\n".len() * (commands - 1) - "$12345\r\n\r\n".len();
+            let replies = [
+                b":1\r\n".repeat(commands - 1),
+                format!("${text}\r\n{}\r\n", "x".repeat(text)).into_bytes(),
+            ]
+            .concat();
+            // The next request's reply is in the same piece.
+            let answering = async {
+                receive(&mut redis, commands + 1).await;
+                redis.write_all(&[&replies[..], b":2\r\n"].concat()).await.unwrap();
+            };
+            let (answer, next, ()) = tokio::join!(pump.send(ask), pump.send(request(1)), answering);
+            if over == 0 {
+                assert_eq!((answer.unwrap(), next.unwrap()), (replies, b":2\r\n".to_vec()));
+            } else {
+                let told = answer.unwrap_err().to_string();
+                assert!(told.contains("more than it was asked for") && next.is_err(), "{told}");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, Value, cmd};
+use ::redis::{Cmd, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::resp::Packed;
 use crate::store::redis::link::wire::one;
 use crate::store::redis::reply::Reply;
 use crate::store::redis::script::Script;
@@ -20,6 +21,8 @@ use crate::store::redis::view::View;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
+/// No entry takes more bytes in a reply: it holds 128 digests at most (`add.rs`), which take half as many.
+const LONGEST_ENTRY: usize = 4 << 10;
 /// Blocks worked on by one call: 256 KiB.
 const BLOCKS_PER_CALL: u32 = 4096;
 
@@ -89,7 +92,7 @@ impl RedisBuild {
     }
 
     /// Sends commands and returns their replies.
-    pub(super) async fn ask(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
         self.shared.bulk.ask(&connection, commands, CALL).await
     }
@@ -115,7 +118,8 @@ impl RedisBuild {
         let mut read = cmd("XRANGE");
         read.arg(&self.shared.keys.log).arg(&self.cursor).arg("+");
         read.arg("COUNT").arg(ENTRIES_PER_CALL);
-        let reply = self.ask(&one(read)).await?.into_iter().next();
+        let read = Packed::from(&one(read)).for_long_replies(ENTRIES_PER_CALL * LONGEST_ENTRY);
+        let reply = self.ask(read).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         for entry in &entries {
             self.coverage.extend(entry)?;
