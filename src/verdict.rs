@@ -114,8 +114,8 @@ doubts! {
     Disproved = "disproved", "an id that exists was found missing from the live filter";
     /// The filter was replaced more than once while the question was asked.
     Changing = "changing", "the live filter keeps changing";
-    /// The Redis that answers is, or became, a replica.
-    Replica = "replica", "redis is a replica";
+    /// The Redis that answers is, or became, a replica; or it is a Sentinel.
+    Replica = "replica", "redis is no primary";
     /// Redis has lost too many of its replicas to be sure that it is still the primary.
     Isolated = "isolated", "redis has too few replicas to be sure that it is the primary";
     /// Redis is loading its data.
@@ -128,8 +128,8 @@ doubts! {
     Disk = "disk", "redis cannot write to its disk";
     /// Redis does not let this user ask.
     Denied = "denied", "redis does not let this user ask";
-    /// Redis is a node of a cluster that does not serve these keys, or not now.
-    Cluster = "cluster", "redis is a node of a cluster that does not serve these keys";
+    /// Redis is a node of a cluster, which is not supported, also where it serves the filter's keys.
+    Cluster = "cluster", "redis is a node of a cluster";
     /// Redis is too old, or lacks a command that the guard needs.
     Unsupported = "unsupported", "redis is too old, or lacks a command that the guard needs";
     /// Redis takes no strings as long as the filter (`proto-max-bulk-len`).

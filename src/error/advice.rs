@@ -23,7 +23,7 @@ macro_rules! advice {
 advice! {
     Doubt {
         Self::Disconnected => "See that Redis runs, and that URL, network and firewall lead to its primary.";
-        Self::Timeout => "Look for a slow network or slow commands in Redis (SLOWLOG), or raise check_deadline.";
+        Self::Timeout => "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit, or raise check_deadline.";
         Self::Overloaded => "Find out why Redis answers slowly, or spread the requests over more processes.";
         Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state; another system's filter needs trust_after.";
         Self::Gone => "A rebuild begins at once; another system's filter needs trust_after. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
@@ -54,8 +54,8 @@ advice! {
     }
 
     StoreError {
-        Self::Disconnected { .. } => Doubt::Disconnected.advice();
-        Self::Timeout { .. } => "Look for a slow network or slow commands in Redis (SLOWLOG).";
+        Self::Disconnected { doubt, .. } => doubt.advice();
+        Self::Timeout { .. } => "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit.";
         Self::Refused { doubt, .. } => doubt.advice();
         Self::Odd { .. } => Doubt::Odd.advice();
         Self::Foreign { .. } => "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";

@@ -11,6 +11,8 @@ pub enum StoreError {
     /// There is no connection to Redis.
     #[error("no connection to redis: {reason}")]
     Disconnected {
+        /// What stands in the way; [`Doubt::Disconnected`] where nothing answers.
+        doubt: Doubt,
         /// What the last attempt met, in words.
         reason: String,
     },

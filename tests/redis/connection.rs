@@ -165,7 +165,7 @@ async fn a_guard_with_another_secret_key_refuses_nobody() {
         assert_eq!(get_looked_up(&theirs, &table, id).await, StatusCode::OK);
     }
     let error = theirs.insert(&7).await.unwrap_err();
-    let bloom_guard::ChangeError::Store(StoreError::Disconnected { reason }) = error else {
+    let bloom_guard::ChangeError::Store(StoreError::Disconnected { reason, .. }) = error else {
         panic!("{error:?}")
     };
     assert!(reason.contains("the filter uses secret key"), "{reason}");

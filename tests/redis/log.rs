@@ -14,6 +14,7 @@ const TIMES: &str = "longest_transaction and handler_time together differ";
 
 const LOST: &str = "there is no connection to redis";
 const AGAIN: &str = "connected to redis again";
+const CHANGED: &str = "redis is there, and is not as it was";
 const BUSY: &str = "503";
 
 /// Waits until a line with this text is there.
@@ -234,6 +235,24 @@ async fn a_redis_that_is_away_at_the_start_is_one_line_lost_and_one_line_back() 
     live(&guard).await;
     told(&log, AGAIN).await;
     assert_eq!((log.with(LOST).len(), log.with(AGAIN).len()), (1, 1), "{:?}", log.with(""));
+}
+
+#[tokio::test]
+async fn a_redis_that_was_emptied_is_there_and_is_called_so() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+    live(&guard).await;
+    redis.run::<()>(&["FLUSHALL"]);
+    told(&log, CHANGED).await;
+    guard.insert(&7).await.unwrap();
+    live(&guard).await;
+    // All three connections have found out by then.
+    throughout(Duration::from_secs(2), || async {}).await;
+    let changed = log.with(CHANGED);
+    assert!(changed.len() == 1 && changed[0].starts_with("WARN"), "{changed:?}");
+    assert!(changed[0].contains("FLUSHALL"), "{changed:?}");
+    assert_eq!((log.with(LOST), log.with(AGAIN)), (vec![], vec![]));
 }
 
 /// A rebuild that cannot read its source is tried each second or so.

@@ -7,3 +7,4 @@ mod rebuild;
 mod rights;
 mod state;
 mod tls;
+mod words;

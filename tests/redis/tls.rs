@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, PathPattern, Schedule, Verdict, from_iter};
 use support::eventually;
+use support::redis_server::RedisServer;
 
 /// Set in the process that runs [`a_trusted_server_is_used`] for real: the roots that a process trusts
 /// are read from its environment.
@@ -100,4 +101,28 @@ async fn a_trusted_server_is_used() {
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && said.contains("1 passed"), "over TLS: {said}");
+}
+
+/// Waits until the state says this.
+async fn told(url: &str, words: &str) {
+    let guard = guard(url);
+    eventually(words, Duration::from_secs(10), || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        let verdict = guard.check(&1).await.unwrap();
+        assert_eq!(verdict, Verdict::Unknown(Doubt::Disconnected));
+        if trouble.contains(words) { Ok(()) } else { Err(trouble) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_port_that_takes_tls_only_is_named() {
+    let server = TlsServer::start();
+    told(&format!("redis://localhost:{}/", server.port), "rediss://").await;
+}
+
+#[tokio::test]
+async fn a_port_that_takes_no_tls_is_named() {
+    let redis = RedisServer::start();
+    told(&format!("rediss://localhost:{}/", redis.port()), "redis://").await;
 }

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::store::BoxFuture;
 use crate::store::redis::fleet::Fleet;
-use crate::store::redis::link::handshake::{Handshake, Identity};
+use crate::store::redis::link::handshake::{End, Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::Wire;
 
@@ -30,12 +30,12 @@ impl Handshake for Trust {
         &'a self,
         wire: &'a dyn Wire,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
             match self.look(wire, &identity.process).await {
                 // A Redis that refuses this answers no check either, and says why.
                 Ok(()) | Err(StoreError::Refused { .. }) => Ok(()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             }
         })
     }
@@ -53,11 +53,7 @@ impl Handshake for NoHandshake {
         Box::pin(std::future::ready(Ok(Arc::new(identity(process)))))
     }
 
-    fn recheck<'a>(
-        &'a self,
-        _: &'a dyn Wire,
-        _: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn recheck<'a>(&'a self, _: &'a dyn Wire, _: &'a Identity) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -204,7 +204,7 @@ impl Site {
         }
         self.checks.connected(ATTEMPT).await?;
         let reason = "not looked at yet".to_owned();
-        self.trust.known().ok_or(StoreError::Disconnected { reason })
+        self.trust.known().ok_or(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
     }
 
     /// Inserts must reach the process that checks ask: gives up connections that lead to different ones, as after a
@@ -217,7 +217,7 @@ impl Site {
         }
         if checks.is_some() || !self.adds.uses(adds) {
             let reason = "the connection was given up".to_owned();
-            return Err(StoreError::Disconnected { reason });
+            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
+use crate::verdict::Doubt;
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 /// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
@@ -119,8 +120,9 @@ impl Shared {
             self.recent.acknowledged(&digests, digester.key_id());
             // A replay on a later connection may have begun without them.
             if !self.adds.uses(&connection) {
-                let reason = "the connection was given up".to_owned();
-                return Err(StoreError::Disconnected { reason });
+                let (doubt, reason) =
+                    (Doubt::Disconnected, "the connection was given up".to_owned());
+                return Err(StoreError::Disconnected { doubt, reason });
             }
         }
         Ok(added)

@@ -40,7 +40,7 @@ const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 26] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 28] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -58,6 +58,10 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 26] = [
     // The credentials are missing or wrong.
     ("NOAUTH", Doubt::Denied, Soon, Withdraw),
     ("WRONGPASS", Doubt::Denied, Soon, Withdraw),
+    // A password was given, and Redis has none.
+    ("ERR AUTH", Doubt::Denied, Soon, Withdraw),
+    // Its protected mode takes no connection from elsewhere.
+    ("DENIED", Doubt::Denied, Soon, Withdraw),
     // The user may not run the command, or not in a script.
     ("NOPERM", Doubt::Denied, No, Keep),
     ("ERR The user executing the script can't", Doubt::Denied, No, Keep),
@@ -95,11 +99,15 @@ impl Refusal {
         if let Some((_, inner)) = hidden.and_then(|words| words.rsplit_once(": -")) {
             return Self::read(inner);
         }
-        let (_, doubt, retry, connection) = REFUSALS
-            .into_iter()
-            .find(|(start, ..)| begins(words, start))
-            .unwrap_or((words, Doubt::Refused, No, Keep));
-        Self { doubt, retry, connection }
+        let unknown = Self { doubt: Doubt::Refused, retry: No, connection: Keep };
+        Self::known(words).unwrap_or(unknown)
+    }
+
+    /// Reads an error message that has a row.
+    pub(crate) fn known(words: &str) -> Option<Self> {
+        let (_, doubt, retry, connection) =
+            REFUSALS.into_iter().find(|(start, ..)| begins(words, start))?;
+        Some(Self { doubt, retry, connection })
     }
 }
 
@@ -127,9 +135,8 @@ fn begins(words: &str, start: &str) -> bool {
 /// Returns what an error leaves in doubt. None of them is ever an absence.
 pub(crate) fn doubt(error: &StoreError) -> Doubt {
     match error {
-        StoreError::Disconnected { .. } => Doubt::Disconnected,
         StoreError::Timeout { .. } => Doubt::Timeout,
-        StoreError::Refused { doubt, .. } => *doubt,
+        StoreError::Disconnected { doubt, .. } | StoreError::Refused { doubt, .. } => *doubt,
         StoreError::Foreign { .. } => Doubt::Foreign,
         StoreError::OtherKey { .. } => Doubt::OtherKey,
         StoreError::Odd { .. }
@@ -148,7 +155,7 @@ mod tests {
 
     /// What redis-server 7.0 and `RedisBloom` 2.8 say, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 32] = [
+    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 34] = [
         ("READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
         ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Replica, Soon, Withdraw),
         ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
@@ -160,6 +167,8 @@ mod tests {
         ("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.", Doubt::Disk, No, Keep),
         ("NOAUTH Authentication required.", Doubt::Denied, Soon, Withdraw),
         ("WRONGPASS invalid username-password pair or user is disabled.", Doubt::Denied, Soon, Withdraw),
+        ("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", Doubt::Denied, Soon, Withdraw),
+        ("DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", Doubt::Denied, Soon, Withdraw),
         ("NOPERM this user has no permissions to run the 'bitfield' command", Doubt::Denied, No, Keep),
         ("ERR The user executing the script can't run this command or subcommand script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Denied, No, Keep),
         ("CLUSTERDOWN Hash slot not served", Doubt::Cluster, Soon, Keep),

@@ -16,7 +16,7 @@ use crate::random;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::link::handshake::{Handshake, Identity};
+use crate::store::redis::link::handshake::{End, Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::Wire;
 use crate::store::redis::link::wire::{Clock, HANDSHAKE, ask};
@@ -136,7 +136,7 @@ impl JoinIncarnation {
         let clock = Clock::now(us);
         if incarnation == before && !self.seen.goes_on(process.run, clock) {
             let reason = "redis's clock and this machine's have parted".to_owned();
-            return Err(StoreError::Disconnected { reason });
+            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
         }
         self.own_settings.compare_times(Duration::from_millis(reach.count()?));
         self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
@@ -228,21 +228,21 @@ impl Handshake for JoinIncarnation {
         &'a self,
         wire: &'a dyn Wire,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
             match self.run(wire, &identity.process, Occasion::Polled).await {
                 Ok(found) if found.incarnation == identity.incarnation => {
                     identity.fleet.store(found.fleet.load_full());
                     Ok(())
                 }
-                Ok(_) => {
-                    Err("the filter's metadata were lost or made anew, or its data have gone \
-                              back in time, or the clocks have parted"
-                        .to_owned())
-                }
+                Ok(_) => Err(End::Left(
+                    "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, \
+                     or its data have gone back in time, or the clocks have parted"
+                        .to_owned(),
+                )),
                 // A Redis that takes no writes answers no check either, and says why.
                 Err(StoreError::Refused { .. }) => Ok(()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             }
         })
     }

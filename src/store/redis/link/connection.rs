@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial};
-use super::handshake::{Handshake, Identity};
+use super::handshake::{End, Handshake, Identity};
 use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::pump::QUEUE;
@@ -92,7 +92,7 @@ pub(crate) struct Link {
     unreachable: AtomicBool,
     broken: Notify,
     /// Why the last connection was taken out of use by a call.
-    withdrawn: ArcSwapOption<String>,
+    withdrawn: ArcSwapOption<End>,
     stall: Stall,
     room: Semaphore,
     purpose: Purpose,
@@ -197,10 +197,12 @@ impl Link {
             }
         };
         timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
-            let reason = self.trouble().map(|trouble| trouble.reason);
-            StoreError::Disconnected {
-                reason: reason.unwrap_or_else(|| "not connected yet".to_owned()),
-            }
+            let not_yet = || LinkTrouble {
+                doubt: Doubt::Disconnected,
+                reason: "not connected yet".to_owned(),
+            };
+            let LinkTrouble { doubt, reason } = self.trouble().unwrap_or_else(not_yet);
+            StoreError::Disconnected { doubt, reason }
         })
     }
 
@@ -317,7 +319,7 @@ impl Link {
     ) -> Result<Vec<u8>, StoreError> {
         send(&*connection.wire, packed, deadline).await.map_err(|trouble| {
             if trouble.connection == ConnectionAfter::Withdraw {
-                self.withdraw_because(connection, reason(&trouble.error));
+                self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
             }
             trouble.error
         })
@@ -326,13 +328,13 @@ impl Link {
     /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
     pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
         let reason = "redis, the filter's metadata or the clocks are not those the connection met";
-        self.withdraw_because(connection, reason.to_owned());
+        self.withdraw_because(connection, End::Left(reason.to_owned()));
     }
 
-    fn withdraw_because(&self, connection: &Arc<Connection>, reason: String) {
+    fn withdraw_because(&self, connection: &Arc<Connection>, end: End) {
         let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
-            self.withdrawn.store(Some(Arc::new(reason)));
+            self.withdrawn.store(Some(Arc::new(end)));
             self.broken.notify_one();
         }
     }
@@ -346,9 +348,15 @@ impl Link {
             match self.connect().await {
                 Ok(connection) => {
                     self.publish(&connection);
-                    let reason = self.poll(&connection).await;
+                    let end = self.poll(&connection).await;
                     self.current.store(None);
-                    self.outage.lost(&self.dial, self.purpose.as_str(), &reason);
+                    match &end {
+                        End::Lost(reason) => {
+                            self.outage.lost(&self.dial, self.purpose.as_str(), reason);
+                        }
+                        End::Left(reason) => self.outage.left(&self.dial, reason),
+                    }
+                    let (End::Lost(reason) | End::Left(reason)) = end;
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
@@ -402,7 +410,7 @@ impl Link {
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
-    async fn poll(&self, connection: &Arc<Connection>) -> String {
+    async fn poll(&self, connection: &Arc<Connection>) -> End {
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -412,28 +420,30 @@ impl Link {
                     if self.uses(connection) {
                         continue;
                     }
-                    return self.withdrawn.swap(None).as_deref().cloned().unwrap_or_default();
+                    let end = self.withdrawn.swap(None);
+                    return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
                 }
                 () = self.stall.begins() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
             match inspect(&*connection.wire).await {
                 Ok((process, ..)) if process != connection.process => {
-                    return "another redis process answers on the same connection".to_owned();
+                    let reason = "another redis process answers on the same connection";
+                    return End::Left(reason.to_owned());
                 }
                 Ok((_, clock, eviction)) => {
                     connection.eviction.store(Arc::new(eviction));
                     self.stall.note_answered();
                     let identity = &connection.identity;
-                    if let Err(reason) = self.handshake.recheck(&*connection.wire, identity).await {
-                        return reason;
+                    if let Err(end) = self.handshake.recheck(&*connection.wire, identity).await {
+                        return end;
                     }
                     // A clock that has jumped is told to no null and no rebuild, also where nothing else could be asked.
                     if connection.clock.load().agrees(clock) {
                         connection.clock.store(Arc::new(clock));
                     }
                 }
-                Err(error) => return reason(&error),
+                Err(error) => return End::Lost(reason(&error)),
             }
         }
     }
@@ -442,7 +452,7 @@ impl Link {
 /// Says why there is no connection.
 fn reason(error: &StoreError) -> String {
     match error {
-        StoreError::Disconnected { reason } => reason.clone(),
+        StoreError::Disconnected { reason, .. } => reason.clone(),
         StoreError::OtherKey { .. } => format!("{error}: give all processes the same"),
         other => other.to_string(),
     }

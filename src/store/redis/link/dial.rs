@@ -34,7 +34,7 @@ pub(crate) struct Address(pub(crate) ConnectionInfo);
 impl Dial for Address {
     fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
         Box::pin(async move {
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis is out of reach");
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, self.out_of_reach());
             let pump = timeout(CONNECT, self.connect()).await.map_err(late)??;
             self.introduce(&pump).await?;
             Ok(Arc::new(pump) as Arc<dyn Wire>)
@@ -59,6 +59,17 @@ impl Address {
                 Ok(Pump::new(tokio::net::UnixStream::connect(path).await?))
             }
             _ => Err(unsupported()),
+        }
+    }
+
+    /// Says why there is no connection yet.
+    fn out_of_reach(&self) -> &'static str {
+        match self.0.addr() {
+            // Without TLS a server waits for the rest of what it takes for a command.
+            ConnectionAddr::TcpTls { .. } => {
+                "redis is out of reach, or its port takes no TLS and needs redis://"
+            }
+            _ => "redis is out of reach",
         }
     }
 
@@ -128,8 +139,21 @@ impl Tls {
     }
 
     async fn open(self, address: SocketAddr) -> RedisResult<Pump> {
-        Ok(Pump::new(self.connector.connect(self.name, tcp(address).await?).await?))
+        let connected = self.connector.connect(self.name, tcp(address).await?).await;
+        Ok(Pump::new(connected.map_err(no_tls)?))
     }
+}
+
+/// Says what a server speaks that has not answered in TLS. What it says of a certificate stands for itself.
+#[cfg(feature = "tls")]
+fn no_tls(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let speaks_tls = inner.is_some_and(|error| !matches!(error, rustls::Error::InvalidMessage(_)));
+    if speaks_tls {
+        return error;
+    }
+    let words = format!("the port takes no TLS, and needs redis:// ({error})");
+    io::Error::new(error.kind(), words)
 }
 
 fn unsupported() -> RedisError {

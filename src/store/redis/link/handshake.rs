@@ -21,13 +21,33 @@ pub(crate) trait Handshake: Send + Sync {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>>;
 
-    /// Asks whether the metadata is still the one that a connection joined; else says, in words, what
+    /// Asks whether the metadata is still the one that a connection joined; else says what
     /// happened to it.
     fn recheck<'a>(
         &'a self,
         wire: &'a dyn Wire,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<(), End>>;
+}
+
+/// Why a connection is given up, in words.
+#[derive(Debug, Clone)]
+pub(crate) enum End {
+    /// Redis is gone, or answers no more.
+    Lost(String),
+    /// Redis answers, and is not as it was.
+    Left(String),
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disconnected { .. } | StoreError::Timeout { .. } => {
+                Self::Lost(error.to_string())
+            }
+            error => Self::Left(error.to_string()),
+        }
+    }
 }
 
 /// What a connection learnt when it joined.

@@ -1,7 +1,9 @@
-//! One line in the log when a guard loses Redis, and one when it has all its connections again.
+//! One line in the log when a guard loses Redis, and one when it has all its connections again; or one where Redis has
+//! changed.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -14,7 +16,12 @@ struct Missing {
     purposes: Vec<&'static str>,
     /// Since when any has been missing.
     since: Option<Instant>,
+    /// When one was left last.
+    left: Option<Instant>,
 }
+
+/// The connections of a guard are polled once a second each: what one of them finds is found by all within this.
+const TOGETHER: Duration = Duration::from_secs(3);
 
 impl Outage {
     /// Notes that a connection was lost, or could not be made.
@@ -35,6 +42,21 @@ impl Outage {
              says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
              reached from here, and takes the url's credentials"
         );
+    }
+
+    /// Notes that a connection is left for a new one, because what Redis holds is not what it held. That is no outage,
+    /// unless the new one cannot be made.
+    pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
+        let now = Instant::now();
+        let before = self.missing().left.replace(now);
+        if before.is_none_or(|before| now - before > TOGETHER) {
+            tracing::warn!(
+                ?redis,
+                reason,
+                "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may \
+                 lack ids"
+            );
+        }
     }
 
     /// Notes that a connection is there.

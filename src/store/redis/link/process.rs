@@ -17,6 +17,22 @@ impl RedisProcess {
     /// The oldest version whose commands the guard uses (`XADD … MINID`).
     const OLDEST: (u32, u32) = (6, 2);
 
+    /// Reads in an INFO reply whether the server has keys of its own, and all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Refused`] with what it is instead.
+    pub(super) fn serves_keys(info: &str) -> Result<(), StoreError> {
+        // Valkey has another name for it.
+        let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
+        {
+            Some("cluster") => (Doubt::Cluster, "redis is a node of a cluster: none is supported"),
+            Some("sentinel") => (Doubt::Replica, "redis is a sentinel, and holds no keys"),
+            _ => return Ok(()),
+        };
+        Err(StoreError::Refused { doubt, reason: reason.to_owned() })
+    }
+
     /// Reads an INFO reply.
     ///
     /// # Errors
@@ -35,6 +51,7 @@ impl RedisProcess {
             let reason = format!("redis {version} is older than 6.2");
             return Err(unfit(Doubt::Unsupported, reason));
         }
+        Self::serves_keys(info)?;
         let role = field("role")?;
         if role != "master" {
             return Err(unfit(Doubt::Replica, format!("redis is a {role}, not a primary")));
@@ -143,6 +160,16 @@ mod tests {
         };
         let old = refused(&format!("redis_version:6.0.9\r\n{RUN}"));
         assert_eq!(old, (Doubt::Unsupported, "redis 6.0.9 is older than 6.2".to_owned()));
+        for (mode, doubt, words) in [
+            ("redis_mode:cluster", Doubt::Cluster, "a node of a cluster"),
+            ("server_mode:cluster", Doubt::Cluster, "a node of a cluster"),
+            ("redis_mode:sentinel", Doubt::Replica, "redis is a sentinel"),
+        ] {
+            let named = refused(&format!("redis_version:7.0.15\r\n{mode}\r\n{RUN}"));
+            assert!(named.0 == doubt && named.1.contains(words), "{named:?}");
+        }
+        let alone = format!("redis_version:7.0.15\r\nredis_mode:standalone\r\n{RUN}");
+        assert!(RedisProcess::parse(&alone).is_ok());
         let silent = refused("redis_version:7.0.15\r\n");
         assert_eq!(silent, (Doubt::Unsupported, "INFO names no role".to_owned()));
         let replica = refused("redis_version:7.0.15\r\nrole:slave\r\n");

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::resp::{Ends, LINE, Packed, Unfit};
-use super::wire::Wire;
+use super::wire::{Wire, words};
 use crate::store::BoxFuture;
 
 /// Requests queued on a connection before callers wait.
@@ -19,6 +19,8 @@ pub(crate) const QUEUE: usize = 1024;
 const TOGETHER: usize = 64 << 10;
 /// Room for what comes next.
 const READ: usize = 16 << 10;
+/// How a server begins that takes TLS only, if it says a thing before it hangs up.
+const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The near end of an open connection.
 pub(crate) struct Pump {
@@ -53,10 +55,10 @@ impl Pump {
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
         let task = tokio::spawn(async move {
-            let mut sent = VecDeque::new();
-            if let Err(error) = pump(stream, &mut received, &mut sent).await {
+            let (mut sent, mut heard) = (VecDeque::new(), false);
+            if let Err(error) = pump(stream, &mut received, &mut sent, &mut heard).await {
                 // Those who wait read it when their senders are dropped, which is after this.
-                why.get_or_init(|| error.to_string());
+                why.get_or_init(|| reason(&error, sent.front(), heard));
             }
         });
         Self { requests, ended, task: task.abort_handle() }
@@ -93,6 +95,7 @@ async fn pump(
     stream: impl AsyncRead + AsyncWrite,
     requests: &mut mpsc::Receiver<Request>,
     sent: &mut VecDeque<Sent>,
+    heard: &mut bool,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
     let (mut input, mut ends) = (Vec::with_capacity(READ), Ends::default());
@@ -119,6 +122,7 @@ async fn pump(
                 if read? == 0 {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
+                *heard |= !input.starts_with(&TLS_ALERT);
                 give(&mut input, &mut ends, sent)?;
                 input.reserve(READ);
             }
@@ -164,7 +168,7 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
         let refused = reply.starts_with(b"-").then(|| refusal(reply));
         let Some(first) = sent.front_mut() else {
             let unasked = || odd("a reply that nobody waits for");
-            return Err(refused.map_or_else(unasked, io::Error::other));
+            return Err(refused.map_or_else(unasked, |refused| io::Error::other(words(&refused))));
         };
         first.missing -= 1;
         if first.refused.is_none() {
@@ -182,6 +186,17 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
     input.drain(..given);
     ends.taken(given);
     Ok(())
+}
+
+/// Says why the connection has ended: Redis may have refused the first who waits, and hung up.
+fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
+    match first.and_then(|first| first.refused.as_ref()) {
+        Some(refused) => words(refused),
+        None if heard => error.to_string(),
+        None => {
+            format!("{error} (before its first reply: a port that takes TLS only needs rediss://)")
+        }
+    }
 }
 
 fn unfit(why: Unfit) -> io::Error {

@@ -11,6 +11,7 @@ use crate::error::StoreError;
 use crate::store::BoxFuture;
 use crate::store::redis::refusal::{ConnectionAfter, Refusal};
 use crate::store::redis::reply::Reply;
+use crate::verdict::Doubt;
 
 /// A bare connection. It ends when it is dropped and never reconnects.
 pub(crate) trait Wire: Send + Sync {
@@ -77,15 +78,22 @@ impl Trouble {
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
         let broken = error.is_connection_dropped() || error.is_io_error();
-        let reason = match (error.code(), error.detail()) {
-            (Some(code), Some(detail)) => format!("{code} {detail}"),
-            (Some(code), None) => code.to_owned(),
-            _ => error.to_string(),
-        };
+        let reason = words(&error);
         if broken {
-            return Self::lost(StoreError::Disconnected { reason });
+            // Redis may say why before it hangs up.
+            let doubt = Refusal::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
+            return Self::lost(StoreError::Disconnected { doubt, reason });
         }
         Self::refused(reason)
+    }
+}
+
+/// Returns Redis's words, its code first.
+pub(super) fn words(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        _ => error.to_string(),
     }
 }
 
@@ -153,7 +161,10 @@ pub(crate) async fn inspect(
         commands.add_command(cmd("INFO").arg(section).clone());
     }
     commands.add_command(cmd("TIME"));
-    let replies = exchange(wire, &commands, HANDSHAKE).await?;
+    let replies = match exchange(wire, &commands, HANDSHAKE).await {
+        Ok(replies) => replies,
+        Err(trouble) => return Err(named(wire, trouble.error).await),
+    };
     let read = Instant::now();
     let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
     let info = info.text()? + &replication.text()?;
@@ -161,4 +172,16 @@ pub(crate) async fn inspect(
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
     Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))
+}
+
+/// Returns what a server is that knows one of those commands not, or why it refused: a Sentinel has no TIME.
+async fn named(wire: &dyn Wire, refused: StoreError) -> StoreError {
+    if let StoreError::Refused { doubt: Doubt::Unsupported, .. } = refused
+        && let Ok(info) = ask(wire, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
+        && let Ok(info) = info.text()
+        && let Err(named) = RedisProcess::serves_keys(&info)
+    {
+        return named;
+    }
+    refused
 }

@@ -1,0 +1,135 @@
+//! What is at the URL and serves no guard is called by its name, and nothing is refused.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Doubt, Verdict};
+use support::eventually;
+use support::model::{Table, guard_over, live};
+use support::redis_server::RedisServer;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Waits until the state gives this doubt, its advice, and these words; an insert gives the words, too.
+async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
+    eventually(words, SOON, || async {
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let all =
+            state.live == Err(doubt) && trouble.contains(words) && trouble.contains(doubt.advice());
+        if all { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+    let error = guard.insert(&7).await.unwrap_err();
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(error.advice(), doubt.advice(), "{error}");
+    assert!(!matches!(guard.check(&7).await.unwrap(), Verdict::Absent(_)));
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_named_also_where_it_owns_the_slot() {
+    let redis = RedisServer::with(&["--cluster-enabled", "yes"]);
+    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let words: Vec<&str> =
+        ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    redis.run::<()>(&words);
+    eventually("it serves keys", SOON, || async {
+        redis.try_run::<()>(&["SET", "mine", "1"]).map_err(|error| error.to_string())
+    })
+    .await;
+    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+    told(&guard, Doubt::Cluster, "a node of a cluster").await;
+    assert_eq!(redis.keys(), ["mine"], "nothing was written");
+}
+
+/// A redis-server in Sentinel mode, stopped on drop.
+struct Sentinel(Child, u16, TempDir);
+
+impl Sentinel {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = probe.local_addr().expect("an address").port();
+        drop(probe);
+        let configuration = directory.path().join("sentinel.conf");
+        std::fs::write(&configuration, format!("port {port}\nbind 127.0.0.1\n")).unwrap();
+        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut command = Command::new(program);
+        command.arg(&configuration).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("redis-server is installed"), port, directory)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_sentinel_is_named() {
+    let sentinel = Sentinel::start();
+    let url = format!("redis://127.0.0.1:{}/", sentinel.1);
+    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+    told(&guard, Doubt::Replica, "redis is a sentinel").await;
+}
+
+#[tokio::test]
+async fn a_password_that_is_set_at_run_time_is_asked_for() {
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
+    live(&guard).await;
+    redis.run::<()>(&["CONFIG", "SET", "requirepass", "s3cret"]);
+    let client = redis::Client::open(format!("redis://:s3cret@127.0.0.1:{}/", redis.port()));
+    let mut connection = client.unwrap().get_connection().unwrap();
+    redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("NORMAL").exec(&mut connection).unwrap();
+    told(&guard, Doubt::Denied, "NOAUTH").await;
+}
+
+#[tokio::test]
+async fn a_password_that_redis_has_not_is_named() {
+    let redis = RedisServer::start();
+    let url = format!("redis://:s3cret@127.0.0.1:{}/", redis.port());
+    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+    told(&guard, Doubt::Denied, "without any password").await;
+}
+
+#[tokio::test]
+async fn a_filter_that_is_longer_than_a_string_may_be_is_named_before_the_first_is_built() {
+    let redis = RedisServer::with(&["--proto-max-bulk-len", "1mb"]);
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).capacity(1_000_000, 0.001).build().unwrap();
+    eventually("its rebuilds say so", SOON, || async {
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let all = trouble.contains(Doubt::StringLimit.advice());
+        if all { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+}
+
+/// What a redis-server in protected mode tells a client from elsewhere, word for word, before it hangs up.
+const PROTECTED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+#[tokio::test]
+async fn protected_mode_is_named() {
+    for asked_first in [false, true] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}/", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if asked_first {
+                    client.read(&mut [0; 1024]).await.ok();
+                }
+                client.write_all(PROTECTED.as_bytes()).await.ok();
+            }
+        });
+        let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+        told(&guard, Doubt::Denied, "protected mode").await;
+        serving.abort();
+    }
+}
