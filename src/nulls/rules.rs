@@ -361,6 +361,52 @@ mod tests {
         assert!(taught(STRICT, &plain(), &response(404, &kept)).is_some());
     }
 
+    /// A header's value as senders write it.
+    fn as_written(value: &str) -> [String; 3] {
+        let title = |word: &str| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            first.to_uppercase() + rest
+        };
+        let title = value.split('-').map(title).collect::<Vec<_>>().join("-");
+        [value.to_owned(), value.to_uppercase(), format!(" \t{title} , {value}")]
+    }
+
+    #[test]
+    fn what_forbids_to_keep_an_answer_does_so_in_capitals_too() {
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("cache-control", "no-cache"),
+            ("cache-control", "private"),
+            ("cache-control", "max-age=0"),
+            ("cache-control", "s-maxage=0"),
+            ("vary", "accept-language"),
+            ("vary", "x-api-key"),
+        ] {
+            for written in as_written(value) {
+                let answer = marked(response(404, &[(name, &written)]));
+                let learnt = outcome(STRICT, &plain(), &answer);
+                assert_eq!(learnt, Outcome::Missing(None), "{name}: {written}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_does_so_in_capitals_too() {
+        for (name, value) in [
+            ("cache-control", "public"),
+            ("cache-control", "max-age=60"),
+            ("vary", "accept-encoding"),
+            ("vary", "origin"),
+            ("vary", "access-control-request-method"),
+            ("vary", "access-control-request-headers"),
+        ] {
+            for written in as_written(value) {
+                let answer = response(404, &[(name, &written)]);
+                assert!(taught(STRICT, &plain(), &answer).is_some(), "{name}: {written}");
+            }
+        }
+    }
+
     #[test]
     fn a_second_header_line_is_read_too() {
         let lines = [("cache-control", "max-age=5"), ("cache-control", "no-store")];

@@ -221,6 +221,8 @@ fn refusal(reply: &[u8]) -> RedisError {
 
 #[cfg(test)]
 mod tests {
+    mod scripted;
+
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;

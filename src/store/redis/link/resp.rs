@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use ::redis::{Parser, Pipeline, RedisResult, Value};
 
-use self::Unfit::{NotResp, TooLong};
 use crate::error::StoreError;
 
 /// Commands that leave in one go.
@@ -75,6 +74,16 @@ pub(crate) enum Unfit {
     TooLong,
 }
 
+/// What came is not RESP2.
+#[derive(Debug, PartialEq, Eq)]
+struct NotResp;
+
+impl From<NotResp> for Unfit {
+    fn from(NotResp: NotResp) -> Self {
+        Self::NotResp
+    }
+}
+
 /// The longest first line of a reply: Redis sends no error that is longer.
 pub(crate) const LINE: usize = 64 << 10;
 /// So many bytes each reply may take, however short its command.
@@ -106,11 +115,11 @@ impl Ends {
             let Some(line) = Line::read(&input[self.at..])? else { return Ok(None) };
             let after = self.at.saturating_add(line.len);
             if after > limit {
-                return Err(TooLong);
+                return Err(Unfit::TooLong);
             }
             let Some(value) = input.get(self.at..after) else { return Ok(None) };
             if !value.ends_with(b"\r\n") {
-                return Err(NotResp);
+                return Err(Unfit::NotResp);
             }
             self.at = after;
             let missing = self.open.max(1) - 1;
@@ -139,7 +148,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn read(input: &'a [u8]) -> Result<Option<Self>, Unfit> {
+    fn read(input: &'a [u8]) -> Result<Option<Self>, NotResp> {
         let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
             return if input.len() < LINE { Ok(None) } else { Err(NotResp) };
         };
@@ -158,7 +167,7 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the number in it, or none for a nil.
-    fn count(&self) -> Result<Option<usize>, Unfit> {
+    fn count(&self) -> Result<Option<usize>, NotResp> {
         let number = self.number().ok_or(NotResp)?;
         if number == -1 { Ok(None) } else { usize::try_from(number).map(Some).map_err(|_| NotResp) }
     }
@@ -310,7 +319,7 @@ mod tests {
             "$2\r\nabXX",
             &"+".repeat(LINE),
         ] {
-            assert_eq!(ends_of(&[input.as_bytes()]), Err(NotResp), "{input:?}");
+            assert_eq!(ends_of(&[input.as_bytes()]), Err(Unfit::NotResp), "{input:?}");
         }
     }
 
