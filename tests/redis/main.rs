@@ -5,6 +5,7 @@ mod found;
 mod memory;
 mod rebuild;
 mod rights;
+mod scripts;
 mod state;
 mod tls;
 mod words;

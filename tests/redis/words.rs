@@ -46,7 +46,11 @@ async fn a_node_of_a_cluster_is_named_also_where_it_owns_the_slot() {
 }
 
 /// A redis-server in Sentinel mode, stopped on drop.
-struct Sentinel(Child, u16, TempDir);
+struct Sentinel {
+    process: Child,
+    port: u16,
+    _directory: TempDir,
+}
 
 impl Sentinel {
     fn start() -> Self {
@@ -59,21 +63,22 @@ impl Sentinel {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut command = Command::new(program);
         command.arg(&configuration).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().expect("redis-server is installed"), port, directory)
+        let process = command.spawn().expect("redis-server is installed");
+        Self { process, port, _directory: directory }
     }
 }
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.process.kill().ok();
+        self.process.wait().ok();
     }
 }
 
 #[tokio::test]
 async fn a_sentinel_is_named() {
     let sentinel = Sentinel::start();
-    let url = format!("redis://127.0.0.1:{}/", sentinel.1);
+    let url = format!("redis://127.0.0.1:{}/", sentinel.port);
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
     told(&guard, Doubt::Replica, "redis is a sentinel").await;
 }
@@ -123,7 +128,7 @@ async fn protected_mode_is_named() {
         let serving = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 if asked_first {
-                    client.read(&mut [0; 1024]).await.ok();
+                    client.read_u8().await.ok();
                 }
                 client.write_all(PROTECTED.as_bytes()).await.ok();
             }

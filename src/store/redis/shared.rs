@@ -233,3 +233,6 @@ pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header,
     }
     Ok(header)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Operators, failovers and other processes at their worst: nothing that was acknowledged is refused.
 
+mod apart;
 mod clocks;
 mod other_keys;
 mod other_servers;

@@ -460,21 +460,32 @@ fn reason(error: &StoreError) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    mod supervised;
+
     use super::*;
     use crate::id::{Digester, SecretKey};
     use crate::store::redis::fleet::Fleet;
 
     /// Returns a connection that sends by this wire.
     pub(crate) fn connection(wire: Arc<dyn Wire>) -> Arc<Connection> {
-        let process = RedisProcess { run: 1, major: 7 };
-        let identity = Identity {
+        connection_as(wire, identity(1, b"first", 0))
+    }
+
+    /// Returns what a connection to a Redis process learns: its incarnation, and the last generation that went live.
+    pub(crate) fn identity(run: u32, incarnation: &[u8], newest: i64) -> Identity {
+        Identity {
             digester: Digester::new(&SecretKey::new([7; 16]), "users"),
-            incarnation: b"first".to_vec(),
+            incarnation: incarnation.to_vec(),
             age: Duration::ZERO,
-            newest: 0,
-            process: process.clone(),
+            newest,
+            process: RedisProcess { run, major: 7 },
             fleet: ArcSwap::from_pointee(Fleet::fixed()),
-        };
+        }
+    }
+
+    /// Returns a connection that sends by this wire, and has learnt this.
+    pub(crate) fn connection_as(wire: Arc<dyn Wire>, identity: Identity) -> Arc<Connection> {
+        let process = identity.process.clone();
         Arc::new(Connection {
             wire,
             process,

@@ -68,7 +68,7 @@ impl From<&Pipeline> for Packed {
 }
 
 /// What came is no reply to what was asked.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
     NotResp,
     TooLong,
@@ -86,6 +86,8 @@ impl From<NotResp> for Unfit {
 
 /// The longest first line of a reply: Redis sends no error that is longer.
 pub(crate) const LINE: usize = 64 << 10;
+/// The longest string: Redis takes none that is longer (`proto-max-bulk-len`), so there is none.
+const STRING: usize = 512 << 20;
 /// So many bytes each reply may take, however short its command.
 const SHORT: usize = 512;
 
@@ -113,7 +115,7 @@ impl Ends {
     ) -> Result<Option<Range<usize>>, Unfit> {
         loop {
             let Some(line) = Line::read(&input[self.at..])? else { return Ok(None) };
-            let after = self.at.saturating_add(line.len);
+            let after = self.at + line.len;
             if after > limit {
                 return Err(Unfit::TooLong);
             }
@@ -122,7 +124,7 @@ impl Ends {
                 return Err(Unfit::NotResp);
             }
             self.at = after;
-            let missing = self.open.max(1) - 1;
+            let missing = self.open.saturating_sub(1);
             self.open = missing.checked_add(line.items).ok_or(NotResp)?;
             if self.open == 0 {
                 return Ok(Some(std::mem::replace(&mut self.begin, after)..after));
@@ -158,7 +160,7 @@ impl<'a> Line<'a> {
             b'+' | b'-' | b':' => {}
             b'$' => {
                 let Some(bytes) = line.count()? else { return Ok(Some(line)) };
-                line.len = bytes.saturating_add(line.len + 2);
+                line.len += 2 + Some(bytes).filter(|bytes| *bytes <= STRING).ok_or(NotResp)?;
             }
             b'*' => line.items = line.count()?.unwrap_or_default(),
             _ => return Err(NotResp),
@@ -316,6 +318,7 @@ mod tests {
             ":1\n",
             "*9223372036854775807\r\n*9223372036854775807\r\n*9223372036854775807\r\n",
             "$9223372036854775808\r\n",
+            "$536870913\r\n",
             "$2\r\nabXX",
             &"+".repeat(LINE),
         ] {

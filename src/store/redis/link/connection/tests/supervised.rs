@@ -1,0 +1,96 @@
+//! What a poll of an open connection finds, one thing at a time.
+
+use std::sync::Mutex;
+
+use ::redis::RedisResult;
+use tokio::time::sleep;
+
+use super::super::*;
+use super::{Link, Purpose, identity};
+use crate::store::BoxFuture;
+use crate::store::redis::link::handshake::{Handshake, Identity};
+
+/// What there is at the other end, and what the metadata say.
+#[derive(Debug, Clone, PartialEq)]
+struct Far {
+    run_id: &'static str,
+    history: &'static str,
+    role: &'static str,
+    metadata_are_ours: bool,
+}
+
+const SOUND: Far =
+    Far { run_id: "0000000a", history: "1", role: "master", metadata_are_ours: true };
+
+/// A server that is another one from some time on, behind connections that stay open.
+#[derive(Debug)]
+struct Server(Arc<Mutex<Far>>);
+
+impl Wire for Server {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        let Far { run_id, history, role, .. } = self.0.lock().unwrap().clone();
+        let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
+        let replication = bulk(&format!("role:{role}\r\nmaster_replid:{history}\r\n"));
+        let time = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
+        let replies = format!("{server}$0\r\n\r\n{replication}{time}");
+        Box::pin(std::future::ready(Ok(replies.into_bytes())))
+    }
+}
+
+impl Dial for Server {
+    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+        let wire = Self(Arc::clone(&self.0));
+        Box::pin(async move { Ok(Arc::new(wire) as Arc<dyn Wire>) })
+    }
+}
+
+impl Handshake for Server {
+    fn join<'a>(
+        &'a self,
+        _: &'a dyn Wire,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
+        Box::pin(async move { Ok(Arc::new(identity(process.run, b"first", 0))) })
+    }
+
+    fn recheck<'a>(&'a self, _: &'a dyn Wire, _: &'a Identity) -> BoxFuture<'a, Result<(), End>> {
+        let are_ours = self.0.lock().unwrap().metadata_are_ours;
+        let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
+        Box::pin(std::future::ready(end))
+    }
+}
+
+/// Returns a link with a connection, which is there for longer than a poll, and what then changes the other end.
+async fn connected() -> (Arc<Link>, Arc<Connection>, Arc<Mutex<Far>>) {
+    let far = Arc::new(Mutex::new(SOUND));
+    let server = || Arc::new(Server(Arc::clone(&far)));
+    let link = Link::new(server(), server(), Arc::default(), Purpose::Checks);
+    let link = Arc::new(link);
+    tokio::spawn(Arc::clone(&link).supervise());
+    let connection = link.connected(POLL).await.unwrap();
+    sleep(POLL * 5).await;
+    assert!(link.uses(&connection), "nothing is wrong");
+    (link, connection, far)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
+    for other in [
+        Far { run_id: "0000000b", ..SOUND },
+        Far { history: "2", ..SOUND },
+        Far { role: "slave", ..SOUND },
+        Far { metadata_are_ours: false, ..SOUND },
+    ] {
+        let (link, connection, far) = connected().await;
+        *far.lock().unwrap() = other.clone();
+        sleep(POLL + STALLED_POLL).await;
+        assert!(!link.uses(&connection), "{other:?}");
+        let process = link.current().map(|current| current.process.clone());
+        match other.role {
+            "slave" => assert_eq!(process, None),
+            _ if other.metadata_are_ours => assert_ne!(process, Some(connection.process.clone())),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Connections of one process that reach two servers, and another server behind a connection that stays open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, SecretKey, Verdict};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use support::model::{Table, guard_over, live};
+use support::redis_server::RedisServer;
+use support::{eventually, throughout};
+
+/// Which of two servers each connection reaches.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// The first one leads to the first server, the second to the second, and so on.
+    ByTurns,
+    /// All that are made from now on; those that are open stay where they are.
+    NewTo(usize),
+    /// All: what is open leads there with the next request.
+    AllTo(usize),
+}
+
+/// A proxy before two servers, whose clients notice nothing.
+struct Router {
+    port: u16,
+    way: Arc<watch::Sender<Way>>,
+}
+
+impl Router {
+    async fn start(servers: [u16; 2], way: Way) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let way = Arc::new(watch::Sender::new(way));
+        let (watched, turns) = (Arc::clone(&way), AtomicUsize::new(0));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let turn = turns.fetch_add(1, Ordering::SeqCst);
+                let first = match *watched.borrow() {
+                    Way::ByTurns => turn % 2,
+                    Way::NewTo(at) | Way::AllTo(at) => at,
+                };
+                tokio::spawn(forward(client, servers, first, watched.subscribe()));
+            }
+        });
+        Self { port, way }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+}
+
+/// Carries requests and replies. Each request is read in one piece, and answered before the next is sent elsewhere.
+async fn forward(
+    mut client: TcpStream,
+    servers: [u16; 2],
+    mut at: usize,
+    way: watch::Receiver<Way>,
+) {
+    let connect = |at: usize| TcpStream::connect(("127.0.0.1", servers[at]));
+    let Ok(mut server) = connect(at).await else { return };
+    let (mut request, mut reply) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut request) => {
+                let Ok(read @ 1..) = read else { return };
+                let now = *way.borrow();
+                if let Way::AllTo(other) = now && other != at {
+                    let Ok(new) = connect(other).await else { return };
+                    (server, at) = (new, other);
+                }
+                if server.write_all(&request[..read]).await.is_err() {
+                    return;
+                }
+            }
+            read = server.read(&mut reply) => {
+                let Ok(read @ 1..) = read else { return };
+                if client.write_all(&reply[..read]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Two servers, each with a live filter of its own over the same records, under the same secret key.
+async fn two_servers(table: &Table) -> [RedisServer; 2] {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    for server in &servers {
+        live(&guard(&server.url(), table)).await;
+    }
+    servers
+}
+
+fn guard(url: &str, table: &Table) -> BloomGuard {
+    guard_over(url, table).secret_key(SecretKey::new([7; 16])).build().unwrap()
+}
+
+/// Inserts ids for a while; none that was acknowledged is ever absent.
+async fn none_is_refused(guard: &BloomGuard, ids: &mut Vec<u64>, time: Duration) {
+    let next = AtomicUsize::new(ids.len());
+    let mut acknowledged = std::mem::take(ids);
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < time {
+        let id = 10_000 + next.fetch_add(1, Ordering::SeqCst) as u64;
+        if guard.insert(&id).await.is_ok() {
+            acknowledged.push(id);
+        }
+        for id in acknowledged.iter().rev().take(20).chain(acknowledged.iter().take(5)) {
+            let verdict = guard.check(id).await.unwrap();
+            assert!(!matches!(verdict, Verdict::Absent(_)), "{id}: {:?}", guard.state());
+        }
+    }
+    *ids = acknowledged;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_reach_two_servers_refuse_nothing_and_come_together() {
+    let table = Table::with(0..1_000);
+    let servers = two_servers(&table).await;
+    let ports = [servers[0].port(), servers[1].port()];
+    for (first, later) in [(0, 1), (1, 0)] {
+        let router = Router::start(ports, Way::ByTurns).await;
+        let guard = guard(&router.url(), &table);
+        let mut ids = Vec::new();
+        none_is_refused(&guard, &mut ids, Duration::from_secs(2)).await;
+        for to in [first, later] {
+            // No connection is cut: the guard finds out by itself that they lead to two.
+            router.way.send_replace(Way::NewTo(to));
+            eventually("all three lead to one server", Duration::from_secs(20), || async {
+                let clients: Vec<usize> = servers.iter().map(connections).collect();
+                if clients.contains(&3) { Ok(()) } else { Err(format!("{clients:?}")) }
+            })
+            .await;
+            live(&guard).await;
+            none_is_refused(&guard, &mut ids, Duration::from_secs(1)).await;
+        }
+        assert!(!ids.is_empty(), "inserts were acknowledged");
+        for id in &ids {
+            assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
+        }
+        drop(guard);
+        closed(&servers).await;
+    }
+}
+
+/// The connections of guards to a server.
+fn connections(server: &RedisServer) -> usize {
+    let clients: String = server.run(&["CLIENT", "LIST"]);
+    clients.lines().filter(|line| !line.contains("cmd=client")).count()
+}
+
+async fn closed(servers: &[RedisServer; 2]) {
+    eventually("the guard's connections are closed", Duration::from_secs(10), || async {
+        let left: usize = servers.iter().map(connections).sum();
+        if left == 0 { Ok(()) } else { Err(left.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_behind_open_connections_refuses_nothing_that_this_process_inserted() {
+    let table = Table::with(0..1_000);
+    let servers = two_servers(&table).await;
+    let router = Router::start([servers[0].port(), servers[1].port()], Way::AllTo(0)).await;
+    let guard = guard(&router.url(), &table);
+    live(&guard).await;
+    let mut ids = Vec::new();
+    for to in [1, 0, 1] {
+        none_is_refused(&guard, &mut ids, Duration::from_secs(1)).await;
+        router.way.send_replace(Way::AllTo(to));
+        none_is_refused(&guard, &mut ids, Duration::from_secs(3)).await;
+        live(&guard).await;
+    }
+    for id in &ids {
+        assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
+    }
+}
+
+/// The second server is a copy of the first, as of before the insert that another process made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_reaches_a_copy_of_the_others_server_does_not_believe_its_filter() {
+    let (here, copy) = (RedisServer::start(), RedisServer::start());
+    let table = Table::with(0..1_000);
+    let ours = guard(&here.url(), &table);
+    live(&ours).await;
+    copy.run::<()>(&["REPLICAOF", "127.0.0.1", &here.port().to_string()]);
+    eventually("it is a copy", Duration::from_secs(20), || async {
+        let same = copy.run::<Option<Vec<u8>>>(&["GET", super::BITS]);
+        if same.is_some() { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    copy.run::<()>(&["REPLICAOF", "NO", "ONE"]);
+    ours.insert(&4_711).await.unwrap();
+    let theirs = support::model::guard(&copy.url()).secret_key(SecretKey::new([7; 16]));
+    let theirs = theirs.build().unwrap();
+    throughout(Duration::from_secs(3), || async {
+        let verdict = theirs.check(&4_711).await.unwrap();
+        assert!(!matches!(verdict, Verdict::Absent(_)), "{:?}", theirs.state());
+    })
+    .await;
+    assert_eq!(ours.check(&4_711).await.unwrap(), Verdict::Present);
+}
