@@ -1133,15 +1133,6 @@ mod answer;\n",
         }],
     },
     Bug {
-        name: "a mode that was read long ago still acted on",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/shared.rs",
-            from: "fleet.holds()",
-            to: "(fleet.holds() || true)",
-        }],
-    },
-    Bug {
         name: "a Redis that was left believed when the name leads back to it",
         flavours: &[Forgetful],
         edits: &[Source {
