@@ -114,8 +114,8 @@ impl Builder {
     /// [`other_filters`](crate::guide::other_filters).
     ///
     /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) it needs
-    /// [`sole_writer`](ForeignFilter::sole_writer): what other programs add while the source is read would be lost.
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). Beside [`rebuild`](Self::rebuild) it is an error: what
+    /// other programs add while the source is read would be lost. See [`migrate_from`](Self::migrate_from).
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
@@ -170,8 +170,7 @@ impl Builder {
     /// ends it first.
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time that any of them states counts, and for about twice that long after it was last stated. Where another
-    /// system's filter is rebuilt ([`sole_writer`](ForeignFilter::sole_writer)), all must have the same.
+    /// longest time that any of them states counts, and for about twice that long after it was last stated.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
@@ -215,8 +214,7 @@ impl Builder {
         let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
         let (problems, is_migrating) = (self.problems, self.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        let is_rebuilt = is_migrating || foreign.as_ref().is_none_or(ForeignFilter::is_rebuilt);
-        if source.is_some() && !is_rebuilt {
+        if source.is_some() && foreign.is_some() && !is_migrating {
             problems.push(SettingError::ForeignWithRebuild);
         }
         // Values that are out of bounds make no store.

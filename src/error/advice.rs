@@ -70,7 +70,7 @@ advice! {
 
     RebuildError {
         Self::NotMigrating => "Call hand_over on a guard that was built with migrate_from.";
-        Self::NoSource => "Give the builder a source, or leave rebuilds to another process. Another system's filter needs sole_writer, too.";
+        Self::NoSource => "Give the builder a source, or leave rebuilds to another process. Another system's filter is never rebuilt: see migrate_from.";
         Self::Busy => "The filter of the other process serves this one, too.";
         Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
         Self::InvalidId { .. } => "Have the source give ids as requests name them.";

@@ -62,10 +62,10 @@ pub enum SettingError {
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
-    /// A filter of another system is to be rebuilt, and nobody has said that only guards write to it.
+    /// A filter of another system is to be rebuilt. The guard rebuilds only filters of its own.
     #[error(
-        "rebuild: a foreign filter is rebuilt only with sole_writer(): where other programs write to it, what they add meanwhile \
-         would be lost"
+        "rebuild: a foreign filter is never rebuilt: other programs write to it, and what they add meanwhile would be lost; \
+         migrate_from() moves to a filter of the guard's own, which can be"
     )]
     ForeignWithRebuild,
     /// The system's random source gave no key.

@@ -17,12 +17,9 @@
 //! | *verify* | verify the building filter | whatever happened to it meanwhile |
 //! | *swap* | put it in the live filter's place, if it is whole and newer | a rebuild overtaken by another |
 //! | *settle* | if the reply is lost, ask what is live | |
-//!
-//! The filter of another system has no journal: see [`refill`].
 
 mod adapters;
 mod filling;
-mod refill;
 mod report;
 mod run;
 mod schedule;

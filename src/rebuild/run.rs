@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -90,17 +89,8 @@ impl RebuildRun<'_> {
         match self.store.begin().await? {
             Begun::Leased(mut build) => {
                 let kept = build.keep_lease();
-                let limit = self.settings.longest_rebuild;
-                let report = self.leased(kept, limit, self.steps(build.as_mut())).await;
+                let report = self.leased(kept, self.steps(build.as_mut())).await;
                 build.release().await;
-                report
-            }
-            Begun::Refill(mut refill) => {
-                let kept = refill.keep_lease();
-                // It waits for transactions first.
-                let limit = self.settings.longest_rebuild + self.settings.longest_transaction;
-                let report = self.leased(kept, limit, self.refill(refill.as_mut())).await;
-                refill.release().await;
                 report
             }
             Begun::Busy => Err(RebuildError::Busy),
@@ -111,9 +101,9 @@ impl RebuildRun<'_> {
     async fn leased(
         &self,
         kept: BoxFuture<'static, ()>,
-        limit: Duration,
         steps: impl Future<Output = Result<RebuildReport, RebuildError>>,
     ) -> Result<RebuildReport, RebuildError> {
+        let limit = self.settings.longest_rebuild;
         tokio::select! {
             biased;
             report = steps => report,
@@ -187,7 +177,7 @@ impl RebuildRun<'_> {
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
-    pub(super) fn tell_of_begin(&self) {
+    fn tell_of_begin(&self) {
         match self.progress.status().last {
             Some(Err(_)) => tracing::debug!(cause = %self.cause, "a rebuild begins"),
             _ => tracing::info!(cause = %self.cause, "a rebuild begins"),
@@ -208,7 +198,7 @@ impl RebuildRun<'_> {
     }
 
     /// Has the source push all of its ids; returns how many there are.
-    pub(super) async fn read_source(&self, target: &mut dyn Target) -> Result<u64, RebuildError> {
+    async fn read_source(&self, target: &mut dyn Target) -> Result<u64, RebuildError> {
         let mut sink = IdSink::new(self.extractor, target, self.progress);
         let end = self.source.scan(&mut sink).await;
         let ids = sink.count();
@@ -233,7 +223,7 @@ impl RebuildRun<'_> {
     }
 
     /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.
-    pub(super) async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+    async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
         let judged = if self.shrinking == Shrinking::Accepted {
             Ok(())

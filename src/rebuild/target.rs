@@ -1,8 +1,4 @@
-//! Where the ids of a scan go: into a filter in this process, or straight to the store.
-
-use std::mem;
-
-use tokio::sync::mpsc;
+//! Where the ids of a scan go: into a filter in this process.
 
 use super::filling::Filling;
 use crate::error::BoxError;
@@ -73,32 +69,5 @@ impl Target for IntoFilter<'_> {
 
     fn breathe(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(self.filling.breathe())
-    }
-}
-
-/// Hands ids on in batches.
-pub(super) struct IntoStore {
-    batch: Vec<Id>,
-    batches: mpsc::Sender<Vec<Id>>,
-}
-
-impl IntoStore {
-    pub(super) fn new(batches: mpsc::Sender<Vec<Id>>) -> Self {
-        Self { batch: Vec::new(), batches }
-    }
-
-    /// Hands on what there is. If nothing takes it any more, the rebuild has failed.
-    pub(super) async fn hand_on(&mut self) {
-        self.batches.send(mem::take(&mut self.batch)).await.ok();
-    }
-}
-
-impl Target for IntoStore {
-    fn take(&mut self, _: u64, id: Id) {
-        self.batch.push(id);
-    }
-
-    fn breathe(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(self.hand_on())
     }
 }

@@ -91,7 +91,7 @@ impl Store for MigratingStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        self.answering().survey()
+        self.own.survey()
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {

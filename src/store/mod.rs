@@ -254,8 +254,6 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 pub(crate) enum Begun {
     /// This process rebuilds.
     Leased(Box<dyn Build>),
-    /// This process rebuilds the filter of another system.
-    Refill(Box<dyn Refill>),
     /// Another rebuild holds the lease.
     Busy,
 }
@@ -314,35 +312,6 @@ pub(crate) trait Build: Send {
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
-}
-
-/// One rebuild under way of another system's filter. The live one stays as it is until [`swap`](Refill::swap).
-pub(crate) trait Refill: Send {
-    /// How many ids the filter held when it was last known to be whole, as estimated.
-    fn previous(&self) -> Option<u64>;
-
-    /// Keeps the lease, until it is lost.
-    fn keep_lease(&self) -> BoxFuture<'static, ()>;
-
-    /// *Catch up*: inserts go to both filters since the rebuild began. Waits until no transaction is under way whose insert
-    /// went to one only.
-    fn catch_up(&mut self) -> BoxFuture<'_, ()>;
-
-    /// *Scan*: adds ids to the new filter.
-    fn write(&mut self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// *Swap*: puts the new filter, with so many ids of the source, in the live one's place.
-    fn swap(&mut self, ids: u64) -> BoxFuture<'_, Result<Refilled, StoreError>>;
-
-    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
-    fn release(&mut self) -> BoxFuture<'_, ()>;
-}
-
-/// What a rebuild of another system's filter put live.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Refilled {
-    pub(crate) live: Live,
-    pub(crate) bytes: u64,
 }
 
 /// What a rebuild allocates.

@@ -86,7 +86,7 @@ impl Rebuild {
                 let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
                 Some(Self { build, sizing, filter, scanned: Vec::new() })
             }
-            Begun::Busy | Begun::Refill(_) => None,
+            Begun::Busy => None,
         }
     }
 

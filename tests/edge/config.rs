@@ -230,12 +230,14 @@ fn a_filter_that_others_write_is_not_rebuilt_over_what_they_add() {
     for schedule in schedules() {
         let error = refused(builder().redis(redis).foreign(filter()).rebuild(schedule, source()));
         assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
-        assert_tells(&error, &[&"rebuild", &"other programs write to it"]);
+        assert_tells(&error, &[&"rebuild", &"other programs write to it", &"migrate_from"]);
     }
     for schedule in schedules() {
         let error = refused(builder().redis(redis).rebuild(schedule, source()).foreign(filter()));
         assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
     }
+    let moves = builder().redis(redis).migrate_from(filter());
+    assert!(moves.rebuild(Schedule::manual(), source()).build().is_ok());
     assert!(builder().redis(redis).foreign(filter()).build().is_ok());
 }
 

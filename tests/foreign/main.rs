@@ -2,10 +2,8 @@
 
 mod guarded;
 mod hostile;
-mod meanwhile;
 mod migration;
 mod rates;
-mod rebuilt;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]
 mod redisbloom_module;

@@ -93,10 +93,6 @@ impl Layout for Guava {
         }
     }
 
-    fn expiry(&self) -> Option<Duration> {
-        self.expiry
-    }
-
     fn add(&self, _: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         let expire = |life: Duration| cmd("EXPIRE").arg(key).arg(life.as_secs()).clone();
         places.iter().map(|place| set_bits(key, place)).chain(self.expiry.map(expire)).collect()

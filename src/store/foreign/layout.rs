@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::redis::{Cmd, cmd};
 use smallvec::SmallVec;
@@ -25,29 +24,12 @@ pub struct ForeignFilter {
     pub(super) layout: Arc<dyn Layout>,
     /// The instances that it is spread over, beside the guard's Redis.
     pub(super) others: Vec<Endpoint>,
-    is_rebuilt: bool,
     problem: Option<SettingError>,
 }
 
 impl ForeignFilter {
     pub(super) fn new(layout: impl Layout) -> Self {
-        Self { layout: Arc::new(layout), others: Vec::new(), is_rebuilt: false, problem: None }
-    }
-
-    /// States that no program but guards, all with this statement, inserts into the filter. Then it may be rebuilt: with
-    /// [`Builder::rebuild`](crate::Builder::rebuild), by schedule, by hand, and wherever it is not known to be whole.
-    ///
-    /// A rebuild replaces the filter by one that holds what the source gives, and what guards insert meanwhile. What any
-    /// other program inserts meanwhile is lost, and would be refused. Programs that only read may go on: keys and numbers
-    /// stay.
-    #[must_use]
-    pub fn sole_writer(self) -> Self {
-        Self { is_rebuilt: true, ..self }
-    }
-
-    /// Whether it may be rebuilt.
-    pub(crate) fn is_rebuilt(&self) -> bool {
-        self.is_rebuilt
+        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
     }
 
     /// Notes that a number has to be within bounds.
@@ -132,30 +114,6 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         places.iter().map(|place| set_bits(key, place)).collect()
     }
-
-    /// Returns the commands that make an empty filter that a rebuild fills, where the first bit does not.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be made, in words.
-    fn make(&self, _key: &str) -> Result<Vec<Cmd>, String> {
-        Ok(Vec::new())
-    }
-
-    /// Returns the commands that add ids to the key that a rebuild fills, and touch no other.
-    fn fill(&self, key: &str, places: &[Place]) -> Vec<Cmd> {
-        places.iter().map(|place| set_bits(key, place)).collect()
-    }
-
-    /// Returns the key that counts the filter's ids, if there is one.
-    fn counter(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns the life that each insert gives the keys anew.
-    fn expiry(&self) -> Option<Duration> {
-        None
-    }
 }
 
 /// A key that holds bits, and on which of the instances it is.
@@ -193,16 +151,6 @@ impl Place {
     /// Returns a place in a filter's only key.
     pub(super) fn in_only(bits: impl Iterator<Item = u64>) -> Self {
         Self { key: 0, bits: bits.collect(), id: Box::default() }
-    }
-}
-
-/// Returns a key of the guard's own beside a filter's, in the same slot of a cluster.
-pub(super) fn beside(key: &str, what: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    if tag.is_some_and(|(tag, _)| !tag.is_empty()) {
-        format!("{key}:bg:{what}")
-    } else {
-        format!("{{{key}}}:bg:{what}")
     }
 }
 

@@ -9,7 +9,6 @@
 //! | `module` | what a filter is asked that a module of Redis keeps |
 //! | `asked`, `bits`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
 //! | `witness`, `trust`, `record` | when a missing bit may be believed |
-//! | `refill` | a rebuild, where only guards write |
 //! | `handshake` | what is done first on each connection |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
@@ -27,7 +26,6 @@ pub(crate) mod inspection;
 pub(crate) mod layout;
 mod module;
 mod record;
-mod refill;
 mod rounds;
 mod site;
 pub(crate) mod size;
@@ -50,7 +48,6 @@ use tokio::time::Instant;
 
 use self::inspection::Inspection;
 use self::layout::{ForeignFilter, Layout};
-use self::refill::ForeignRefill;
 use self::site::Site;
 use self::trust::Trust;
 use super::redis::Endpoint;
@@ -76,8 +73,6 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
-    /// How long a rebuild waits for transactions that are under way; none where other programs may write to it.
-    refilled_after: Option<Duration>,
     /// Whether a filter of the guard's own is to take its place.
     pub(crate) is_left: bool,
     background: Background,
@@ -97,14 +92,18 @@ impl ForeignStore {
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
-        let refilled_after = filter.is_rebuilt().then_some(settings.longest_transaction);
         let background = Background::default();
-        Self { name, layout, sites, refilled_after, is_left, background }
+        Self { name, layout, sites, is_left, background }
     }
 
     /// Returns the part that an id belongs to.
     fn site(&self, id: &Id) -> &Arc<Site> {
         &self.sites[self.layout.instance(id.as_bytes()) % self.sites.len()]
+    }
+
+    /// A rebuild would lose what other programs insert meanwhile.
+    fn never_rebuilt(&self) -> StoreError {
+        self.sites[0].foreign("other programs write to it, so the guard never rebuilds it")
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
@@ -194,12 +193,7 @@ impl Store for ForeignStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        Box::pin(async {
-            let site = &self.sites[0];
-            let connection = site.checks.connected(Duration::from_secs(1)).await?;
-            let now_us = connection.redis_us(Instant::now());
-            Ok(Survey { live: self.condition().live, now_us, settles_us: None })
-        })
+        Box::pin(std::future::ready(Err(self.never_rebuilt())))
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
@@ -215,11 +209,7 @@ impl Store for ForeignStore {
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let Some(longest_transaction) = self.refilled_after else {
-            let reason = "other programs may write to it, and a rebuild would lose what they add meanwhile: see sole_writer";
-            return Box::pin(std::future::ready(Err(self.sites[0].foreign(reason))));
-        };
-        Box::pin(ForeignRefill::begin(&self.layout, &self.sites, longest_transaction))
+        Box::pin(std::future::ready(Err(self.never_rebuilt())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `RedisBloom`, and what speaks its commands: Redis 8, Redis Stack, Valkey with its module. The ids are sent as they are.
 
-use ::redis::{Cmd, cmd};
+use ::redis::Cmd;
 
 use super::layout::{BitsKey, ForeignFilter, Layout, Place};
 use super::module;
@@ -9,8 +9,6 @@ use super::size::BloomSize;
 #[derive(Debug)]
 struct RedisBloom {
     key: String,
-    /// The ids and the rate that a rebuild makes it for.
-    made_for: Option<(u64, f64)>,
 }
 
 impl ForeignFilter {
@@ -18,18 +16,7 @@ impl ForeignFilter {
     /// creates it.
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
-        Self::new(RedisBloom { key: key.to_owned(), made_for: None })
-    }
-
-    /// A filter of `RedisBloom` that a rebuild makes for so many ids, and its seal, at a rate with `BF.RESERVE`:
-    /// [`sole_writer`](Self::sole_writer).
-    #[must_use]
-    pub fn redisbloom_reserved(key: &str, ids: u64, rate: f64) -> Self {
-        Self::new(RedisBloom { key: key.to_owned(), made_for: Some((ids, rate)) }).rated(
-            "redisbloom_reserved",
-            ids,
-            rate,
-        )
+        Self::new(RedisBloom { key: key.to_owned() })
     }
 }
 
@@ -55,17 +42,6 @@ impl Layout for RedisBloom {
     }
 
     fn add(&self, _: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        self.fill(key, places)
-    }
-
-    fn make(&self, key: &str) -> Result<Vec<Cmd>, String> {
-        let (ids, rate) =
-            self.made_for.ok_or("how large to make it is not known: see redisbloom_reserved")?;
-        let ids = ids.saturating_add(2 * module::SEALED);
-        Ok(vec![cmd("BF.RESERVE").arg(key).arg(rate).arg(ids).clone()])
-    }
-
-    fn fill(&self, key: &str, places: &[Place]) -> Vec<Cmd> {
         vec![module::insert(key, places.iter().map(|place| &place.id))]
     }
 }

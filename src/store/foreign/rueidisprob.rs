@@ -46,13 +46,9 @@ impl Layout for Rueidisprob {
         Place::in_only((0..size.hashes).map(bit))
     }
 
-    fn counter(&self) -> Option<String> {
-        Some(format!("{{{}}}:c", self.name))
-    }
-
     fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         let mut script = cmd("EVAL");
-        script.arg(ADD).arg(2).arg(key).arg(self.counter()).arg(size.hashes);
+        script.arg(ADD).arg(2).arg(key).arg(format!("{{{}}}:c", self.name)).arg(size.hashes);
         for bit in places.iter().flat_map(|place| &place.bits) {
             script.arg(*bit);
         }

@@ -127,25 +127,8 @@ impl Site {
         Ok(())
     }
 
-    /// Adds ids, to a filter that is being built, too; again where that has taken the live one's place meanwhile.
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
-        for _ in 0..ATTEMPTS {
-            let Some(added) = self.add_to_live(&connection, ids).await? else { return Ok(()) };
-            let (token, commands) = (added.token, self.filling(&added.places));
-            if self.while_refilled(&connection, &token, &commands, ATTEMPT).await? {
-                return self.keep_to_one_redis(&connection);
-            }
-        }
-        Err(StoreError::Changing)
-    }
-
-    /// Adds ids to the live filter. Returns what a rebuild that is under way needs.
-    async fn add_to_live(
-        &self,
-        connection: &Arc<Connection>,
-        ids: &[&[u8]],
-    ) -> Result<Option<AddedToLive>, StoreError> {
         let known = self.known().await?;
         let size = known.size.as_ref().map_err(|reason| self.foreign(reason))?;
         let places = self.places(*size, ids);
@@ -158,14 +141,10 @@ impl Site {
         let adds = commands.len();
         // Behind them: what another filter took, that was there for a moment, is missing in this one.
         commands.extend(self.trust.ask_seals(&known, &keys));
-        // And what is inserted before a rebuild begins, its scan sees.
-        commands.push(cmd("GET").arg(&self.trust.marker).clone());
-        let mut replies = self.adds.ask(connection, &pipeline(commands), ATTEMPT).await?;
-        self.keep_to_one_redis(connection)?;
-        let marker = Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)).optional_bytes()?;
+        let mut replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
+        self.keep_to_one_redis(&connection)?;
         self.trust.read_seals(connection.wire(), &known, replies.split_off(adds)).await?;
-        self.note_newest(&known, &places, replies)?;
-        Ok(marker.map(|token| AddedToLive { token, places }))
+        self.note_newest(&known, &places, replies)
     }
 
     /// Notes the newest insert of this process that was new to the filter.
@@ -277,12 +256,6 @@ async fn repeated<F: Future<Output = Result<(), StoreError>>>(
         }
     }
     Ok(())
-}
-
-/// Ids that are in the live filter, while a rebuild with this token is under way.
-struct AddedToLive {
-    token: Vec<u8>,
-    places: Vec<Place>,
 }
 
 /// Returns the last of these places where a bit was clear before, by the replies to their commands.

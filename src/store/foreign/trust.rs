@@ -14,7 +14,7 @@ use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 use siphasher::sip::SipHasher24;
 
-use super::layout::{Layout, Place, beside};
+use super::layout::{Layout, Place};
 use super::module::{self, Info};
 use super::record::{HANDED_OVER, ON, Record, WITNESSES, decode_words};
 use super::size::BloomSize;
@@ -39,8 +39,6 @@ pub(super) struct Trust {
     pub(super) keys: Vec<(usize, String)>,
     /// Where the statement is.
     pub(super) record: String,
-    /// Where a rebuild's token is, while one is under way. Guards of other names look there, too.
-    pub(super) marker: String,
     known: ArcSwapOption<Known>,
     /// What a module's filter was sealed with, if that was not stated yet.
     pub(super) drawn: ArcSwapOption<Seal>,
@@ -119,11 +117,6 @@ impl Believed {
         if info.is_full() { Err(Doubt::Full) } else { Ok(()) }
     }
 
-    /// Returns how large a module says that the filter is.
-    pub(super) fn module_bytes(&self) -> Option<u64> {
-        Some(self.seen.load().as_ref()?.bytes)
-    }
-
     /// Describes a module's filter.
     fn live(&self) -> Result<Live, Doubt> {
         let seen = self.seen.load_full().ok_or(Doubt::Changing)?;
@@ -173,7 +166,6 @@ impl Trust {
         let here = keys.filter(|(_, key)| key.instance == instance);
         let keys: Vec<_> = here.map(|(at, key)| (at, key.key)).collect();
         Self {
-            marker: beside(keys.first().map_or("", |(_, key)| key), "refill"),
             keys,
             layout,
             record: format!("bg:{{{name}}}:trust"),
