@@ -1,7 +1,7 @@
 //! A service guarded with the Bloom filter that a go-zero service keeps in Redis.
 //!
 //! `cargo run --example go_zero`, with a Redis at `REDIS_URL` or on this machine.
-//! Serves on loopback, asks itself, ends. Leaves the keys `bloom:example-users` and `bg:{example-go-zero}:trust` behind.
+//! Serves on loopback, asks itself, ends. Leaves the keys `bloom:example-users` and `{bloom:example-users}:bg:trust` behind.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -42,11 +42,11 @@ async fn main() -> Result<ExitCode, BoxError> {
         // first would be the only one, and it is to show who answers.
         .audits_per_second(0)
         .build()?;
-    // By hand and once, in an application: here the filter was filled a moment ago, and is known to be whole.
+    // By hand and once, in an application, with ids from the database: here the filter was filled a moment ago.
     let filter = guard.foreign().ok_or("it has one")?;
     let inspected = filter.inspect().await?;
     println!("{} ids, {:.1e} false positives", inspected.ids, inspected.false_positive_rate);
-    filter.trust_after(&inspected).await?;
+    filter.trust_after(&inspected, 1..=USERS).await?;
     timeout(Duration::from_secs(3), guard.ready()).await?;
 
     let table = Arc::new(Mutex::new(BTreeSet::from_iter(1..=USERS)));

@@ -103,6 +103,7 @@ pub use decide::lane::LaneState;
 pub use decide::policy::OnUnknown;
 pub use error::{
     BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
+    TrustError,
 };
 #[cfg(feature = "axum")]
 pub use extract::Captures;

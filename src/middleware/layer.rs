@@ -292,7 +292,8 @@ impl BloomGuard {
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignHandle> {
         self.shared.start();
-        self.shared.foreign.clone().map(ForeignHandle)
+        let foreign = self.shared.foreign.clone()?;
+        Some(ForeignHandle::new(foreign, Arc::clone(&self.shared.extractor)))
     }
 
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {

@@ -36,15 +36,31 @@ pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> Blo
     guard
 }
 
+/// Ids that all of these filters have.
+pub(crate) const KNOWN: std::ops::Range<u64> = 0..100;
+
 /// Says that the filter is whole as it is now.
 pub(crate) async fn trust(guard: &BloomGuard) {
+    trust_by(guard, KNOWN).await;
+}
+
+/// Says so by these ids, which it has.
+pub(crate) async fn trust_by(guard: &BloomGuard, known: std::ops::Range<u64>) {
     eventually("the filter is trusted", SOON, || async {
         let foreign = guard.foreign().unwrap();
         let inspected = foreign.inspect().await.map_err(|error| error.to_string())?;
-        foreign.trust_after(&inspected).await.map_err(|error| error.to_string())
+        foreign.trust_after(&inspected, known.clone()).await.map_err(|error| error.to_string())
     })
     .await;
     guard.ready().await;
+}
+
+/// Waits until a guard does not believe the filter.
+pub(crate) async fn untrusted(guard: &BloomGuard) {
+    eventually("trust has ended", SOON, || async {
+        guard.state().live.map_or(Ok(()), |live| Err(format!("{live:?}")))
+    })
+    .await;
 }
 
 /// Inserts an id; again where Redis takes long, as for a bitmap of 256 MB on a busy machine.

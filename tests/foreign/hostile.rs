@@ -5,7 +5,7 @@ use support::eventually;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{
-    SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trusting,
+    KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trusting,
 };
 use crate::writers::Writer;
 
@@ -54,7 +54,7 @@ async fn an_empty_filter_cannot_be_said_to_be_whole() {
         let foreign = guard.foreign().unwrap();
         let inspected = foreign.inspect().await.unwrap();
         assert_eq!(inspected.ids, 0);
-        assert!(foreign.trust_after(&inspected).await.is_err(), "{}", writer.name);
+        assert!(foreign.trust_after(&inspected, KNOWN).await.is_err(), "{}", writer.name);
         assert_eq!(refused(&guard, STRANGERS).await, [0; 0], "{}", writer.name);
     }
 }
@@ -319,7 +319,7 @@ async fn a_filter_that_was_lost_after_it_was_inspected_is_not_trusted() {
         let inspected = foreign.inspect().await.unwrap();
         server.run::<()>(&["DEL", writer.key]);
         writer.write(server, IDS / 2..IDS);
-        assert!(foreign.trust_after(&inspected).await.is_err(), "{}", writer.name);
+        assert!(foreign.trust_after(&inspected, KNOWN).await.is_err(), "{}", writer.name);
         nothing_is_refused(server, writer, &guard).await;
     })
     .await;
@@ -352,7 +352,7 @@ async fn a_filter_without_room_for_a_seal_cannot_be_said_to_be_whole() {
     server.run::<()>(&["SETBIT", "full", "7", "1"]);
     let foreign = guard.foreign().unwrap();
     let inspected = foreign.inspect().await.unwrap();
-    assert!(foreign.trust_after(&inspected).await.is_err());
+    assert!(foreign.trust_after(&inspected, KNOWN).await.is_err());
     assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
 }
 

@@ -1,12 +1,17 @@
 //! Filters that other systems write: bit for bit as they do, and never a false 404, whatever becomes of the keys.
 
+mod copies;
+mod findings;
 mod guarded;
 mod hostile;
 mod migration;
+mod numbers;
 mod rates;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]
 mod redisbloom_module;
+mod rights;
+mod spread;
 mod traffic;
 mod vectors;
 mod writers;

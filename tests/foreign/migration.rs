@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, ForeignFilter, RebuildError, Schedule, Verdict};
+use bloom_guard::{BloomGuard, ForeignFilter, PathPattern, RebuildError, Schedule, Verdict};
 use support::model::{Table, get, guard};
 use support::redis_server::RedisServer;
 use tokio::time::sleep;
 
-use crate::guarded::{STRANGERS, connected, refused, refuses_strangers, trust};
+use crate::guarded::{KNOWN, STRANGERS, connected, refused, refuses_strangers, trust};
 use crate::traffic::{LONGEST_TRANSACTION, Traffic};
 use crate::writers::Writer;
 
@@ -96,7 +96,7 @@ async fn a_filter_that_was_handed_over_is_never_believed_again() {
     let (server, table) = begin(&writer);
     let stays = connected(&server, writer.filter()).await;
     let inspected = stays.foreign().unwrap().inspect().await.unwrap();
-    stays.foreign().unwrap().trust_after(&inspected).await.unwrap();
+    stays.foreign().unwrap().trust_after(&inspected, KNOWN).await.unwrap();
     refuses_strangers(&stays, "the filter is trusted").await;
     moving(&server, writer.filter(), &table).hand_over().await.unwrap();
 
@@ -105,7 +105,7 @@ async fn a_filter_that_was_handed_over_is_never_believed_again() {
         assert_eq!(refused(&guard, (0..IDS).chain(STRANGERS)).await, [0; 0]);
         let foreign = guard.foreign().unwrap();
         let inspected = foreign.inspect().await.unwrap();
-        assert!(foreign.trust_after(&inspected).await.is_err());
+        assert!(foreign.trust_after(&inspected, KNOWN).await.is_err());
         assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
     }
 }
@@ -139,4 +139,32 @@ async fn a_guard_without_a_filter_to_leave_has_nothing_to_hand_over() {
     let guard = guard(&server.url()).build().unwrap();
     let error = guard.hand_over().await.unwrap_err();
     assert!(matches!(&*error, RebuildError::NotMigrating), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_behind_the_hand_over_fails_where_the_guards_own_filter_would_lack_it() {
+    for writer in [Writer::go_zero(10 * IDS), Writer::redisson(10 * IDS)] {
+        let (server, table) = begin(&writer);
+        // Left behind, rolled back later, and on the way to a filter of another name.
+        let stays = connected(&server, writer.filter()).await;
+        stays.insert(&900_001_u64).await.unwrap();
+        table.commit(900_001);
+        let moves = moving(&server, writer.filter(), &table);
+        moves.hand_over().await.unwrap();
+        let back = connected(&server, writer.filter()).await;
+        let pattern = PathPattern::<u64>::new("/people/{id}").unwrap();
+        let people = BloomGuard::builder("people", pattern).redis(&server.url());
+        let people = people.migrate_from(writer.filter()).build().unwrap();
+        for guard in [&stays, &back, &people] {
+            let error = guard.insert(&900_002_u64).await.expect_err("users' own filter lacks it");
+            let text = error.to_string();
+            assert!(text.contains(writer.key) && text.contains("\"users\""), "{text}");
+            assert_eq!(refused(guard, (0..IDS).chain(STRANGERS)).await, [0; 0]);
+        }
+        // A guard that moves, or has moved, goes on.
+        moves.insert(&900_003_u64).await.unwrap();
+        let moved = guard(&server.url()).build().unwrap();
+        refuses_strangers(&moved, "the own filter answers").await;
+        assert_eq!(refused(&moved, [900_001, 900_003]).await, [0; 0]);
+    }
 }

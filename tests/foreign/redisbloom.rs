@@ -13,7 +13,7 @@ use support::model::guard;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{
-    SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trusting,
+    KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trusting,
 };
 use crate::redisbloom_module::module;
 
@@ -37,7 +37,7 @@ fn filter() -> ForeignFilter {
 }
 
 /// Inserts ids as any client does.
-fn write(server: &RedisServer, key: &str, ids: impl IntoIterator<Item = u64>) {
+pub(crate) fn write(server: &RedisServer, key: &str, ids: impl IntoIterator<Item = u64>) {
     let ids: Vec<u64> = ids.into_iter().collect();
     let mut pipeline = Pipeline::new();
     for ids in ids.chunks(1_000) {
@@ -145,7 +145,7 @@ async fn a_missing_filter_is_neither_trusted_nor_created() {
     let foreign = guard.foreign().unwrap();
     let inspected = foreign.inspect().await.unwrap();
     assert_eq!(inspected.ids, 0);
-    foreign.trust_after(&inspected).await.expect_err("there is none");
+    foreign.trust_after(&inspected, KNOWN).await.expect_err("there is none");
     let error = guard.insert(&7).await.expect_err("there is none");
     assert!(format!("{error:?}").contains("not found"), "{error:?}");
     assert_eq!(server.keys(), [""; 0]);
@@ -164,7 +164,10 @@ async fn an_empty_filter_and_one_without_room_for_a_seal_cannot_be_said_to_be_wh
         }
         let inspected = foreign.inspect().await.unwrap();
         assert_eq!(inspected.ids, ids);
-        foreign.trust_after(&inspected).await.expect_err("nothing could show that it is whole");
+        foreign
+            .trust_after(&inspected, KNOWN)
+            .await
+            .expect_err("nothing could show that it is whole");
         assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
     }
 }
@@ -333,7 +336,7 @@ async fn a_filter_that_was_lost_after_it_was_inspected_is_not_trusted() {
     let inspected = foreign.inspect().await.unwrap();
     server.run::<()>(&["DEL", KEY]);
     write(&server, KEY, IDS / 2..3 * IDS);
-    foreign.trust_after(&inspected).await.expect_err("it is another one");
+    foreign.trust_after(&inspected, KNOWN).await.expect_err("it is another one");
     nothing_is_refused(&server, &guard).await;
 }
 

@@ -12,7 +12,7 @@ use redis::Pipeline;
 use support::redis_server::RedisServer;
 
 /// The rate that the filters are sized for.
-const RATE: f64 = 0.01;
+pub(crate) const RATE: f64 = 0.01;
 
 /// A filter of one of the systems.
 pub(crate) struct Writer {

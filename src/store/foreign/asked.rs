@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::known::Known;
 use super::layout::Place;
-use super::trust::{Known, Trust};
+use super::trust::Trust;
 use crate::filter::Generation;
 use crate::verdict::Doubt;
 

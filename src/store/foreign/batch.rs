@@ -8,7 +8,7 @@
 //! | a BITFIELD for some ids of one key: some bits of each, then the seal | one step: with the right seal, the filter was whole when these very bits were read. A clear bit of an id is enough |
 //! | in the last of them, or one more: all bits of the newest insert of this process | read no earlier than any other bit: a copy from before that insert, put back with its seal, lacks one |
 //! | the numbers, if Redis has them | behind all bits: what has changed by then may have changed before |
-//! | the statement | behind all bits, too: another process that found the filter lost has taken it back |
+//! | the statement, and the last two seals | behind all bits, too: another process may have found the filter lost, or turned the seal over |
 //!
 //! | between the two rounds | becomes of an id that was absent in the first | of one that is asked for again |
 //! |---|---|---|
@@ -22,17 +22,17 @@ use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ::redis::{Pipeline, Value, cmd};
+use ::redis::{Pipeline, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::asked::Asked;
 use super::bits::{self, Part};
+use super::known::{Believed, Known, read_numbers};
 use super::layout::Place;
 use super::module::{self, Info};
-use super::record::ON;
+use super::record::Stated;
 use super::site::Site;
-use super::trust::{Believed, Known, Trust, read_config};
-use super::witness::Seal;
+use super::trust::Trust;
 use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
@@ -101,7 +101,8 @@ impl Site {
     ) -> Result<(Vec<bool>, Result<(), Doubt>), Doubt> {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
-        let round = Round::new(&self.trust, known, waiting, bits, newest.as_deref());
+        let places = alike(waiting).map(|alike| &alike[0].asked.place);
+        let round = Round::new(&self.trust, known, places, bits, newest.as_deref());
         let floor = known.believed().map_or(0, Believed::floor);
         let commands = round.commands();
         let replies =
@@ -130,7 +131,7 @@ impl Site {
 }
 
 /// What one round of a batch asks for.
-struct Round<'a> {
+pub(super) struct Round<'a> {
     trust: &'a Trust,
     known: &'a Known,
     /// Each once, and the newest insert behind them.
@@ -140,30 +141,26 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(
+    /// Has these bits asked for of each place, those of one key side by side.
+    pub(super) fn new(
         trust: &'a Trust,
         known: &'a Known,
-        waiting: &'a [Waiting],
+        places: impl Iterator<Item = &'a Place> + Clone,
         bits: &Range<usize>,
         newest: Option<&'a Place>,
     ) -> Self {
-        let places = alike(waiting).map(|alike| &alike[0].asked.place);
         let parts = places.clone().map(|place| Part::of(place, bits));
         let newest_part = newest.map(|place| Part::of(place, &(0..usize::MAX)));
         let parts = parts.chain(newest_part).collect();
         Self { trust, known, places: places.chain(newest).collect(), parts }
     }
 
-    fn seal(&self) -> Option<&'a Seal> {
-        self.known.believed.as_ref().ok().map(|believed| &believed.record.seal)
-    }
-
     /// Returns its commands.
-    fn commands(&self) -> Pipeline {
+    pub(super) fn commands(&self) -> Pipeline {
         let Self { trust, ref places, .. } = *self;
         let mut commands = Pipeline::new();
         if trust.layout.is_module() {
-            let (key, seal) = (trust.key_of(0), self.seal());
+            let (key, seal) = (trust.key_of(0), self.known.seal());
             commands.add_command(module::ask(key, places.iter().map(|place| &*place.id), seal));
             commands.add_command(Info::ask(key));
             // Behind it, too: so it was asked of the filter that the seal is in.
@@ -172,19 +169,19 @@ impl<'a> Round<'a> {
                 commands.add_command(module::try_write(&trust.record));
             }
         } else {
-            for command in bits::ask(trust, self.seal(), &self.parts) {
+            for command in bits::ask(trust, self.known.seal(), &self.parts) {
                 commands.add_command(command);
             }
         }
         if let Some(command) = trust.config() {
             commands.add_command(command);
         }
-        commands.add_command(cmd("HGET").arg(&trust.record).arg(ON).clone());
+        commands.add_command(Stated::ask(&trust.record));
         commands
     }
 
     /// Reads which of its places have all their bits set, and whether what an absence rests on still is as it was.
-    fn read(
+    pub(super) fn read(
         &self,
         replies: Vec<Value>,
         floor: u64,
@@ -193,16 +190,15 @@ impl<'a> Round<'a> {
         if self.trust.layout.is_module() {
             return read_module(self.known, self.places.len(), replies, floor);
         }
-        let (held, is_sealed) = bits::read(self.seal(), &self.parts, &mut replies)?;
-        let mut whole = if is_sealed { Ok(()) } else { Err(Doubt::Foreign) };
-        if self.trust.config().is_some() && read_config(replies.next())? != self.known.config {
-            whole = Err(Doubt::Foreign);
-        }
-        let on = Reply::new(STEP, replies.next().ok_or_else(odd)?).optional_bytes()?;
-        if let Ok(believed) = &self.known.believed {
-            whole = believed.stands(whole, on.as_deref());
-        }
-        Ok((held, whole))
+        let (held, seals) = bits::read(self.known.seal(), &self.parts, &mut replies)?;
+        let mut replies = replies.map(|reply| Reply::new(STEP, reply));
+        let config = self.trust.config().and_then(|_| replies.next());
+        let is_same = read_numbers(config)? == self.known.config;
+        let stated = Stated::read(replies.next().ok_or_else(odd)?)?;
+        let Ok(believed) = &self.known.believed else { return Ok((held, Ok(()))) };
+        let is_whole = is_same && seals.into_iter().all(|seal| stated.names(seal));
+        let found = if is_whole { Ok(()) } else { Err(Doubt::Foreign) };
+        Ok((held, believed.stands(found, &stated)))
     }
 }
 
@@ -256,10 +252,10 @@ fn read_module(
     let info = Info::read(next()?)?;
     sealed.extend(module::flags(next()?, seal)?);
     next()?.int()?;
-    let on = next()?.optional_bytes()?;
+    let stated = Stated::read(next()?)?;
     let has_seal = sealed.into_iter().all(|one| one);
     let whole = if has_seal { believed.has_grown(floor, info) } else { Err(Doubt::Foreign) };
-    Ok((held, believed.stands(whole, on.as_deref())))
+    Ok((held, believed.stands(whole, &stated)))
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

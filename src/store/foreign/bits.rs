@@ -6,7 +6,6 @@ use ::redis::{Cmd, Value};
 
 use super::layout::Place;
 use super::trust::Trust;
-use super::witness::Seal;
 use crate::error::StoreError;
 use crate::store::redis::reply::Reply;
 
@@ -33,7 +32,7 @@ impl<'a> Part<'a> {
 /// Returns the commands that read these parts.
 pub(super) fn ask(
     trust: &Trust,
-    seal: Option<&Seal>,
+    seal: Option<u64>,
     parts: &[Part<'_>],
 ) -> impl Iterator<Item = Cmd> {
     commands(parts).map(move |parts| {
@@ -45,20 +44,19 @@ pub(super) fn ask(
             command.arg("GET").arg("u1").arg(*bit);
         }
         if let Some(seal) = seal {
-            seal.ask(&mut command);
+            command.arg("GET").arg("i64").arg(seal);
         }
         command
     })
 }
 
-/// Reads which parts have all their bits set, and whether each command has found the seal.
+/// Reads which parts have all their bits set, and which seal each command has found, if it was asked for.
 pub(super) fn read(
-    seal: Option<&Seal>,
+    seal: Option<u64>,
     parts: &[Part<'_>],
     replies: &mut impl Iterator<Item = Value>,
-) -> Result<(Vec<bool>, bool), StoreError> {
-    let mut held = Vec::with_capacity(parts.len());
-    let mut is_sealed = true;
+) -> Result<(Vec<bool>, Vec<i64>), StoreError> {
+    let (mut held, mut seals) = (Vec::with_capacity(parts.len()), Vec::new());
     for parts in commands(parts) {
         let mut values = Reply::new(STEP, replies.next().unwrap_or(Value::Nil)).ints()?;
         let mut next = || values.next().ok_or_else(too_few)?;
@@ -69,11 +67,11 @@ pub(super) fn read(
             }
             held.push(all);
         }
-        if let Some(seal) = seal {
-            is_sealed &= next()? == seal.value;
+        if seal.is_some() {
+            seals.push(next()?);
         }
     }
-    Ok((held, is_sealed))
+    Ok((held, seals))
 }
 
 /// Splits parts, those of one key side by side, into those of one command each.

@@ -13,6 +13,7 @@ use crate::store::redis::fleet::Fleet;
 use crate::store::redis::link::handshake::{End, Handshake, Identity};
 use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::Wire;
+use crate::verdict::Doubt;
 
 impl Handshake for Trust {
     fn join<'a>(
@@ -33,8 +34,9 @@ impl Handshake for Trust {
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
             match self.look(wire, &identity.process).await {
-                // A Redis that refuses this answers no check either, and says why.
-                Ok(()) | Err(StoreError::Refused { .. }) => Ok(()),
+                Ok(()) => Ok(()),
+                // A Redis that refuses this answers no check either, and says why: but for missing rights.
+                Err(StoreError::Refused { doubt, .. }) if doubt != Doubt::Denied => Ok(()),
                 Err(error) => Err(error.into()),
             }
         })

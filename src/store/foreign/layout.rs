@@ -84,6 +84,21 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
         size.bits
     }
 
+    /// Returns the size of all keys together, without bits that no id's bits can fall on.
+    fn whole(&self, size: BloomSize) -> BloomSize {
+        BloomSize { bits: self.end(size) * self.keys().len() as u64, ..size }
+    }
+
+    /// Whether the bits of ids are spread evenly, and are all others where the numbers are others.
+    fn is_even(&self) -> bool {
+        true
+    }
+
+    /// Whether the bits of this id would be others if the numbers were others.
+    fn shows_numbers(&self, _id: &[u8]) -> bool {
+        true
+    }
+
     /// Whether a module of Redis keeps the filter in its only key, and hashes the ids itself. Its size means nothing.
     fn is_module(&self) -> bool {
         false

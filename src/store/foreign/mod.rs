@@ -8,7 +8,7 @@
 //! | `site` | the part of a filter on one Redis: connections, checks, inserts |
 //! | `module` | what a filter is asked that a module of Redis keeps |
 //! | `asked`, `bits`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
-//! | `witness`, `trust`, `record` | when a missing bit may be believed |
+//! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
 //! | `handshake` | what is done first on each connection |
 //! | `inspection` | a look at the whole filter, after which trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
@@ -19,18 +19,20 @@
 mod asked;
 mod batch;
 mod bits;
+mod evidence;
 pub(crate) mod handle;
 mod handshake;
 mod hash;
 pub(crate) mod inspection;
+mod known;
 pub(crate) mod layout;
 mod module;
 mod record;
 mod rounds;
+mod seal;
 mod site;
 pub(crate) mod size;
 mod trust;
-mod witness;
 
 mod go_zero;
 mod guava;
@@ -40,6 +42,7 @@ mod redisbloom;
 mod redisson;
 mod rueidisprob;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +60,7 @@ use super::{
     Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
-use crate::error::StoreError;
+use crate::error::{StoreError, TrustError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -87,8 +90,9 @@ impl ForeignStore {
     ) -> Self {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
-            let trust = Trust::new(Arc::clone(&layout), instance, &settings.name);
-            Arc::new(Site::new(trust, endpoint, settings))
+            let trust =
+                Trust::new(Arc::clone(&layout), instance, is_left.then(|| settings.name.clone()));
+            Arc::new(Site::new(trust, endpoint, settings, filter.others.is_empty()))
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
@@ -127,11 +131,26 @@ impl ForeignStore {
         Ok(())
     }
 
-    pub(crate) async fn trust_after(&self, seen: &Inspection) -> Result<(), StoreError> {
+    /// States that the filter which was inspected is whole: these ids exist, and are in it.
+    pub(crate) async fn trust_after(
+        &self,
+        seen: &Inspection,
+        known: &BTreeSet<Id>,
+    ) -> Result<(), TrustError> {
+        seen.is_shown_by(known, &*self.layout)?;
+        for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
+            site.look_for(&self.ids_at(known, site), seen_there).await?;
+        }
         for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
             site.trust_after(seen_there, seen.ids).await?;
         }
         Ok(())
+    }
+
+    /// Returns those of some ids whose bits are at a site.
+    fn ids_at<'a>(&self, ids: impl IntoIterator<Item = &'a Id>, site: &Arc<Site>) -> Vec<&'a [u8]> {
+        let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
+        ids.into_iter().filter(here).map(Id::as_bytes).collect()
     }
 }
 
@@ -160,9 +179,7 @@ impl Store for ForeignStore {
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             for site in &self.sites {
-                let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
-                let ids: Vec<&[u8]> = ids.iter().filter(here).map(Id::as_bytes).collect();
-                site.add(&ids).await?;
+                site.add(&self.ids_at(&ids, site)).await?;
             }
             Ok(())
         })

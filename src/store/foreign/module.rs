@@ -9,7 +9,6 @@ use ::redis::{Cmd, cmd};
 
 use super::layout::Place;
 use super::size::BloomSize;
-use super::witness::Seal;
 use crate::error::StoreError;
 use crate::random;
 use crate::store::redis::refusal::Refusal;
@@ -72,21 +71,20 @@ impl Info {
 }
 
 /// Returns a new seal.
-pub(super) fn draw() -> Seal {
-    Seal { first: random::scatter(), value: random::scatter().cast_signed() }
+pub(super) fn draw() -> u64 {
+    random::scatter()
 }
 
 /// Returns the ids of a seal.
-pub(super) fn seal_ids(seal: &Seal) -> impl Iterator<Item = String> {
-    let Seal { first, value } = *seal;
-    (0..SEALED).map(move |number| format!("bg:seal:{first:016x}{value:016x}:{number}"))
+pub(super) fn seal_ids(seal: u64) -> impl Iterator<Item = String> {
+    (0..SEALED).map(move |number| format!("bg:seal:{seal:016x}:{number}"))
 }
 
 /// Returns the command that asks for ids, and for those of a seal after them.
 pub(super) fn ask<'a>(
     key: &str,
     ids: impl IntoIterator<Item = &'a [u8]>,
-    seal: Option<&Seal>,
+    seal: Option<u64>,
 ) -> Cmd {
     let mut command = cmd("BF.MEXISTS");
     command.arg(key);

@@ -86,6 +86,17 @@ impl Layout for PhpBkdr {
         size.bits.min(HASH + 1)
     }
 
+    /// Hashes of short ids are small numbers. And with one bit an id more, all others are the same.
+    fn is_even(&self) -> bool {
+        false
+    }
+
+    /// A hash that is smaller than any number of bits is the bit itself.
+    fn shows_numbers(&self, id: &[u8]) -> bool {
+        let largest = self.size.bits.min(HASH / 2);
+        seeds().take(self.size.hashes as usize).any(|seed| bkdr(id, seed) >= largest)
+    }
+
     fn instance(&self, id: &[u8]) -> usize {
         (u64::from(crc32fast::hash(id)) % self.instances()) as usize
     }

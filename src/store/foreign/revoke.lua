@@ -1,8 +1,8 @@
 -- Takes a statement back, unless another has taken its place.
 --
--- KEYS[1] the statement   ARGV[1] its field   ARGV[2] what it was
+-- KEYS[1] the statement   ARGV[1] what it was   ARGV[2] 1 if a record was found that the filter lacked
 -- Returns 1 if it was there.
-if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then
-  return redis.call('DEL', KEYS[1])
-end
-return 0
+if redis.call('HMGET', KEYS[1], 'on')[1] ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+if ARGV[2] == '1' then redis.call('HSET', KEYS[1], 'disproved', '1') end
+return 1

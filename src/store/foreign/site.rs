@@ -8,12 +8,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::asked::Asked;
 use super::handshake::NoHandshake;
+use super::known::Known;
 use super::layout::Place;
 use super::module;
-use super::record::{HANDED_OVER, ON};
+use super::record::HANDED_OVER;
 use super::rounds::Rounds;
 use super::size::BloomSize;
-use super::trust::{Known, Trust};
+use super::trust::Trust;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::nulls::scope::Scope;
@@ -46,10 +47,17 @@ pub(super) struct Site {
     pub(super) queue: Queue<Asked, Verdict>,
     pub(super) rounds: Rounds,
     pub(super) check_deadline: Duration,
+    /// Whether all of the filter is here.
+    is_only: bool,
 }
 
 impl Site {
-    pub(super) fn new(trust: Trust, endpoint: &Endpoint, settings: &Settings) -> Self {
+    pub(super) fn new(
+        trust: Trust,
+        endpoint: &Endpoint,
+        settings: &Settings,
+        is_only: bool,
+    ) -> Self {
         let trust = Arc::new(trust);
         let outage = Arc::new(Outage::default());
         let link = |handshake, purpose| {
@@ -63,6 +71,7 @@ impl Site {
             queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
             rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
+            is_only,
             trust,
         }
     }
@@ -81,8 +90,8 @@ impl Site {
         };
         let (asked_us, generation) = (live.redis_us(at), asked.generation());
         let (place, answer) = queue::Place::new(live, asked);
-        // Who is alone needs no other task.
-        let alone = match self.queue.alone() {
+        // Who is alone needs no other task. Parts of a list are asked at once only by several.
+        let alone = match self.is_only.then(|| self.queue.alone()).flatten() {
             Some(under_way) => Some(Arc::clone(self).answer_alone(place, under_way)),
             None if self.queue.enter(place).is_err() => {
                 return Answer::Ready(unknown(Doubt::Overloaded));
@@ -208,7 +217,8 @@ impl Site {
 
     async fn try_hand_over(&self) -> Result<(), StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
-        let word = cmd("HSET").arg(&self.trust.record).arg(ON).arg(HANDED_OVER).clone();
+        let word = [HANDED_OVER, self.trust.moves_to.as_deref().unwrap_or_default()].concat();
+        let word = cmd("HSET").arg(&self.trust.record).arg("on").arg(word).clone();
         self.adds.ask(&connection, &one(word), ATTEMPT).await?;
         self.keep_to_one_redis(&connection)?;
         let checks = self.checks.connected(ATTEMPT).await?;
@@ -219,11 +229,12 @@ impl Site {
         StoreError::Foreign { key: self.trust.keys[0].1.clone(), reason: reason.to_owned() }
     }
 
-    /// Ends trust that was stated at a time.
+    /// Ends trust that was stated at a time, unless trust has ended so before: the handler answers for ids that do not exist.
     pub(super) fn distrust(&self, generation: Generation) {
         if let Some(known) = self.trust.known()
             && let Ok(believed) = known.believed()
             && believed.record.generation == generation
+            && !believed.stays
         {
             self.trust.lose(believed, Doubt::Disproved);
         }

@@ -155,7 +155,7 @@ async fn an_inspection_of_a_filter_that_was_replaced_harms_no_trust_in_the_next(
     write(&server, KEY, 0..IDS);
     let guard = trusting(&server, filter()).await;
     refuses_strangers(&guard, "the guard refuses").await;
-    late.foreign().unwrap().trust_after(&inspected).await.expect_err("it is another one");
+    late.foreign().unwrap().trust_after(&inspected, KNOWN).await.expect_err("it is another one");
     assert!(guard.state().live.is_ok(), "{:?}", guard.state());
     refuses_strangers(&guard, "the guard refuses still").await;
 }
@@ -187,10 +187,10 @@ async fn a_seal_is_sixteen_ids_and_is_made_once() {
         inspected = foreign.inspect().await.unwrap();
     }
     assert_eq!(items(), 116);
-    foreign.trust_after(&inspected).await.unwrap();
+    foreign.trust_after(&inspected, KNOWN).await.unwrap();
     guard.ready().await;
     refuses_strangers(&guard, "the guard refuses").await;
-    foreign.trust_after(&foreign.inspect().await.unwrap()).await.unwrap();
+    foreign.trust_after(&foreign.inspect().await.unwrap(), KNOWN).await.unwrap();
     assert_eq!(items(), 116);
     // After a loss it is another one: copies of the filter have the old one.
     server.run::<()>(&["RENAME", KEY, "away"]);

@@ -100,7 +100,7 @@ impl Contender {
         let guard = builder.build().expect("valid");
         let filter = guard.foreign().expect("it has one");
         let inspected = filter.inspect().await.expect("the filter is filled");
-        filter.trust_after(&inspected).await.expect("the filter is whole");
+        filter.trust_after(&inspected, 0..ids.min(100)).await.expect("the filter is whole");
         guard.ready().await;
         let name = "go-zero's filter (bloom-guard)";
         Self { name, rate: layout.rate(ids), way: Way::Ours(guard) }

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::foreign::bits::BITS;
 use crate::store::foreign::layout::ForeignFilter;
-use crate::store::foreign::record::{Record, encode_words};
+use crate::store::foreign::record::Record;
 use crate::store::foreign::rounds::FIRST;
 use crate::store::redis::Endpoint;
 use crate::store::redis::link::connection::tests::connection;
@@ -30,7 +30,9 @@ struct Keys {
     set: HashSet<(String, u64)>,
     /// By key; others are not sealed.
     seals: HashMap<String, i64>,
-    record: Option<[Vec<u8>; 2]>,
+    record: Option<Vec<u8>>,
+    /// The seals that the statement names.
+    named: Vec<i64>,
     /// Commands of each request.
     asked: Vec<Vec<Vec<String>>>,
     /// What happens before the next requests, each with the number of requests until then.
@@ -44,17 +46,19 @@ struct FakeRedis(Mutex<Keys>);
 
 impl Keys {
     fn answer(&mut self, command: &[String]) -> Value {
-        let record = |at: usize| {
-            let field = self.record.as_ref().map(|fields| fields[at].clone());
-            field.map_or(Value::Nil, Value::BulkString)
+        let field = |name: &str| match (name, &self.record) {
+            ("on", Some(on)) => Value::BulkString(on.clone()),
+            ("seal", Some(_)) => Value::BulkString(self.named[0].to_be_bytes().into()),
+            ("before", Some(_)) => Value::BulkString(self.named[1].to_be_bytes().into()),
+            _ => Value::Nil,
         };
         match &*command[0] {
             "BITFIELD" => {
                 let (key, gets) = (&command[1], command[2..].chunks(3));
                 Value::Array(gets.map(|get| Value::Int(self.bits(key, &get[1], &get[2]))).collect())
             }
-            "HGET" => record(0),
-            "HMGET" => Value::Array(vec![record(0), record(1)]),
+            "HMGET" => Value::Array(command[2..].iter().map(|name| field(name)).collect()),
+            "EVAL" if command[1] == include_str!("../look.lua") => Value::Int(1),
             "EVAL" => {
                 self.record = None;
                 Value::Int(1)
@@ -63,12 +67,10 @@ impl Keys {
         }
     }
 
-    /// The words that are watched are always as they were.
     fn bits(&self, key: &str, kind: &str, at: &str) -> i64 {
         let at: u64 = at.parse().unwrap();
         match kind {
             "u1" => self.set.contains(&(key.to_owned(), at)).into(),
-            _ if at == 0 => -1,
             _ => self.seals.get(key).copied().unwrap_or_default(),
         }
     }
@@ -84,8 +86,12 @@ impl Wire for FakeRedis {
             }
         }
         let sent = values(&packed.bytes, packed.commands).unwrap();
-        let commands: Vec<Vec<String>> =
-            sent.into_iter().map(|command| from_redis_value(command).unwrap()).collect();
+        let words = |command| -> Vec<Vec<u8>> { from_redis_value(command).unwrap() };
+        let text = |word: Vec<u8>| String::from_utf8_lossy(&word).into_owned();
+        let commands: Vec<Vec<String>> = sent
+            .into_iter()
+            .map(|command| words(command).into_iter().map(text).collect())
+            .collect();
         let replies: Vec<u8> =
             commands.iter().flat_map(|command| resp(keys.answer(command))).collect();
         keys.asked.push(commands);
@@ -128,21 +134,21 @@ struct Believing {
 
 impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
-        let trust = Trust::new(filter.layout, 0, "users");
+        let trust = Trust::new(filter.layout, 0, None);
         let endpoint = Endpoint(Arc::new(NoDial));
-        let site = Site::new(trust, &endpoint, &Settings::new("users".into()));
+        let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
         let redis = Arc::new(FakeRedis::default());
         let live = connection(Arc::clone(&redis) as Arc<dyn Wire>);
         site.checks.put_into_use(&live);
         let trust = &site.trust;
         let size = trust.layout.size(&[]).unwrap();
-        let seal = Seal { first: trust.layout.end(size).next_multiple_of(64), value: SEAL };
+        let seal = trust.layout.end(size).next_multiple_of(64);
         let generation = Generation::new(1).unwrap();
-        let record = Record { run: 1, filter: trust.filter(&[]), generation, ids: 1, seal };
-        let words: Vec<_> = (0..trust.keys.len()).map(|key| (key, 0, 1)).collect();
+        let record = Record { run: 1, generation, ids: 1, seal, of: trust.of(&Vec::new()) };
         {
             let mut keys = redis.0.lock().unwrap();
-            keys.record = Some([record.encode().into_bytes(), encode_words(&words)]);
+            keys.record = Some(record.encode().into_bytes());
+            keys.named = vec![SEAL, SEAL];
             keys.seals = trust.keys.iter().map(|(_, key)| (key.clone(), SEAL)).collect();
         }
         trust.look(live.wire(), &live.process).await.unwrap();
@@ -239,7 +245,7 @@ async fn each_command_of_either_round_has_the_seal_and_no_more_bits_than_its_sha
     assert_eq!(requests.len(), 2);
     for request in requests {
         let (on, commands) = request.split_last().unwrap();
-        assert_eq!(on[0], "HGET", "the statement is read last");
+        assert_eq!(on[0], "HMGET", "the statement is read last");
         for command in commands {
             assert_eq!(command[command.len() - 2], "i64");
             assert!(bits_in(std::slice::from_ref(command)) <= BITS);
@@ -271,7 +277,7 @@ async fn a_seal_that_is_missing_in_one_command_of_many_refuses_nothing() {
     let all = filter.place(0);
     let seal = filter.known.believed().unwrap().record.seal;
     let parts = vec![Part::of(&all, &(0..usize::MAX)); FLOOD as usize];
-    let commands: Vec<Cmd> = bits::ask(&filter.site.trust, Some(&seal), &parts).collect();
+    let commands: Vec<Cmd> = bits::ask(&filter.site.trust, Some(seal), &parts).collect();
     assert!(commands.len() > 2);
     let reply = |command: &Cmd, seal| {
         let bits = (command.args_iter().len() - 5) / 3;
@@ -280,9 +286,23 @@ async fn a_seal_that_is_missing_in_one_command_of_many_refuses_nothing() {
     for wrong in 0..commands.len() {
         let replies = commands.iter().enumerate();
         let replies = replies.map(|(at, command)| reply(command, SEAL ^ i64::from(at == wrong)));
-        let (held, is_sealed) = bits::read(Some(&seal), &parts, &mut replies.into_iter()).unwrap();
-        assert!(!is_sealed);
+        let (held, seals) = bits::read(Some(seal), &parts, &mut replies.into_iter()).unwrap();
+        assert_eq!(seals.len(), commands.len());
+        assert_eq!(seals.iter().position(|seal| *seal != SEAL), Some(wrong));
         assert_eq!(held, vec![false; FLOOD as usize]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seal_that_is_turned_over_within_a_batch_leaves_no_check_unknown_and_an_older_one_does() {
+    let turned = |keys: &mut Keys| keys.named = vec![SEAL ^ 1, SEAL];
+    let turned_twice = |keys: &mut Keys| keys.named = vec![SEAL ^ 2, SEAL ^ 1];
+    for (event, answer) in [(turned as Event, ABSENT), (turned_twice, Err(Doubt::Foreign))] {
+        let filter = Believing::new(go_zero()).await;
+        filter.flood().await;
+        filter.before(0, event);
+        let (answers, _) = filter.ask(STRANGERS).await;
+        assert_eq!(answers, [answer; FLOOD as usize]);
     }
 }
 
@@ -291,7 +311,10 @@ async fn a_filter_that_is_replaced_between_the_rounds_refuses_no_id_that_exists(
     let filter = Believing::new(go_zero()).await;
     filter.insert(1);
     filter.flood().await;
-    filter.before(1, |keys| *keys = Keys { record: keys.record.take(), ..Keys::default() });
+    filter.before(1, |keys| {
+        let (record, named) = (keys.record.take(), keys.named.clone());
+        *keys = Keys { record, named, ..Keys::default() };
+    });
     let (answers, _) = filter.ask(STRANGERS.chain([1])).await;
     assert_eq!(answers[FLOOD as usize], Err(Doubt::Foreign));
 }

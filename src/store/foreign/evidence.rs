@@ -1,0 +1,203 @@
+//! What shows that a filter's numbers are the writer's; and the statement that it is whole.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ::redis::cmd;
+use tokio::time::Instant;
+
+use super::batch::Round;
+use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
+use super::layout::Layout;
+use super::module;
+use super::record::{Record, handed_over_to};
+use super::seal;
+use super::site::Site;
+use crate::error::TrustError;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::store::redis::link::connection::Connection;
+
+/// How often wrong numbers may be taken for right ones.
+const CHANCE: f64 = 1e-9;
+/// Filters in which more ids than these are found by chance show nothing, and refuse hardly any.
+const MOST_FOUND: f64 = 0.9;
+/// Ids looked for by one pipeline.
+const ASKED: usize = 1_000;
+
+impl Inspection {
+    /// Judges whether these ids that exist are enough to show that the numbers are the writer's.
+    pub(super) fn is_shown_by(
+        &self,
+        ids: &BTreeSet<Id>,
+        layout: &dyn Layout,
+    ) -> Result<(), TrustError> {
+        let given = ids.iter().filter(|id| layout.shows_numbers(id.as_bytes())).count();
+        let (rate, limit) = (self.false_positive_rate, MOST_FOUND);
+        if rate > limit {
+            return Err(TrustError::Full { filter: layout.describe(), rate, limit });
+        }
+        // Where most bits may be alike, each id counts as one bit.
+        let bits = if layout.is_even() { 1 } else { self.size.hashes };
+        let chance = rate.powf(1.0 / f64::from(bits));
+        let needed = (CHANCE.ln() / chance.ln()).ceil().max(1.0) as usize;
+        if given < needed { Err(TrustError::TooFew { given, needed, chance }) } else { Ok(()) }
+    }
+}
+
+impl Site {
+    /// Sees that all of these ids that exist are in the filter that was looked at, and that its keys have the lengths that its
+    /// numbers say.
+    pub(super) async fn look_for(
+        &self,
+        ids: &[&[u8]],
+        seen: &SiteInspection,
+    ) -> Result<(), TrustError> {
+        for ((_, key), found) in self.trust.keys.iter().zip(&seen.keys) {
+            self.measure(key, found, seen)?;
+        }
+        let connection = self.still_inspected(seen).await?;
+        let (known, filter) = (self.known().await?, self.trust.of(&seen.config));
+        let mut missing = 0;
+        for ids in ids.chunks(ASKED) {
+            let places = self.places(seen.size, ids);
+            let round = Round::new(&self.trust, &known, places.iter(), &(0..usize::MAX), None);
+            let replies = self.adds.ask(&connection, &round.commands(), DEADLINE).await?;
+            missing += round.read(replies, 0)?.0.into_iter().filter(|held| !held).count();
+        }
+        let given = ids.len();
+        if missing == 0 { Ok(()) } else { Err(TrustError::Missing { filter, missing, given }) }
+    }
+
+    /// Judges the length of a key, and what is behind its last bit.
+    fn measure(
+        &self,
+        key: &str,
+        found: &KeyInspection,
+        seen: &SiteInspection,
+    ) -> Result<(), TrustError> {
+        let (key, filter) = (key.to_owned(), self.trust.of(&seen.config));
+        let KeyInspection { length: bytes, bits_set, ref behind, .. } = *found;
+        let end = self.trust.layout.end(seen.size);
+        let Some(place) = seal::place(end) else {
+            return Err(TrustError::Unsealable { key, reason: "it has no room for a seal" });
+        };
+        if bits_set == 0 {
+            return Err(TrustError::Unsealable { key, reason: "it holds no id" });
+        }
+        // So few have all of their bits so far in front.
+        let least = |bits: f64| (end as f64 * (CHANCE.ln() / bits).exp() / 8.0) as u64;
+        let min = if self.trust.layout.is_even() { least(bits_set as f64) } else { 0 };
+        let max = place / 8 + 8;
+        if !(min..=max).contains(&bytes) {
+            return Err(TrustError::Length { key, bytes, min, max, filter });
+        }
+        let set = (0..behind.len() as u64 * 8).map(|bit| (end / 8 * 8 + bit, bit));
+        let is_set = |bit: u64| behind[bit as usize / 8] & (0x80 >> (bit % 8)) != 0;
+        let mut set = set.filter(|&(at, bit)| at >= end && is_set(bit)).map(|(at, _)| at);
+        let is_sealed = found.seal(end, place).is_some_and(seal::is_seal);
+        match set.find(|at| *at < place || !is_sealed) {
+            // Another process may have turned its seal over since: the statement is made only where one of its two is found.
+            Some(_) => Err(TrustError::Behind { key, end, filter }),
+            None => Ok(()),
+        }
+    }
+
+    /// States that the filter that was looked at is whole.
+    pub(super) async fn trust_after(
+        &self,
+        seen: &SiteInspection,
+        ids: u64,
+    ) -> Result<(), TrustError> {
+        let connection = self.still_inspected(seen).await?;
+        let now = connection.redis_us(Instant::now());
+        let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
+        let of = self.trust.of(&seen.config);
+        let seal = self.seal_of(seen)?;
+        let record = Record { run: seen.run, generation, ids, seal, of };
+        self.state(&connection, &record, seen).await?;
+        // After a loss it is another one: copies of the filter have this one.
+        self.trust.drawn.store(None);
+        let checks = self.checks.connected(DEADLINE).await?;
+        self.trust.look(checks.wire(), &checks.process).await?;
+        let known = self.trust.known();
+        let is_believed = known.is_some_and(|known| known.believed().is_ok());
+        if is_believed { Ok(()) } else { Err(self.changed("it is not believed")) }
+    }
+
+    /// Returns a connection to the process that was inspected, if the numbers in Redis are still the same.
+    async fn still_inspected(&self, seen: &SiteInspection) -> Result<Arc<Connection>, TrustError> {
+        let connection = self.adds.connected(DEADLINE).await?;
+        if connection.process.run != seen.run {
+            return Err(self.changed("another redis process answers"));
+        }
+        if self.read_config(&connection).await? != seen.config {
+            return Err(self.changed("its numbers are others"));
+        }
+        Ok(connection)
+    }
+
+    fn changed(&self, what: &'static str) -> TrustError {
+        TrustError::Changed { key: self.trust.keys[0].1.clone(), what }
+    }
+
+    /// Returns where the seal belongs; of a module, what it was sealed with.
+    fn seal_of(&self, seen: &SiteInspection) -> Result<u64, TrustError> {
+        let (seal, reason) = if self.trust.layout.is_module() {
+            (seen.seal, "it holds no id, has no room for a seal (16 ids), or a rate over 0.25")
+        } else {
+            (seal::place(self.trust.layout.end(seen.size)), "it has no room for a seal")
+        };
+        let key = || self.trust.keys[0].1.clone();
+        seal.ok_or_else(|| TrustError::Unsealable { key: key(), reason })
+    }
+
+    /// Seals the filter and writes the statement, if it still is what was inspected.
+    async fn state(
+        &self,
+        connection: &Arc<Connection>,
+        record: &Record,
+        seen: &SiteInspection,
+    ) -> Result<(), TrustError> {
+        let mut command = cmd("EVAL");
+        command.arg(include_str!("state.lua")).arg(self.trust.keys.len() + 1);
+        command.arg(&self.trust.record);
+        for (_, key) in &self.trust.keys {
+            command.arg(key);
+        }
+        command.arg(record.encode()).arg(&record.of).arg(&seen.witnesses);
+        if self.trust.layout.is_module() {
+            command.arg(module::seal_ids(record.seal).collect::<Vec<_>>());
+        } else {
+            command.arg(record.seal / 8).arg(&seal::draw().to_be_bytes());
+            let end = self.trust.layout.end(seen.size);
+            for found in &seen.keys {
+                let seal = found.seal(end, record.seal).filter(|seal| seal::is_seal(*seal));
+                command.arg(seal.map_or(Vec::new(), |seal| seal.to_be_bytes().into()));
+            }
+        }
+        let reply = self.ask_all(connection, [command]).await?.remove(0);
+        let (key, end) = (self.trust.keys[0].1.clone(), self.trust.layout.end(seen.size));
+        match reply.int() {
+            Ok(1) => Ok(()),
+            Ok(0) => Err(self.changed("bits are clear that were set")),
+            Ok(_) => Err(TrustError::Behind { key, end, filter: record.of.clone() }),
+            Err(_) => {
+                let on = reply.bytes()?;
+                let theirs = Record::decode(&on).map(|record| record.of).unwrap_or_default();
+                Err(match handed_over_to(Some(&on)) {
+                    Some(name) => TrustError::HandedOver { key, to: name.to_owned() },
+                    None => TrustError::Other { ours: record.of.clone(), theirs },
+                })
+            }
+        }
+    }
+}
+
+impl KeyInspection {
+    /// Returns the word at the seal's place, behind so many bits, if the key is so long.
+    fn seal(&self, end: u64, place: u64) -> Option<u64> {
+        let from = (place / 8 - end / 8) as usize;
+        self.behind.get(from..from + 8)?.first_chunk().map(|word| u64::from_be_bytes(*word))
+    }
+}
