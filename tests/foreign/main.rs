@@ -6,6 +6,7 @@ mod guarded;
 mod hostile;
 mod migration;
 mod numbers;
+mod plain;
 mod rates;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]

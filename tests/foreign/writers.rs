@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     /// The hash with the filter's numbers, and what is in it.
     pub(crate) config: Option<(&'static str, Vec<(&'static str, String)>)>,
     places: fn(&Writer, &[u8]) -> Vec<u64>,
-    filter: Box<dyn Fn() -> ForeignFilter>,
+    filter: Box<dyn Fn() -> ForeignFilter + Send + Sync>,
 }
 
 impl Writer {
