@@ -189,7 +189,7 @@ impl Shared {
 
     /// Has the guard's own filter take the other system's place.
     pub(super) async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        let old = self.foreign.as_ref().filter(|old| old.is_left);
+        let old = self.foreign.as_ref().filter(|old| old.is_left());
         let old = old.ok_or(RebuildError::NotMigrating)?;
         self.start();
         sleep(self.rebuilder.longest_transaction()).await;

@@ -5,7 +5,8 @@ use support::eventually;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{
-    KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trusting,
+    KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trust_by,
+    trusting,
 };
 use crate::writers::Writer;
 
@@ -333,7 +334,7 @@ async fn a_part_that_is_lost_refuses_nothing_of_its_own() {
     let filter = || ForeignFilter::php_bkdr_sharded("php", 1 << 31, 3, &[&url]);
     let guard = connected(&servers[0], filter()).await;
     guard.insert_many(0..IDS).await.unwrap();
-    trust(&guard).await;
+    trust_by(&guard, 0..IDS).await;
     let absent = refused(&guard, STRANGERS).await;
     assert_eq!(absent.len(), STRANGERS.count());
     let (here, there): (Vec<u64>, Vec<u64>) =

@@ -22,25 +22,16 @@ use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ::redis::{Pipeline, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::asked::Asked;
-use super::bits::{self, Part};
-use super::known::{Believed, Known, read_numbers};
-use super::layout::Place;
-use super::module::{self, Info};
-use super::record::Stated;
+use super::known::Known;
+use super::round::{Asked, Found, Round};
 use super::site::Site;
-use super::trust::Trust;
-use crate::error::StoreError;
 use crate::store::redis::link::connection::Connection;
 use crate::store::redis::link::queue;
+use crate::store::redis::link::wire::pipeline;
 use crate::store::redis::refusal::doubt;
-use crate::store::redis::reply::Reply;
 use crate::verdict::{Doubt, Proof, Verdict};
-
-const STEP: &str = "a check of a foreign filter";
 
 type Waiting = queue::Place<Asked, Verdict>;
 
@@ -83,9 +74,10 @@ impl Site {
             }
             give(waiting, held, believed, bits.end);
             bits = bits.end..usize::MAX;
-            if is_live && believed == Err(Doubt::Changing) {
-                // The next poll would be up to a second later.
-                self.trust.look_again(live.wire(), &live.process, &known).await;
+            let is_old = || self.trust.known().is_some_and(|now| Arc::ptr_eq(&now, &known));
+            if is_live && believed == Err(Doubt::Changing) && is_old() {
+                // The next poll would be up to a second later. The next batch tries again.
+                self.trust.look(live.wire(), &live.process).await.ok();
             }
         }
     }
@@ -98,16 +90,15 @@ impl Site {
         known: &Known,
         waiting: &[Waiting],
         bits: &Range<usize>,
-    ) -> Result<(Vec<bool>, Result<(), Doubt>), Doubt> {
+    ) -> Result<Found, Doubt> {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
         let newest = known.believed().ok().and_then(|believed| believed.newest.load_full());
         let places = alike(waiting).map(|alike| &alike[0].asked.place);
         let round = Round::new(&self.trust, known, places, bits, newest.as_deref());
-        let floor = known.believed().map_or(0, Believed::floor);
-        let commands = round.commands();
+        let commands = pipeline(round.commands());
         let replies =
             self.checks.ask_for(waiting.len(), live, &commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| round.read(replies, floor));
+        let read = replies.and_then(|replies| round.read(replies));
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
                 let has_newest = newest.is_none() || held.pop() == Some(true);
@@ -119,86 +110,8 @@ impl Site {
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
-        if let (Err(doubt), Ok(believed)) = (whole, known.believed())
-            && !matches!(doubt, Doubt::Changing | Doubt::Full)
-        {
-            self.trust.lose(believed, doubt);
-            // At once: a process that starts now would find all as it was, if the filter was away for a moment.
-            self.trust.revoke(live.wire(), known).await;
-        }
+        self.trust.heed(live.wire(), known, whole).await;
         held
-    }
-}
-
-/// What one round of a batch asks for.
-pub(super) struct Round<'a> {
-    trust: &'a Trust,
-    known: &'a Known,
-    /// Each once, and the newest insert behind them.
-    places: Vec<&'a Place>,
-    /// What is asked of a bitmap.
-    parts: Vec<Part<'a>>,
-}
-
-impl<'a> Round<'a> {
-    /// Has these bits asked for of each place, those of one key side by side.
-    pub(super) fn new(
-        trust: &'a Trust,
-        known: &'a Known,
-        places: impl Iterator<Item = &'a Place> + Clone,
-        bits: &Range<usize>,
-        newest: Option<&'a Place>,
-    ) -> Self {
-        let parts = places.clone().map(|place| Part::of(place, bits));
-        let newest_part = newest.map(|place| Part::of(place, &(0..usize::MAX)));
-        let parts = parts.chain(newest_part).collect();
-        Self { trust, known, places: places.chain(newest).collect(), parts }
-    }
-
-    /// Returns its commands.
-    pub(super) fn commands(&self) -> Pipeline {
-        let Self { trust, ref places, .. } = *self;
-        let mut commands = Pipeline::new();
-        if trust.layout.is_module() {
-            let (key, seal) = (trust.key_of(0), self.known.seal());
-            commands.add_command(module::ask(key, places.iter().map(|place| &*place.id), seal));
-            commands.add_command(Info::ask(key));
-            // Behind it, too: so it was asked of the filter that the seal is in.
-            if seal.is_some() {
-                commands.add_command(module::ask(key, [], seal));
-                commands.add_command(module::try_write(&trust.record));
-            }
-        } else {
-            for command in bits::ask(trust, self.known.seal(), &self.parts) {
-                commands.add_command(command);
-            }
-        }
-        if let Some(command) = trust.config() {
-            commands.add_command(command);
-        }
-        commands.add_command(Stated::ask(&trust.record));
-        commands
-    }
-
-    /// Reads which of its places have all their bits set, and whether what an absence rests on still is as it was.
-    pub(super) fn read(
-        &self,
-        replies: Vec<Value>,
-        floor: u64,
-    ) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
-        let mut replies = replies.into_iter();
-        if self.trust.layout.is_module() {
-            return read_module(self.known, self.places.len(), replies, floor);
-        }
-        let (held, seals) = bits::read(self.known.seal(), &self.parts, &mut replies)?;
-        let mut replies = replies.map(|reply| Reply::new(STEP, reply));
-        let config = self.trust.config().and_then(|_| replies.next());
-        let is_same = read_numbers(config)? == self.known.config;
-        let stated = Stated::read(replies.next().ok_or_else(odd)?)?;
-        let Ok(believed) = &self.known.believed else { return Ok((held, Ok(()))) };
-        let is_whole = is_same && seals.into_iter().all(|seal| stated.names(seal));
-        let found = if is_whole { Ok(()) } else { Err(Doubt::Foreign) };
-        Ok((held, believed.stands(found, &stated)))
     }
 }
 
@@ -226,36 +139,6 @@ fn give(waiting: &mut Vec<Waiting>, held: Vec<bool>, believed: Result<(), Doubt>
     }
     undecided.retain(|one| !one.answer.is_closed());
     waiting.append(&mut undecided);
-}
-
-fn odd() -> StoreError {
-    StoreError::Odd { step: STEP, answer: "too few replies".to_owned() }
-}
-
-/// Reads which of so many ids a module has, and whether what an absence rests on still is as it was.
-fn read_module(
-    known: &Known,
-    ids: usize,
-    replies: impl Iterator<Item = Value>,
-    floor: u64,
-) -> Result<(Vec<bool>, Result<(), Doubt>), StoreError> {
-    let mut replies = replies.map(|reply| Reply::new(STEP, reply));
-    let mut next = || replies.next().ok_or_else(odd);
-    let Ok(believed) = &known.believed else {
-        let held = module::flags(next()?, ids)?;
-        Info::read(next()?)?;
-        return Ok((held, Ok(())));
-    };
-    let seal = module::SEALED as usize;
-    let mut held = module::flags(next()?, ids + seal)?;
-    let mut sealed = held.split_off(ids);
-    let info = Info::read(next()?)?;
-    sealed.extend(module::flags(next()?, seal)?);
-    next()?.int()?;
-    let stated = Stated::read(next()?)?;
-    let has_seal = sealed.into_iter().all(|one| one);
-    let whole = if has_seal { believed.has_grown(floor, info) } else { Err(Doubt::Foreign) };
-    Ok((held, believed.stands(whole, &stated)))
 }
 
 fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {

@@ -13,20 +13,13 @@ const STEP: &str = "bits of a foreign filter";
 /// So many bits are read by one command. More together would not be cheaper by the bit.
 pub(super) const BITS: usize = 128;
 
-/// Bits of one id that are asked for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a> {
-    /// Of the layout's keys.
-    key: usize,
-    bits: &'a [u64],
-}
+/// Bits of one id that are asked for, and in which of the layout's keys.
+pub(super) type Part<'a> = (usize, &'a [u64]);
 
-impl<'a> Part<'a> {
-    /// Returns these of an id's bits, as far as it has so many.
-    pub(super) fn of(place: &'a Place, part: &Range<usize>) -> Self {
-        let end = part.end.min(place.bits.len());
-        Self { key: place.key, bits: &place.bits[part.start.min(end)..end] }
-    }
+/// Returns these of an id's bits, as far as it has so many.
+pub(super) fn part<'a>(place: &'a Place, part: &Range<usize>) -> Part<'a> {
+    let end = part.end.min(place.bits.len());
+    (place.key, &place.bits[part.start.min(end)..end])
 }
 
 /// Returns the commands that read these parts.
@@ -36,11 +29,11 @@ pub(super) fn ask(
     parts: &[Part<'_>],
 ) -> impl Iterator<Item = Cmd> {
     commands(parts).map(move |parts| {
-        let key = trust.key_of(parts[0].key);
-        let bits = parts.iter().map(|part| part.bits.len()).sum::<usize>() + 1;
+        let key = trust.key_of(parts[0].0);
+        let bits = parts.iter().map(|(_, bits)| bits.len()).sum::<usize>() + 1;
         let mut command = Cmd::with_capacity(3 * bits + 2, 16 * bits + key.len() + 16);
         command.arg("BITFIELD").arg(key);
-        for bit in parts.iter().flat_map(|part| part.bits) {
+        for bit in parts.iter().flat_map(|(_, bits)| *bits) {
             command.arg("GET").arg("u1").arg(*bit);
         }
         if let Some(seal) = seal {
@@ -60,9 +53,9 @@ pub(super) fn read(
     for parts in commands(parts) {
         let mut values = Reply::new(STEP, replies.next().unwrap_or(Value::Nil)).ints()?;
         let mut next = || values.next().ok_or_else(too_few)?;
-        for part in parts {
+        for (_, bits) in parts {
             let mut all = true;
-            for _ in part.bits {
+            for _ in *bits {
                 all &= next()? == 1;
             }
             held.push(all);
@@ -76,8 +69,8 @@ pub(super) fn read(
 
 /// Splits parts, those of one key side by side, into those of one command each.
 fn commands<'a, 'b>(parts: &'a [Part<'b>]) -> impl Iterator<Item = &'a [Part<'b>]> {
-    parts.chunk_by(|one, other| one.key == other.key).flat_map(|of_key| {
-        let most = BITS / of_key[0].bits.len().max(1);
+    parts.chunk_by(|one, other| one.0 == other.0).flat_map(|of_key| {
+        let most = BITS / of_key[0].1.len().max(1);
         of_key.chunks(most.max(1))
     })
 }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use ::redis::cmd;
 use tokio::time::Instant;
 
-use super::batch::Round;
 use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
 use super::layout::Layout;
 use super::module;
 use super::record::{Record, handed_over_to};
+use super::round::Round;
 use super::seal;
 use super::site::Site;
 use crate::error::TrustError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::wire::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
 const CHANCE: f64 = 1e-9;
@@ -62,14 +63,14 @@ impl Site {
         for ids in ids.chunks(ASKED) {
             let places = self.places(seen.size, ids);
             let round = Round::new(&self.trust, &known, places.iter(), &(0..usize::MAX), None);
-            let replies = self.adds.ask(&connection, &round.commands(), DEADLINE).await?;
-            missing += round.read(replies, 0)?.0.into_iter().filter(|held| !held).count();
+            let replies = self.adds.ask(&connection, &pipeline(round.commands()), DEADLINE).await?;
+            missing += round.read(replies)?.0.into_iter().filter(|held| !held).count();
         }
         let given = ids.len();
         if missing == 0 { Ok(()) } else { Err(TrustError::Missing { filter, missing, given }) }
     }
 
-    /// Judges the length of a key, and what is behind its last bit.
+    /// Judges the length of a key.
     fn measure(
         &self,
         key: &str,
@@ -77,29 +78,19 @@ impl Site {
         seen: &SiteInspection,
     ) -> Result<(), TrustError> {
         let (key, filter) = (key.to_owned(), self.trust.of(&seen.config));
-        let KeyInspection { length: bytes, bits_set, ref behind, .. } = *found;
-        let end = self.trust.layout.end(seen.size);
-        let Some(place) = seal::place(end) else {
-            return Err(TrustError::Unsealable { key, reason: "it has no room for a seal" });
-        };
+        let KeyInspection { bytes, bits_set } = *found;
         if bits_set == 0 {
             return Err(TrustError::Unsealable { key, reason: "it holds no id" });
         }
+        let end = self.trust.layout.end(seen.size);
         // So few have all of their bits so far in front.
         let least = |bits: f64| (end as f64 * (CHANCE.ln() / bits).exp() / 8.0) as u64;
         let min = if self.trust.layout.is_even() { least(bits_set as f64) } else { 0 };
-        let max = place / 8 + 8;
-        if !(min..=max).contains(&bytes) {
-            return Err(TrustError::Length { key, bytes, min, max, filter });
-        }
-        let set = (0..behind.len() as u64 * 8).map(|bit| (end / 8 * 8 + bit, bit));
-        let is_set = |bit: u64| behind[bit as usize / 8] & (0x80 >> (bit % 8)) != 0;
-        let mut set = set.filter(|&(at, bit)| at >= end && is_set(bit)).map(|(at, _)| at);
-        let is_sealed = found.seal(end, place).is_some_and(seal::is_seal);
-        match set.find(|at| *at < place || !is_sealed) {
-            // Another process may have turned its seal over since: the statement is made only where one of its two is found.
-            Some(_) => Err(TrustError::Behind { key, end, filter }),
-            None => Ok(()),
+        let max = self.seal_of(seen)? / 8 + 8;
+        if (min..=max).contains(&bytes) {
+            Ok(())
+        } else {
+            Err(TrustError::Length { key, bytes, min, max, filter })
         }
     }
 
@@ -111,7 +102,8 @@ impl Site {
     ) -> Result<(), TrustError> {
         let connection = self.still_inspected(seen).await?;
         let now = connection.redis_us(Instant::now());
-        let generation = Generation::new(now).ok_or_else(|| self.foreign("redis has no clock"))?;
+        let generation =
+            Generation::new(now).ok_or_else(|| self.trust.foreign("redis has no clock"))?;
         let of = self.trust.of(&seen.config);
         let seal = self.seal_of(seen)?;
         let record = Record { run: seen.run, generation, ids, seal, of };
@@ -169,12 +161,8 @@ impl Site {
         if self.trust.layout.is_module() {
             command.arg(module::seal_ids(record.seal).collect::<Vec<_>>());
         } else {
-            command.arg(record.seal / 8).arg(&seal::draw().to_be_bytes());
-            let end = self.trust.layout.end(seen.size);
-            for found in &seen.keys {
-                let seal = found.seal(end, record.seal).filter(|seal| seal::is_seal(*seal));
-                command.arg(seal.map_or(Vec::new(), |seal| seal.to_be_bytes().into()));
-            }
+            command.arg(&seal::draw().to_be_bytes()).arg(record.seal / 8);
+            command.arg(self.trust.layout.end(seen.size));
         }
         let reply = self.ask_all(connection, [command]).await?.remove(0);
         let (key, end) = (self.trust.keys[0].1.clone(), self.trust.layout.end(seen.size));
@@ -191,13 +179,5 @@ impl Site {
                 })
             }
         }
-    }
-}
-
-impl KeyInspection {
-    /// Returns the word at the seal's place, behind so many bits, if the key is so long.
-    fn seal(&self, end: u64, place: u64) -> Option<u64> {
-        let from = (place / 8 - end / 8) as usize;
-        self.behind.get(from..from + 8)?.first_chunk().map(|word| u64::from_be_bytes(*word))
     }
 }

@@ -1,7 +1,7 @@
 //! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
 
 use super::hash::murmur3;
-use super::layout::{BitsKey, ForeignFilter, Layout, MOST_BITS, Place};
+use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
 use super::size::BloomSize;
 
 const HASHES: u32 = 14;
@@ -31,8 +31,8 @@ impl Layout for GoZero {
         format!("go-zero {:?} of {} bits", self.key, self.bits)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&self.key)
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, self.key.clone())]
     }
 
     fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {

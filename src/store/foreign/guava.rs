@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::redis::{Cmd, cmd};
 
 use super::hash::murmur3;
-use super::layout::{BitsKey, ForeignFilter, Layout, Place, set_bits};
+use super::layout::{ForeignFilter, Layout, Place, set_bits};
 use super::size::BloomSize;
 
 /// Which of Guava's strategies places the bits.
@@ -67,8 +67,8 @@ impl Layout for Guava {
         format!("Guava {:?} {:?} of {bits} bits, {hashes} an id", self.strategy, self.key)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&self.key)
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, self.key.clone())]
     }
 
     fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {

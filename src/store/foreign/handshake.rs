@@ -15,7 +15,17 @@ use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::link::wire::Wire;
 use crate::verdict::Doubt;
 
-impl Handshake for Trust {
+/// Connections that check look at the filter; those that only write do not.
+pub(super) struct Looks(pub(super) Option<Arc<Trust>>);
+
+impl Looks {
+    async fn look(&self, wire: &dyn Wire, process: &RedisProcess) -> Result<(), StoreError> {
+        let Some(trust) = &self.0 else { return Ok(()) };
+        trust.look(wire, process).await
+    }
+}
+
+impl Handshake for Looks {
     fn join<'a>(
         &'a self,
         wire: &'a dyn Wire,
@@ -23,7 +33,15 @@ impl Handshake for Trust {
     ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
         Box::pin(async move {
             self.look(wire, process).await?;
-            Ok(Arc::new(identity(process)))
+            // A foreign filter has no metadata of ours to join, and its ids are not hashed with a key.
+            Ok(Arc::new(Identity {
+                digester: Digester::new(&SecretKey::new([0; 16]), ""),
+                incarnation: Vec::new(),
+                age: Duration::ZERO,
+                newest: 0,
+                process: process.clone(),
+                fleet: ArcSwap::from_pointee(Fleet::fixed()),
+            }))
         })
     }
 
@@ -34,40 +52,10 @@ impl Handshake for Trust {
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
             match self.look(wire, &identity.process).await {
-                Ok(()) => Ok(()),
                 // A Redis that refuses this answers no check either, and says why: but for missing rights.
                 Err(StoreError::Refused { doubt, .. }) if doubt != Doubt::Denied => Ok(()),
-                Err(error) => Err(error.into()),
+                looked => looked.map_err(End::from),
             }
         })
-    }
-}
-
-/// The handshake of connections that only write.
-pub(super) struct NoHandshake;
-
-impl Handshake for NoHandshake {
-    fn join<'a>(
-        &'a self,
-        _: &'a dyn Wire,
-        process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(std::future::ready(Ok(Arc::new(identity(process)))))
-    }
-
-    fn recheck<'a>(&'a self, _: &'a dyn Wire, _: &'a Identity) -> BoxFuture<'a, Result<(), End>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-/// A foreign filter has no metadata of ours to join, and its ids are not hashed with a key.
-fn identity(process: &RedisProcess) -> Identity {
-    Identity {
-        digester: Digester::new(&SecretKey::new([0; 16]), ""),
-        incarnation: Vec::new(),
-        age: Duration::ZERO,
-        newest: 0,
-        process: process.clone(),
-        fleet: ArcSwap::from_pointee(Fleet::fixed()),
     }
 }

@@ -69,13 +69,9 @@ pub(super) struct SiteInspection {
 /// What there is at one key.
 #[derive(Debug, Clone)]
 pub(super) struct KeyInspection {
-    /// How long it is, with whatever is behind the last bit.
-    pub(super) length: u64,
-    /// How long without that.
+    /// With whatever is behind the last bit.
     pub(super) bytes: u64,
     pub(super) bits_set: u64,
-    /// From the byte on that the last bit is in.
-    pub(super) behind: Vec<u8>,
 }
 
 impl Inspection {
@@ -83,7 +79,8 @@ impl Inspection {
     pub(super) fn of(sites: Vec<SiteInspection>, layout: &dyn Layout) -> Self {
         let mut size = sites.first().map_or(BloomSize::new(0, 0), |site| site.size);
         let keys = || sites.iter().flat_map(|site| &site.keys);
-        let mut bytes = keys().map(|key| key.bytes).sum();
+        let most = layout.end(size).div_ceil(8);
+        let mut bytes = keys().map(|key| key.bytes.min(most)).sum();
         let bits_set = keys().map(|key| key.bits_set).sum();
         let (mut ids, mut rate) = (0, 0.0);
         if let Some(info) = sites.first().and_then(|site| site.info) {
@@ -103,42 +100,38 @@ impl Site {
     pub(super) async fn inspect(&self) -> Result<SiteInspection, StoreError> {
         let connection = self.adds.connected(DEADLINE).await?;
         let config = self.read_config(&connection).await?;
-        let size = self.trust.layout.size(&config).map_err(|reason| self.foreign(&reason))?;
-        let run = connection.process.run;
-        let (keys, witnesses) = (Vec::new(), Vec::new());
-        let mut found =
-            SiteInspection { run, config, size, keys, witnesses, info: None, seal: None };
+        let size = self.trust.layout.size(&config).map_err(|reason| self.trust.foreign(&reason))?;
+        let (mut keys, mut witnesses, mut module) = (Vec::new(), Vec::new(), (None, None));
         if self.trust.layout.is_module() {
-            self.inspect_module(&connection, &mut found).await?;
-            return Ok(found);
+            module = self.inspect_module(&connection).await?;
+        } else {
+            for (at, (_, key)) in self.trust.keys.iter().enumerate() {
+                let (key, of_key) = self.inspect_key(&connection, at, key, size).await?;
+                keys.push(key);
+                witnesses.extend(of_key);
+            }
         }
-        for (at, (_, key)) in self.trust.keys.iter().enumerate() {
-            let (key, witnesses) = self.inspect_key(&connection, at, key, size).await?;
-            found.keys.push(key);
-            found.witnesses.extend(witnesses);
-        }
-        Ok(found)
+        let (run, (info, seal)) = (connection.process.run, module);
+        Ok(SiteInspection { run, config, size, keys, witnesses, info, seal })
     }
 
     /// Asks a module what there is, and seals it: trust can be stated in this very filter only.
     async fn inspect_module(
         &self,
         connection: &Arc<Connection>,
-        found: &mut SiteInspection,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(Option<Info>, Option<u64>), StoreError> {
         let key = self.trust.key_of(0);
         let info = match self.ask_all(connection, [Info::ask(key)]).await {
-            Err(error) if doubt(&error) == Doubt::Gone => return Ok(()),
+            Err(error) if doubt(&error) == Doubt::Gone => return Ok((None, None)),
             replies => Info::read(replies?.remove(0))?,
         };
-        found.info = Some(info);
         let known = self.trust.known();
         let believed = known.as_ref().and_then(|known| known.believed().ok());
-        found.seal = believed.map(|believed| believed.record.seal);
-        if found.seal.is_none() && info.ids > 0 && info.has_room() && info.is_legible() {
-            found.seal = Some(self.seal_module(connection, key).await?);
+        let mut seal = believed.map(|believed| believed.record.seal);
+        if seal.is_none() && info.ids > 0 && info.has_room() && info.is_legible() {
+            seal = Some(self.seal_module(connection, key).await?);
         }
-        Ok(())
+        Ok((Some(info), seal))
     }
 
     /// Seals a module's filter, unless this process has done so: each time takes room for 16 ids.
@@ -153,7 +146,7 @@ impl Site {
                 return Ok(*drawn);
             }
         }
-        let seal = module::draw();
+        let seal = random::scatter();
         let insert = module::insert(key, module::seal_ids(seal));
         let reply = self.ask_all(connection, [insert]).await?.remove(0);
         module::flags(reply, module::SEALED as usize)?;
@@ -170,10 +163,8 @@ impl Site {
         size: BloomSize,
     ) -> Result<(KeyInspection, Vec<u8>), StoreError> {
         let end = self.trust.layout.end(size);
-        let behind = cmd("GETRANGE").arg(key).arg(end / 8).arg(end / 8 + 15).clone();
-        let length = cmd("STRLEN").arg(key).clone();
-        let mut replies = self.ask_all(connection, [behind, length]).await?;
-        let (length, behind) = (replies.remove(1).count()?, replies.remove(0).bytes()?);
+        let length = self.ask_numbers(connection, [cmd("STRLEN").arg(key).clone()]).await?;
+        let length = length[0].cast_unsigned();
         let bytes = length.min(end.div_ceil(8));
         let mut bits_set = 0;
         for first in (0..bytes).step_by(PIECE as usize) {
@@ -194,7 +185,7 @@ impl Site {
             witnesses.extend(first.to_be_bytes());
             witnesses.extend(set?.to_be_bytes());
         }
-        Ok((KeyInspection { length, bytes, bits_set, behind }, witnesses))
+        Ok((KeyInspection { bytes: length, bits_set }, witnesses))
     }
 
     /// Returns the first bits of words that are spread over a key of so many bytes and have bits set.
@@ -204,19 +195,13 @@ impl Site {
         key: &str,
         bytes: u64,
     ) -> Result<BTreeSet<u64>, StoreError> {
-        // From somewhere in each of so many parts on, the first bit that is set.
+        // The first bit that is set in each of so many parts.
         let parts = (SAMPLED / self.trust.keys.len() as u64).clamp(1, bytes.max(1));
         let bits = (0..parts).map(|part| {
             let (first, end) = (bytes * part / parts, bytes * (part + 1) / parts);
-            let from = first + random::scatter() % (end - first).max(1);
-            cmd("BITPOS").arg(key).arg(1).arg(from).arg(end.saturating_sub(1)).clone()
+            cmd("BITPOS").arg(key).arg(1).arg(first).arg(end.saturating_sub(1)).clone()
         });
-        let mut bits = self.ask_numbers(connection, bits).await?;
-        // Parts with so few bits that none was met.
-        if bits.iter().all(|bit| *bit < 0) {
-            let first = cmd("BITPOS").arg(key).arg(1).arg(0).arg(bytes.saturating_sub(1)).clone();
-            bits = self.ask_numbers(connection, [first]).await?;
-        }
+        let bits = self.ask_numbers(connection, bits).await?;
         let set = bits.into_iter().filter_map(|bit| u64::try_from(bit).ok());
         Ok(set.map(|bit| bit / WORD * WORD).collect())
     }

@@ -10,7 +10,6 @@ use super::record::{Record, Stated, handed_over_to};
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::store::Live;
-use crate::store::redis::link::process::RedisProcess;
 use crate::store::redis::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -76,17 +75,6 @@ impl Known {
         let (rate, expected_rate) = (size.expected_rate(capacity) as f32, size.expected_rate(ids));
         Ok(Live { generation, items: number(ids), capacity: number(capacity), rate, expected_rate })
     }
-
-    /// Whether a look shows what is known.
-    pub(super) fn holds(
-        &self,
-        process: &RedisProcess,
-        on: Option<&[u8]>,
-        config: &Numbers,
-    ) -> bool {
-        let known = self.believed.as_ref().ok().map(|believed| believed.on.as_slice());
-        known.is_some() && known == on && self.run == process.run && self.config == *config
-    }
 }
 
 impl Believed {
@@ -111,11 +99,8 @@ impl Believed {
         if info.is_full() { Err(Doubt::Full) } else { Ok(()) }
     }
 
-    /// Whether the statement is the one that is there now.
-    ///
-    /// # Errors
-    ///
-    /// It is gone, or a later one has taken its place, or the guard's own filter that of this one.
+    /// Says whether the statement is the one that is there now; else whether it is gone, or a later one has taken its place, or
+    /// the guard's own filter that of this one.
     pub(super) fn is_stated(&self, on: Option<&[u8]>) -> Result<(), Doubt> {
         if on == Some(self.on.as_slice()) {
             return Ok(());

@@ -76,8 +76,8 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Returns what tells this filter from any other: its layout, its keys and its numbers. Trust in one is none in another.
     fn describe(&self) -> String;
 
-    /// Returns the keys that hold the bits, one after the other.
-    fn keys(&self) -> Vec<BitsKey>;
+    /// Returns the keys that hold the bits, one after the other, each with its place among the instances.
+    fn keys(&self) -> Vec<(usize, String)>;
 
     /// Returns the first bit of a key that no id's bits can fall on, nor on any after it.
     fn end(&self, size: BloomSize) -> u64 {
@@ -109,47 +109,30 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns where the numbers are kept that decide where ids go, if Redis has them.
-    fn config(&self) -> Option<Config> {
+    /// Returns the hash that has the numbers which decide where ids go, if Redis has them, and its fields: bits, bits of an id,
+    /// others.
+    fn config(&self) -> Option<(String, &'static [&'static str])> {
         None
     }
 
-    /// Returns the size, as the fields of [`config`](Self::config) have it.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with them, in words.
+    /// Returns the size, as the fields of [`config`](Self::config) have it; or says in words what is wrong with them.
     fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String>;
 
     /// Returns where an id's bits are in a filter of this size.
     fn place(&self, size: BloomSize, id: &[u8]) -> Place;
 
     /// Returns the commands that add ids to one key. An error in reply to any of them says that they were not added; first
-    /// of all they reply with each bit as it was before.
-    fn add(&self, _size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        places.iter().map(|place| set_bits(key, place)).collect()
+    /// of all they reply with each bit as it was before. Where Redis has the numbers, a script looks at them in the same step.
+    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        let Some((config, fields)) = self.config() else {
+            return places.iter().map(|place| set_bits(key, place)).collect();
+        };
+        let mut script = cmd("EVAL");
+        script.arg(include_str!("set_if_sized.lua")).arg(2).arg(config).arg(key);
+        script.arg(fields[0]).arg(size.bits).arg(fields[1]).arg(size.hashes);
+        let bits: Vec<u64> = places.iter().flat_map(|place| place.bits.iter().copied()).collect();
+        vec![script.arg(bits).clone()]
     }
-}
-
-/// A key that holds bits, and on which of the instances it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BitsKey {
-    pub(super) instance: usize,
-    pub(super) key: String,
-}
-
-impl BitsKey {
-    /// Returns a filter's only key.
-    pub(super) fn only(key: &str) -> Vec<Self> {
-        vec![Self { instance: 0, key: key.to_owned() }]
-    }
-}
-
-/// A hash that holds a filter's numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Config {
-    pub(super) key: String,
-    pub(super) fields: &'static [&'static str],
 }
 
 /// Where an id's bits are.
@@ -169,37 +152,22 @@ impl Place {
     }
 }
 
-/// Reads a number of a filter from a field of its config.
-///
-/// # Errors
-///
-/// What is wrong with it, in words.
-pub(super) fn number(field: &str, bytes: Option<&[u8]>, most: u64) -> Result<u64, String> {
-    let Some(bytes) = bytes else {
-        return Err(format!(
-            "its config has no {field}: the filter was not initialised, or was deleted"
-        ));
+/// Reads the bits and the bits of an id from the first two fields of a config, each with its greatest value; or says in words
+/// what is wrong with them.
+pub(super) fn numbers(
+    fields: [(&str, u64); 2],
+    config: &[Option<Vec<u8>>],
+) -> Result<BloomSize, String> {
+    let number = |at: usize| {
+        let (field, most) = fields[at];
+        let bytes = config.get(at).and_then(Option::as_deref).ok_or_else(|| {
+            format!("its config has no {field}: the filter was not initialised, or was deleted")
+        })?;
+        let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+        let number = number.filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| format!("the {field} of its config is not between 1 and {most}"))
     };
-    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
-    let number = number.filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| format!("the {field} of its config is not between 1 and {most}"))
-}
-
-/// Returns the command that sets bits if the fields of a config still have the size that they were computed for.
-pub(super) fn set_bits_if_sized(
-    config: &str,
-    fields: [&str; 2],
-    size: BloomSize,
-    key: &str,
-    places: &[Place],
-) -> Vec<Cmd> {
-    let mut script = cmd("EVAL");
-    script.arg(include_str!("set_if_sized.lua")).arg(2).arg(config).arg(key);
-    script.arg(fields[0]).arg(size.bits).arg(fields[1]).arg(size.hashes);
-    for bit in places.iter().flat_map(|place| &place.bits) {
-        script.arg(*bit);
-    }
-    vec![script]
+    Ok(BloomSize::new(number(0)?, number(1)? as u32))
 }
 
 /// Returns the command that sets an id's bits, all at once.

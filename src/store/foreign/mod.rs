@@ -5,18 +5,16 @@
 //! | `layout` | what a system's file says, and the type that the application gives |
 //! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
-//! | `site` | the part of a filter on one Redis: connections, checks, inserts |
+//! | `site`, `handshake` | the part of a filter on one Redis: connections, checks, inserts |
 //! | `module` | what a filter is asked that a module of Redis keeps |
-//! | `asked`, `bits`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
+//! | `bits`, `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
 //! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
-//! | `handshake` | what is done first on each connection |
-//! | `inspection` | a look at the whole filter, after which trust may be stated |
+//! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
 //! A new system is a file of its own, and a line here. There is no journal and there are no nulls: programs that do not
 //! know the guard write to the filter, and would not take a null away.
 
-mod asked;
 mod batch;
 mod bits;
 mod evidence;
@@ -28,6 +26,7 @@ mod known;
 pub(crate) mod layout;
 mod module;
 mod record;
+mod round;
 mod rounds;
 mod seal;
 mod site;
@@ -69,6 +68,8 @@ use crate::settings::Settings;
 
 /// Why the mode of all processes cannot be set.
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
+/// Why there is no rebuild.
+const NEVER_REBUILT: &str = "other programs write to it, so the guard never rebuilds it";
 
 /// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
@@ -76,8 +77,6 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
-    /// Whether a filter of the guard's own is to take its place.
-    pub(crate) is_left: bool,
     background: Background,
 }
 
@@ -97,7 +96,7 @@ impl ForeignStore {
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
         let background = Background::default();
-        Self { name, layout, sites, is_left, background }
+        Self { name, layout, sites, background }
     }
 
     /// Returns the part that an id belongs to.
@@ -105,9 +104,9 @@ impl ForeignStore {
         &self.sites[self.layout.instance(id.as_bytes()) % self.sites.len()]
     }
 
-    /// A rebuild would lose what other programs insert meanwhile.
-    fn never_rebuilt(&self) -> StoreError {
-        self.sites[0].foreign("other programs write to it, so the guard never rebuilds it")
+    /// Says that a guard's own filter can do something, and this one cannot.
+    fn cannot<T: Send + 'static>(&self, why: &str) -> BoxFuture<'_, Result<T, StoreError>> {
+        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why))))
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
@@ -116,6 +115,11 @@ impl ForeignStore {
             found.push(site.inspect().await?);
         }
         Ok(Inspection::of(found, &*self.layout))
+    }
+
+    /// Whether a filter of the guard's own is to take its place.
+    pub(crate) fn is_left(&self) -> bool {
+        self.sites[0].trust.moves_to.is_some()
     }
 
     /// Whether the guard's own filter is known to have taken this one's place.
@@ -210,7 +214,7 @@ impl Store for ForeignStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        Box::pin(std::future::ready(Err(self.never_rebuilt())))
+        self.cannot(NEVER_REBUILT)
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
@@ -218,15 +222,15 @@ impl Store for ForeignStore {
     }
 
     fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        Box::pin(std::future::ready(Err(self.sites[0].foreign(NO_FLEET))))
+        self.cannot(NO_FLEET)
     }
 
     fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
-        Box::pin(std::future::ready(Err(self.sites[0].foreign(NO_FLEET))))
+        self.cannot(NO_FLEET)
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        Box::pin(std::future::ready(Err(self.never_rebuilt())))
+        self.cannot(NEVER_REBUILT)
     }
 }
 

@@ -7,10 +7,8 @@ use std::f64::consts::LN_2;
 
 use ::redis::{Cmd, cmd};
 
-use super::layout::Place;
 use super::size::BloomSize;
 use crate::error::StoreError;
-use crate::random;
 use crate::store::redis::refusal::Refusal;
 use crate::store::redis::reply::Reply;
 
@@ -70,11 +68,6 @@ impl Info {
     }
 }
 
-/// Returns a new seal.
-pub(super) fn draw() -> u64 {
-    random::scatter()
-}
-
 /// Returns the ids of a seal.
 pub(super) fn seal_ids(seal: u64) -> impl Iterator<Item = String> {
     (0..SEALED).map(move |number| format!("bg:seal:{seal:016x}:{number}"))
@@ -130,12 +123,6 @@ pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
 /// Reads whether all ids of a seal are there.
 pub(super) fn has_seal(reply: Reply) -> Result<bool, StoreError> {
     Ok(flags(reply, SEALED as usize)?.into_iter().all(|one| one))
-}
-
-/// Returns the last of these ids that was new, by the reply to their insert.
-pub(super) fn newest(places: &[Place], reply: Reply) -> Result<Option<Place>, StoreError> {
-    let new = flags(reply, places.len())?;
-    Ok(places.iter().zip(new).rev().find(|(_, new)| *new).map(|(place, _)| place.clone()))
 }
 
 fn odd(answer: &str) -> StoreError {

@@ -2,12 +2,10 @@
 
 use std::io::Cursor;
 
-use ::redis::Cmd;
-
-use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number, set_bits_if_sized};
+use super::layout::{ForeignFilter, Layout, Place, numbers};
 use super::size::BloomSize;
 
-const MOST: (u64, u64) = (i32::MAX as u64, 1_074);
+const MOST: [(&str, u64); 2] = [("m", i32::MAX as u64), ("k", 1_074)];
 const METHOD: &str = "Murmur3KirschMitzenmacher";
 
 #[derive(Debug)]
@@ -29,22 +27,19 @@ impl Layout for Orestes {
         format!("Orestes {:?}", self.name)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&format!("{}:bits", self.name))
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, format!("{}:bits", self.name))]
     }
 
-    fn config(&self) -> Option<Config> {
-        Some(Config { key: self.name.clone(), fields: &["m", "k", "hashmethod"] })
+    fn config(&self) -> Option<(String, &'static [&'static str])> {
+        Some((self.name.clone(), &["m", "k", "hashmethod"]))
     }
 
     fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
-        let [bits, hashes, method] = config else { return Err("no config was read".to_owned()) };
-        if method.as_deref() != Some(METHOD.as_bytes()) {
+        if config.get(2).and_then(Option::as_deref) != Some(METHOD.as_bytes()) {
             return Err(format!("its hash method is not {METHOD}"));
         }
-        let bits = number("m", bits.as_deref(), MOST.0)?;
-        let hashes = number("k", hashes.as_deref(), MOST.1)?;
-        Ok(BloomSize::new(bits, hashes as u32))
+        numbers(MOST, config)
     }
 
     fn place(&self, size: BloomSize, id: &[u8]) -> Place {
@@ -52,9 +47,5 @@ impl Layout for Orestes {
         let one = murmur(0);
         let (one, other) = (u64::from(one), u64::from(murmur(one)));
         Place::in_only((0..size.hashes).map(|number| (one + u64::from(number) * other) % size.bits))
-    }
-
-    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        set_bits_if_sized(&self.name, ["m", "k"], size, key, places)
     }
 }

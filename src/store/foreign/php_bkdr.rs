@@ -1,6 +1,6 @@
 //! The PHP article's filter: BKDR hashes, and in its third version spread over instances and keys.
 
-use super::layout::{BitsKey, ForeignFilter, Layout, MOST_BITS, Place};
+use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
 use super::size::BloomSize;
 
 /// Seeds that are known to hash as PHP does. The next ones do not fit PHP's integers.
@@ -69,12 +69,9 @@ impl Layout for PhpBkdr {
         format!("BKDR {:?} of {bits} bits, {hashes} an id, spread {:?}", self.name, self.spread)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        let Some((instances, keys)) = self.spread else { return BitsKey::only(&self.name) };
-        let key = |pair| BitsKey {
-            instance: (pair % instances) as usize,
-            key: format!("{}.{}", self.name, pair % keys),
-        };
+    fn keys(&self) -> Vec<(usize, String)> {
+        let Some((instances, keys)) = self.spread else { return vec![(0, self.name.clone())] };
+        let key = |pair| ((pair % instances) as usize, format!("{}.{}", self.name, pair % keys));
         (0..self.pairs()).map(key).collect()
     }
 

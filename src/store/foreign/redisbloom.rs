@@ -2,7 +2,7 @@
 
 use ::redis::Cmd;
 
-use super::layout::{BitsKey, ForeignFilter, Layout, Place};
+use super::layout::{ForeignFilter, Layout, Place};
 use super::module;
 use super::size::BloomSize;
 
@@ -25,8 +25,8 @@ impl Layout for RedisBloom {
         format!("RedisBloom {:?}", self.key)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&self.key)
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, self.key.clone())]
     }
 
     fn is_module(&self) -> bool {

@@ -1,13 +1,12 @@
 //! Redisson's `RBloomFilter`, since 3.6.0 and 2.11.0: `HighwayHash`, and the numbers in a hash beside the bits.
 
-use ::redis::Cmd;
+use highway::{HighwayHash as _, HighwayHasher, Key};
 
-use super::hash::highway;
-use super::layout::{BitsKey, Config, ForeignFilter, Layout, Place, number, set_bits_if_sized};
+use super::layout::{ForeignFilter, Layout, Place, numbers};
 use super::size::BloomSize;
 
 /// What Redisson's own sizing allows, and what its smallest rate needs.
-const MOST: (u64, u64) = (4_294_967_294, 1_074);
+const MOST: [(&str, u64); 2] = [("size", 4_294_967_294), ("hashIterations", 1_074)];
 
 #[derive(Debug)]
 struct Redisson {
@@ -39,20 +38,17 @@ impl Layout for Redisson {
         format!("Redisson {:?}", self.name)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&self.name)
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, self.name.clone())]
     }
 
-    fn config(&self) -> Option<Config> {
+    fn config(&self) -> Option<(String, &'static [&'static str])> {
         let fields = &["size", "hashIterations", "expectedInsertions", "falseProbability"];
-        Some(Config { key: self.config_key(), fields })
+        Some((self.config_key(), fields))
     }
 
     fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
-        let [size, hashes, ..] = config else { return Err("no config was read".to_owned()) };
-        let bits = number("size", size.as_deref(), MOST.0)?;
-        let hashes = number("hashIterations", hashes.as_deref(), MOST.1)?;
-        Ok(BloomSize::new(bits, hashes as u32))
+        numbers(MOST, config)
     }
 
     fn place(&self, size: BloomSize, id: &[u8]) -> Place {
@@ -64,9 +60,16 @@ impl Layout for Redisson {
             bit
         }))
     }
+}
 
-    /// In one script with a look at the numbers, as Redisson itself does: under others the bits would be elsewhere.
-    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        set_bits_if_sized(&self.config_key(), ["size", "hashIterations"], size, key, places)
-    }
+/// Returns the two halves of `HighwayHash`-128 under Redisson's key.
+fn highway(bytes: &[u8]) -> (u64, u64) {
+    const KEY: Key = Key([
+        0x9e37_79b9_7f4a_7c15,
+        0xf39c_c060_5ced_c834,
+        0x1082_276b_f3a2_7251,
+        0xf86c_6a11_d0c1_8e95,
+    ]);
+    let [h1, h2] = HighwayHasher::new(KEY).hash128(bytes);
+    (h1, h2)
 }

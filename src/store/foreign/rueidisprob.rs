@@ -3,10 +3,8 @@
 use ::redis::{Cmd, cmd};
 
 use super::hash::murmur3;
-use super::layout::{BitsKey, ForeignFilter, Layout, MOST_BITS, Place};
+use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
 use super::size::BloomSize;
-
-const ADD: &str = include_str!("rueidisprob.lua");
 
 #[derive(Debug)]
 struct Rueidisprob {
@@ -32,8 +30,8 @@ impl Layout for Rueidisprob {
         format!("rueidisprob {:?} of {bits} bits, {hashes} an id", self.name)
     }
 
-    fn keys(&self) -> Vec<BitsKey> {
-        BitsKey::only(&format!("{{{}}}", self.name))
+    fn keys(&self) -> Vec<(usize, String)> {
+        vec![(0, format!("{{{}}}", self.name))]
     }
 
     fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
@@ -48,7 +46,12 @@ impl Layout for Rueidisprob {
 
     fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
         let mut script = cmd("EVAL");
-        script.arg(ADD).arg(2).arg(key).arg(format!("{{{}}}:c", self.name)).arg(size.hashes);
+        script
+            .arg(include_str!("rueidisprob.lua"))
+            .arg(2)
+            .arg(key)
+            .arg(format!("{{{}}}:c", self.name))
+            .arg(size.hashes);
         for bit in places.iter().flat_map(|place| &place.bits) {
             script.arg(*bit);
         }

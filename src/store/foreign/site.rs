@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Value, cmd};
+use ::redis::{Cmd, Value, cmd};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::asked::Asked;
-use super::handshake::NoHandshake;
+use super::handshake::Looks;
 use super::known::Known;
 use super::layout::Place;
 use super::module;
 use super::record::HANDED_OVER;
+use super::round::{Asked, Round};
 use super::rounds::Rounds;
 use super::size::BloomSize;
 use super::trust::Trust;
@@ -21,7 +21,6 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::redis::Endpoint;
 use crate::store::redis::link::connection::{Connection, Link, Purpose};
-use crate::store::redis::link::handshake::Handshake;
 use crate::store::redis::link::outage::Outage;
 use crate::store::redis::link::queue::{self, Queue};
 use crate::store::redis::link::wire::{one, pipeline};
@@ -60,14 +59,13 @@ impl Site {
     ) -> Self {
         let trust = Arc::new(trust);
         let outage = Arc::new(Outage::default());
-        let link = |handshake, purpose| {
-            let dial = Arc::clone(&endpoint.0);
+        let link = |looks, purpose| {
+            let (dial, handshake) = (Arc::clone(&endpoint.0), Arc::new(Looks(looks)));
             Arc::new(Link::new(dial, handshake, Arc::clone(&outage), purpose))
         };
-        let joins: Arc<dyn Handshake> = Arc::<Trust>::clone(&trust);
         Self {
-            checks: link(joins, Purpose::Checks),
-            adds: link(Arc::new(NoHandshake), Purpose::Inserts),
+            checks: link(Some(Arc::clone(&trust)), Purpose::Checks),
+            adds: link(None, Purpose::Inserts),
             queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
             rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
@@ -88,7 +86,8 @@ impl Site {
             Ok(asked) => asked,
             Err(doubt) => return Answer::Ready(unknown(doubt)),
         };
-        let (asked_us, generation) = (live.redis_us(at), asked.generation());
+        let generation = asked.known.believed().ok().map(|believed| believed.record.generation);
+        let asked_us = live.redis_us(at);
         let (place, answer) = queue::Place::new(live, asked);
         // Who is alone needs no other task. Parts of a list are asked at once only by several.
         let alone = match self.is_only.then(|| self.queue.alone()).flatten() {
@@ -139,39 +138,31 @@ impl Site {
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         let connection = self.adds.connected(ATTEMPT).await?;
         let known = self.known().await?;
-        let size = known.size.as_ref().map_err(|reason| self.foreign(reason))?;
+        let size = known.size.as_ref().map_err(|reason| self.trust.foreign(reason))?;
         let places = self.places(*size, ids);
-        let (mut commands, mut keys) = (Vec::with_capacity(places.len() + 3), Vec::new());
-        for places in places.chunk_by(|one, other| one.key == other.key) {
-            let key = self.trust.key_of(places[0].key);
-            commands.extend(self.trust.layout.add(*size, key, places));
-            keys.push(key);
-        }
+        let of_each_key = || places.chunk_by(|one, other| one.key == other.key);
+        let add = |places: &[Place]| {
+            self.trust.layout.add(*size, self.trust.key_of(places[0].key), places)
+        };
+        let mut commands: Vec<Cmd> = of_each_key().flat_map(add).collect();
         let adds = commands.len();
         // Behind them: what another filter took, that was there for a moment, is missing in this one.
-        commands.extend(self.trust.ask_seals(&known, &keys));
+        let firsts = of_each_key().map(|places| &places[0]);
+        let round = Round::new(&self.trust, &known, firsts, &(0..1), None);
+        commands.extend(round.commands());
         let mut replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
         self.keep_to_one_redis(&connection)?;
-        self.trust.read_seals(connection.wire(), &known, replies.split_off(adds)).await?;
-        self.note_newest(&known, &places, replies)
-    }
-
-    /// Notes the newest insert of this process that was new to the filter.
-    fn note_newest(
-        &self,
-        known: &Known,
-        places: &[Place],
-        replies: Vec<Value>,
-    ) -> Result<(), StoreError> {
-        let newest = if self.trust.layout.is_module() {
-            let reply = replies.into_iter().next().unwrap_or(Value::Nil);
-            module::newest(places, Reply::new(STEP, reply))?
+        let (_, whole) = round.read(replies.split_off(adds))?;
+        self.trust.heed(connection.wire(), &known, whole).await;
+        self.trust.takes_inserts()?;
+        let new = if self.trust.layout.is_module() {
+            let reply = replies.pop().unwrap_or(Value::Nil);
+            module::flags(Reply::new(STEP, reply), places.len())?
         } else {
-            newest(places, &replies)
+            were_clear(&places, &replies)
         };
-        if let Ok(believed) = known.believed()
-            && let Some(newest) = newest
-        {
+        let newest = places.into_iter().zip(new).rev().find(|(_, is_new)| *is_new);
+        if let (Ok(believed), Some((newest, _))) = (known.believed(), newest) {
             believed.newest.store(Some(Arc::new(newest)));
         }
         Ok(())
@@ -225,10 +216,6 @@ impl Site {
         self.trust.look(checks.wire(), &checks.process).await
     }
 
-    pub(super) fn foreign(&self, reason: &str) -> StoreError {
-        StoreError::Foreign { key: self.trust.keys[0].1.clone(), reason: reason.to_owned() }
-    }
-
     /// Ends trust that was stated at a time, unless trust has ended so before: the handler answers for ids that do not exist.
     pub(super) fn distrust(&self, generation: Generation) {
         if let Some(known) = self.trust.known()
@@ -269,18 +256,14 @@ async fn repeated<F: Future<Output = Result<(), StoreError>>>(
     Ok(())
 }
 
-/// Returns the last of these places where a bit was clear before, by the replies to their commands.
-fn newest(places: &[Place], replies: &[Value]) -> Option<Place> {
+/// Says of which places a bit was clear before, by the replies to their commands.
+fn were_clear(places: &[Place], replies: &[Value]) -> Vec<bool> {
     let mut before = replies.iter().flat_map(|reply| match reply {
         Value::Array(bits) => bits.as_slice(),
         other => std::slice::from_ref(other),
     });
-    let was_clear = |place: &Place| {
-        let bits: Vec<_> = before.by_ref().take(place.bits.len()).collect();
-        bits.contains(&&Value::Int(0))
-    };
-    let clear: Vec<bool> = places.iter().map(was_clear).collect();
-    places.iter().zip(clear).rev().find(|(_, clear)| *clear).map(|(place, _)| place.clone())
+    let mut bits_of = |place: &Place| before.by_ref().take(place.bits.len()).collect::<Vec<_>>();
+    places.iter().map(|place| bits_of(place).contains(&&Value::Int(0))).collect()
 }
 
 fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {

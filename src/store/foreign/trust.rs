@@ -14,7 +14,7 @@ use arc_swap::ArcSwapOption;
 use super::known::{Believed, Known, Numbers, read_numbers};
 use super::layout::Layout;
 use super::module::{self, Info};
-use super::record::{Record, Stated, handed_over_to};
+use super::record::{Record, handed_over_to};
 use super::seal;
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -52,8 +52,8 @@ pub(super) struct Trust {
 impl Trust {
     pub(super) fn new(layout: Arc<dyn Layout>, instance: usize, moves_to: Option<String>) -> Self {
         let keys = layout.keys().into_iter().enumerate();
-        let here = keys.filter(|(_, key)| key.instance == instance);
-        let keys: Vec<_> = here.map(|(at, key)| (at, key.key)).collect();
+        let here = keys.filter(|(_, (its, _))| *its == instance);
+        let keys: Vec<_> = here.map(|(at, (_, key))| (at, key)).collect();
         Self {
             record: beside(keys.first().map_or("", |(_, key)| key)),
             keys,
@@ -72,6 +72,25 @@ impl Trust {
         self.moves_to.is_some() && self.handed_over_to.get() == self.moves_to.as_ref()
     }
 
+    /// Notes that the guard's own filter has taken its place, if a statement says so.
+    pub(super) fn note_hand_over(&self, on: Option<&[u8]>) {
+        if let Some(name) = handed_over_to(on) {
+            self.handed_over_to.get_or_init(|| name.to_owned());
+        }
+    }
+
+    /// Fails where the guard's own filter has taken this one's place, and inserts of this process do not go there.
+    pub(super) fn takes_inserts(&self) -> Result<(), StoreError> {
+        match self.handed_over_to.get() {
+            Some(name) if !self.is_handed_over() => Err(self.foreign(&handed_over(name))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn foreign(&self, reason: &str) -> StoreError {
+        StoreError::Foreign { key: self.keys[0].1.clone(), reason: reason.to_owned() }
+    }
+
     /// Returns a key by its place among the layout's.
     pub(super) fn key_of(&self, place: usize) -> &str {
         self.keys.iter().find(|(at, _)| *at == place).map_or("", |(_, key)| key)
@@ -79,22 +98,18 @@ impl Trust {
 
     /// Says in words why the filter is not believed.
     pub(super) fn explain(&self, known: &Known, doubt: &Doubt) -> String {
-        let filter = self.layout.describe();
-        if let Some(name) = self.handed_over_to.get() {
-            return format!("{filter}: {}", handed_over(name));
-        }
-        match (&known.size, &known.other, doubt) {
-            (Err(reason), ..) => format!("{filter}: {reason}"),
-            (_, Some(other), _) => {
-                format!("{filter}: the application has said that {other} is whole, at the same key")
+        let reason = match (self.handed_over_to.get(), &known.size, &known.other) {
+            (Some(name), ..) => handed_over(name),
+            (_, Err(reason), _) => reason.clone(),
+            (.., Some(other)) => {
+                format!("the application has said that {other} is whole, at the same key")
             }
-            (.., Doubt::NoFilter) => {
-                format!("{filter}: the application has not said that it is whole (trust_after)")
+            _ if *doubt == Doubt::NoFilter => {
+                "the application has not said that it is whole (trust_after)".to_owned()
             }
-            (.., doubt) => {
-                format!("{filter}: {doubt}, and it is not known to be whole (trust_after)")
-            }
-        }
+            _ => format!("{doubt}, and it is not known to be whole (trust_after)"),
+        };
+        format!("{}: {reason}", self.layout.describe())
     }
 
     pub(super) fn known(&self) -> Option<Arc<Known>> {
@@ -103,7 +118,7 @@ impl Trust {
 
     /// Returns layout, keys and numbers.
     pub(super) fn of(&self, config: &Numbers) -> String {
-        let fields = self.layout.config().map_or(&[][..], |config| config.fields);
+        let fields = self.layout.config().map_or(&[][..], |(_, fields)| fields);
         let values = config.iter().map(|value| value.as_deref().unwrap_or_default().escape_ascii());
         let numbers = fields.iter().zip(values).map(|(field, value)| format!(" {field} {value}"));
         [self.layout.describe()].into_iter().chain(numbers).collect()
@@ -147,36 +162,13 @@ impl Trust {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the statement, the numbers, the seal and the witnesses.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the exchange reports. What was known stays then.
+    /// Looks at the statement, the numbers, the seal and the witnesses. Where that fails, what was known stays.
     pub(super) async fn look(
         &self,
         wire: &dyn Wire,
         process: &RedisProcess,
     ) -> Result<(), StoreError> {
         let _alone = self.looking.lock().await;
-        self.look_alone(wire, process).await
-    }
-
-    /// Looks at once, where a batch met a later statement than what it was asked by: the next poll may be a second away.
-    /// Not where somebody looks already.
-    pub(super) async fn look_again(
-        &self,
-        wire: &dyn Wire,
-        process: &RedisProcess,
-        asked_by: &Arc<Known>,
-    ) {
-        let Ok(_alone) = self.looking.try_lock() else { return };
-        if self.known().is_some_and(|known| Arc::ptr_eq(&known, asked_by)) {
-            // The next batch tries again, and the next poll.
-            self.look_alone(wire, process).await.ok();
-        }
-    }
-
-    async fn look_alone(&self, wire: &dyn Wire, process: &RedisProcess) -> Result<(), StoreError> {
         let record = cmd("HMGET").arg(&self.record).arg(&["on", "stays"]).clone();
         let commands = pipeline([record].into_iter().chain(self.config()));
         let replies = exchange(wire, &commands, HANDSHAKE).await?;
@@ -184,11 +176,16 @@ impl Trust {
         let [on, stays] = replies.next().unwrap_or(Reply::new(STEP, Value::Nil)).fields()?;
         let (on, stays) = (on.optional_bytes()?, stays.optional_bytes()?.is_some());
         let config = read_numbers(replies.next())?;
-        if let Some(name) = handed_over_to(on.as_deref()) {
-            self.handed_over_to.get_or_init(|| name.to_owned());
-        }
+        self.note_hand_over(on.as_deref());
+        let is_same = |known: &Arc<Known>| {
+            let stated = known.believed.as_ref().ok().map(|believed| &believed.on);
+            stated.is_some()
+                && stated == on.as_ref()
+                && known.run == process.run
+                && known.config == config
+        };
         let known = match self.known.load_full() {
-            Some(known) if known.holds(process, on.as_deref(), &config) => known,
+            Some(known) if is_same(&known) => known,
             before => {
                 let known = Arc::new(self.judge(before.as_deref(), process, on, stays, config));
                 self.known.store(Some(Arc::clone(&known)));
@@ -229,8 +226,8 @@ impl Trust {
 
     /// Returns the command that reads the numbers, if Redis has them.
     pub(super) fn config(&self) -> Option<Cmd> {
-        let config = self.layout.config()?;
-        Some(cmd("HMGET").arg(config.key).arg(config.fields).clone())
+        let (key, fields) = self.layout.config()?;
+        Some(cmd("HMGET").arg(key).arg(fields).clone())
     }
 
     fn judge(
@@ -315,58 +312,15 @@ impl Trust {
         Ok(sealed && grown != Err(Doubt::Foreign))
     }
 
-    /// Returns the commands that ask these keys for the seal, if the filter is believed, and then for the statement.
-    pub(super) fn ask_seals(&self, known: &Known, keys: &[&str]) -> Vec<Cmd> {
-        let seals =
-            known.seal().into_iter().flat_map(|seal| keys.iter().map(move |key| (key, seal)));
-        let ask = |(key, seal): (&&str, u64)| {
-            if self.layout.is_module() {
-                return module::ask(key, [], Some(seal));
-            }
-            cmd("BITFIELD").arg(*key).arg("GET").arg("i64").arg(seal).clone()
-        };
-        seals.map(ask).chain([Stated::ask(&self.record)]).collect()
-    }
-
-    /// Reads their replies, and ends trust where a key has no seal.
-    ///
-    /// # Errors
-    ///
-    /// The guard's own filter has taken this one's place, and this process does not know it.
-    pub(super) async fn read_seals(
-        &self,
-        wire: &dyn Wire,
-        known: &Known,
-        replies: Vec<Value>,
-    ) -> Result<(), StoreError> {
-        let mut replies = replies.into_iter().map(|reply| Reply::new(STEP, reply));
-        let stated = Stated::read(replies.next_back().unwrap_or(Reply::new(STEP, Value::Nil)))?;
-        if let Some(name) = handed_over_to(stated.on.as_deref())
-            && self.moves_to.as_deref() != Some(name)
-        {
-            return Err(StoreError::Foreign {
-                key: self.keys[0].1.clone(),
-                reason: handed_over(name),
-            });
-        }
-        let Ok(believed) = &known.believed else { return Ok(()) };
-        let mut found = Ok(());
-        for reply in replies {
-            let has_seal = if self.layout.is_module() {
-                module::has_seal(reply)?
-            } else {
-                let [seal] = reply.fields()?;
-                stated.names(seal.int()?)
-            };
-            found = if has_seal { found } else { Err(Doubt::Foreign) };
-        }
-        if let Err(doubt) = believed.stands(found, &stated)
-            && doubt != Doubt::Changing
+    /// Ends trust, in all processes, where what was found says that the filter is not what it was.
+    pub(super) async fn heed(&self, wire: &dyn Wire, known: &Known, found: Result<(), Doubt>) {
+        if let (Err(doubt), Ok(believed)) = (found, known.believed())
+            && !matches!(doubt, Doubt::Changing | Doubt::Full)
         {
             self.lose(believed, doubt);
+            // At once: a process that starts now would find all as it was, if the filter was away for a moment.
             self.revoke(wire, known).await;
         }
-        Ok(())
     }
 
     /// Takes a statement back that does not hold any more, so that no process relies on it.
@@ -389,12 +343,7 @@ fn handed_over(name: &str) -> String {
     )
 }
 
-/// Returns where the statement is: beside a key, in the same slot of a cluster.
+/// Returns where the statement is: beside a key.
 fn beside(key: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    if tag.is_some_and(|(tag, _)| !tag.is_empty()) {
-        format!("{key}:bg:trust")
-    } else {
-        format!("{{{key}}}:bg:trust")
-    }
+    if key.contains('{') { format!("{key}:bg:trust") } else { format!("{{{key}}}:bg:trust") }
 }

@@ -3,17 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use ::redis::{Cmd, RedisResult, from_redis_value};
+use ::redis::{Cmd, RedisResult, Value, from_redis_value};
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
 use crate::filter::Generation;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
+use crate::store::foreign::bits;
 use crate::store::foreign::bits::BITS;
 use crate::store::foreign::layout::ForeignFilter;
+use crate::store::foreign::layout::Place;
 use crate::store::foreign::record::Record;
 use crate::store::foreign::rounds::FIRST;
+use crate::store::foreign::trust::Trust;
 use crate::store::redis::Endpoint;
 use crate::store::redis::link::connection::tests::connection;
 use crate::store::redis::link::dial::Dial;
@@ -276,7 +279,7 @@ async fn a_seal_that_is_missing_in_one_command_of_many_refuses_nothing() {
     (0..FLOOD).for_each(|id| filter.insert(id));
     let all = filter.place(0);
     let seal = filter.known.believed().unwrap().record.seal;
-    let parts = vec![Part::of(&all, &(0..usize::MAX)); FLOOD as usize];
+    let parts = vec![bits::part(&all, &(0..usize::MAX)); FLOOD as usize];
     let commands: Vec<Cmd> = bits::ask(&filter.site.trust, Some(seal), &parts).collect();
     assert!(commands.len() > 2);
     let reply = |command: &Cmd, seal| {
