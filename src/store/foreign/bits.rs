@@ -52,7 +52,7 @@ pub(super) fn read(
     let (mut held, mut seals) = (Vec::with_capacity(parts.len()), Vec::new());
     for parts in commands(parts) {
         let mut values = Reply::new(STEP, replies.next().unwrap_or(Value::Nil)).ints()?;
-        let mut next = || values.next().ok_or_else(too_few)?;
+        let mut next = || values.next().unwrap_or_else(|| Reply::new(STEP, Value::Nil).int());
         for (_, bits) in parts {
             let mut all = true;
             for _ in *bits {
@@ -73,8 +73,4 @@ fn commands<'a, 'b>(parts: &'a [Part<'b>]) -> impl Iterator<Item = &'a [Part<'b>
         let most = BITS / of_key[0].1.len().max(1);
         of_key.chunks(most.max(1))
     })
-}
-
-fn too_few() -> StoreError {
-    StoreError::Odd { step: STEP, answer: "too few bits".to_owned() }
 }

@@ -87,11 +87,8 @@ impl Site {
         let least = |bits: f64| (end as f64 * (CHANCE.ln() / bits).exp() / 8.0) as u64;
         let min = if self.trust.layout.is_even() { least(bits_set as f64) } else { 0 };
         let max = self.seal_of(seen)? / 8 + 8;
-        if (min..=max).contains(&bytes) {
-            Ok(())
-        } else {
-            Err(TrustError::Length { key, bytes, min, max, filter })
-        }
+        let fits = (min..=max).contains(&bytes);
+        if fits { Ok(()) } else { Err(TrustError::Length { key, bytes, min, max, filter }) }
     }
 
     /// States that the filter that was looked at is whole.
@@ -140,8 +137,7 @@ impl Site {
         } else {
             (seal::place(self.trust.layout.end(seen.size)), "it has no room for a seal")
         };
-        let key = || self.trust.keys[0].1.clone();
-        seal.ok_or_else(|| TrustError::Unsealable { key: key(), reason })
+        seal.ok_or_else(|| TrustError::Unsealable { key: self.trust.keys[0].1.clone(), reason })
     }
 
     /// Seals the filter and writes the statement, if it still is what was inspected.

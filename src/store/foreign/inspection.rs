@@ -20,7 +20,6 @@ use crate::store::redis::refusal::doubt;
 use crate::store::redis::reply::Reply;
 use crate::verdict::Doubt;
 
-const STEP: &str = "an inspection";
 /// How long each of its commands may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes counted by one command, which keeps Redis busy for less than a millisecond.
@@ -233,6 +232,6 @@ impl Site {
             return Ok(Vec::new());
         }
         let replies = self.adds.ask(connection, &commands, DEADLINE).await?;
-        Ok(replies.into_iter().map(|value| Reply::new(STEP, value)).collect())
+        Ok(replies.into_iter().map(|value| Reply::new("an inspection", value)).collect())
     }
 }

@@ -170,7 +170,7 @@ pub(super) fn numbers(
     Ok(BloomSize::new(number(0)?, number(1)? as u32))
 }
 
-/// Returns the command that sets an id's bits, all at once.
+/// Sets an id's bits, all at once.
 pub(super) fn set_bits(key: &str, place: &Place) -> Cmd {
     let mut command = cmd("BITFIELD");
     command.arg(key);

@@ -66,9 +66,7 @@ use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
-/// Why the mode of all processes cannot be set.
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
-/// Why there is no rebuild.
 const NEVER_REBUILT: &str = "other programs write to it, so the guard never rebuilds it";
 
 /// The store whose filter another system writes. Its background tasks end with it.

@@ -29,7 +29,6 @@ use crate::store::redis::reply::Reply;
 use crate::store::{Answer, BoxFuture, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
-const STEP: &str = "an insert";
 /// How long one attempt to insert may take, and how many there are.
 const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
@@ -157,7 +156,7 @@ impl Site {
         self.trust.takes_inserts()?;
         let new = if self.trust.layout.is_module() {
             let reply = replies.pop().unwrap_or(Value::Nil);
-            module::flags(Reply::new(STEP, reply), places.len())?
+            module::flags(Reply::new("an insert", reply), places.len())?
         } else {
             were_clear(&places, &replies)
         };
