@@ -1,5 +1,10 @@
 //! A fleet that changes: other processes create records that this filter is not told of, or know another mode.
 
+mod builds;
+mod page;
+mod steps;
+mod table;
+
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, FleetError, Mode, OnUnknown, Schedule, Verdict};
@@ -7,6 +12,7 @@ use support::model::{Table, brief, by_default, get, get_looked_up, guard, guard_
 use support::redis_server::RedisServer;
 use support::{eventually, throughout};
 
+const BITS: &str = "bg:{users}:bits";
 const META: &str = "bg:{users}:meta";
 const SOON: Duration = Duration::from_secs(10);
 /// Longer than any test takes.

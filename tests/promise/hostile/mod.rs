@@ -30,7 +30,7 @@ async fn witness(redis: &RedisServer, table: &Table) -> BloomGuard {
 }
 
 /// Waits until so much time has passed by Redis's clock.
-async fn passes(redis: &RedisServer, time: Duration) {
+pub(crate) async fn passes(redis: &RedisServer, time: Duration) {
     let now = || {
         let (seconds, micros): (u64, u64) = redis.run(&["TIME"]);
         Duration::from_micros(seconds * 1_000_000 + micros)

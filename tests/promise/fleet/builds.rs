@@ -1,0 +1,151 @@
+//! Processes of two builds of an application, and what each answers for records that the other creates, under a flood.
+
+use std::ops::{AddAssign, Range};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, ChangeError};
+use http::StatusCode;
+use support::model::{Strangers, Table, get, get_looked_up};
+use tokio::time::sleep;
+
+/// How many records each trial creates in a process and asks for at another.
+pub(super) const RECORDS: u64 = 200;
+/// So many may pass a filter that lacks them: its false positives, and to spare.
+const MAY_PASS: u64 = 5;
+/// Between two requests of the flood: at most 200 a second and process.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One process of a build.
+pub(super) struct Process {
+    guard: Option<BloomGuard>,
+    table: Table,
+}
+
+impl Process {
+    pub(super) fn guarded(guard: &BloomGuard, table: &Table) -> Self {
+        Self { guard: Some(guard.clone()), table: table.clone() }
+    }
+
+    /// A build without the guard.
+    pub(super) fn bare(table: &Table) -> Self {
+        Self { guard: None, table: table.clone() }
+    }
+
+    /// Inserts and commits, as the contract says.
+    async fn create(&self, id: u64) -> Result<(), ChangeError> {
+        if let Some(guard) = &self.guard {
+            guard.insert(&id).await?;
+        }
+        self.table.commit(id);
+        Ok(())
+    }
+
+    async fn ask(&self, id: u64) -> StatusCode {
+        match &self.guard {
+            Some(guard) => get(guard, &self.table, id).await,
+            None if self.table.look_up(id) => StatusCode::OK,
+            None => StatusCode::NOT_FOUND,
+        }
+    }
+
+    /// Returns how many requests for these, all of which exist, are answered 404.
+    pub(super) async fn denies(&self, ids: Range<u64>) -> u64 {
+        let mut denied = 0;
+        for id in ids {
+            denied += u64::from(self.ask(id).await == StatusCode::NOT_FOUND);
+        }
+        denied
+    }
+
+    /// Returns how many of these, all of which exist, a look-up refuses.
+    pub(super) async fn refuses(&self, ids: Range<u64>) -> u64 {
+        let mut refused = 0;
+        for id in ids {
+            let status = match &self.guard {
+                Some(guard) => get_looked_up(guard, &self.table, id).await,
+                None => self.ask(id).await,
+            };
+            refused += u64::from(status == StatusCode::NOT_FOUND);
+        }
+        refused
+    }
+}
+
+/// What went wrong, by the build of the process in which it did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Harm {
+    pub(super) old_refuses: u64,
+    pub(super) new_refuses: u64,
+    pub(super) old_fails: u64,
+    pub(super) new_fails: u64,
+}
+
+impl AddAssign for Harm {
+    fn add_assign(&mut self, other: Self) {
+        self.old_refuses += other.old_refuses;
+        self.new_refuses += other.new_refuses;
+        self.old_fails += other.old_fails;
+        self.new_fails += other.new_fails;
+    }
+}
+
+impl Harm {
+    /// Returns what the page says of it.
+    pub(super) fn in_words(self) -> String {
+        let counts = [
+            ("old processes refuse", self.old_refuses),
+            ("new processes refuse", self.new_refuses),
+            ("old processes fail to create", self.old_fails),
+            ("new processes fail to create", self.new_fails),
+        ];
+        let words = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| {
+            let count =
+                if *count + MAY_PASS >= RECORDS { RECORDS.min(*count + MAY_PASS) } else { *count };
+            format!("{what} {count} of {RECORDS}")
+        });
+        let words: Vec<String> = words.collect();
+        if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
+    }
+}
+
+/// Has each process create records that the other is asked for at once, and itself, while both are flooded.
+/// They are those from `first` on, twice [`RECORDS`].
+pub(super) async fn both_ways(old: &Process, new: &Process, first: u64) -> Harm {
+    tokio::select! {
+        never = flood([old, new], first) => match never {},
+        harm = creates(old, new, first) => harm,
+    }
+}
+
+async fn creates(old: &Process, new: &Process, first: u64) -> Harm {
+    let mut harm = Harm::default();
+    for id in (first..first + 2 * RECORDS).step_by(2) {
+        let (by_old, by_new) = (id, id + 1);
+        if old.create(by_old).await.is_err() {
+            harm.old_fails += 1;
+        } else if new.ask(by_old).await == StatusCode::NOT_FOUND {
+            harm.new_refuses += 1;
+        } else {
+            assert_eq!(old.ask(by_old).await, StatusCode::OK, "its own record {by_old}");
+        }
+        if new.create(by_new).await.is_err() {
+            harm.new_fails += 1;
+        } else if old.ask(by_new).await == StatusCode::NOT_FOUND {
+            harm.old_refuses += 1;
+        } else {
+            assert_eq!(new.ask(by_new).await, StatusCode::OK, "its own record {by_new}");
+        }
+    }
+    harm
+}
+
+async fn flood(processes: [&Process; 2], seed: u64) -> std::convert::Infallible {
+    let mut strangers = Strangers(seed);
+    loop {
+        for process in processes {
+            let stranger = strangers.next().unwrap_or(u64::MAX);
+            assert_ne!(process.ask(stranger).await, StatusCode::OK);
+        }
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,399 @@
+//! A trial for each row of the guide's table of changes.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, ChangeError, IdSink, PathPattern, RebuildSource, Schedule,
+    SecretKey, StoreError,
+};
+use support::eventually;
+use support::model::{Table, brief, guard, guard_over, live};
+use support::redis_server::RedisServer;
+
+use super::builds::{Harm, Process, RECORDS, both_ways};
+use super::page::{changes, holds};
+use super::steps::Steps;
+use super::{BITS, LONG, META, SOON, settles};
+use crate::hostile::passes;
+
+/// What trials create is from here on.
+const CREATED: u64 = 10_000;
+macro_rules! rows {
+    ($($change:literal => $test:ident, $trial:path;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                holds($change, $trial).await;
+            }
+        )*
+
+        #[test]
+        fn every_row_of_the_page_has_its_trial() {
+            assert_eq!(changes(), [$($change),*]);
+        }
+    };
+}
+
+rows! {
+    "first deploy" => a_first_deploy_refuses_no_record, first_deploy;
+    "first deploy over days" => a_canary_refuses_no_record, canary;
+    "roll-back to a build without the guard" => a_roll_back_refuses_no_record, roll_back;
+    "forward again" => going_forward_again_refuses_no_record, forward_again;
+    "another filter name" => another_name_refuses_no_record, another_name;
+    "another Redis, an empty one" => another_redis_refuses_no_record, another_redis;
+    "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
+    "another capacity or rate" => another_capacity_refuses_no_record, another_capacity;
+    "longer transactions or handlers" => longer_times_refuse_no_record, longer_times;
+    "shorter transactions or handlers" => shorter_times_refuse_no_record, shorter_times;
+    "another source" => another_source_refuses_no_record, another_source;
+    "a crate with another stored format" => another_format_refuses_no_record, another_format;
+}
+
+fn table() -> Table {
+    Table::with(0..1_000)
+}
+
+/// What a trial has created.
+fn created() -> Range<u64> {
+    CREATED..CREATED + 2 * RECORDS
+}
+
+/// After the steps the guard refuses what does not exist, and nothing that was created.
+async fn enforces(guard: &BloomGuard, table: &Table) -> Harm {
+    live(guard).await;
+    assert_eq!(guard.state().settling, None);
+    let new_refuses = Process::guarded(guard, table).refuses(created()).await;
+    Harm { new_refuses, ..Harm::default() }
+}
+
+/// Half an hour later: the filter ends settling by itself, which a process sees that knew nothing of it.
+async fn later(redis: &RedisServer, name: &str, process: Builder, table: &Table) -> Harm {
+    eventually("the others are gone", SOON, || async {
+        let clients: String = redis.run(&["CLIENT", "LIST"]);
+        if clients.lines().count() == 1 { Ok(()) } else { Err(clients) }
+    })
+    .await;
+    let (now, _): (u64, u64) = redis.run(&["TIME"]);
+    let meta = format!("bg:{{{name}}}:meta");
+    redis.run::<()>(&["HSET", &meta, "settles", &(now * 1_000).to_string()]);
+    enforces(&process.settle(LONG).build().unwrap(), table).await
+}
+
+async fn first_deploy(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = || brief(guard_over(&redis.url(), &table));
+    steps.then("roll out within 15 minutes");
+    // Without: the roll-out takes longer than the filter settles.
+    let settle = if steps.are_taken { LONG } else { Duration::ZERO };
+    let guard = build().settle(settle).build().unwrap();
+    guard.ready().await;
+    let (old, new) = (Process::bare(&table), Process::guarded(&guard, &table));
+    let mut harm = both_ways(&old, &new, CREATED).await;
+    drop((guard, new));
+    if steps.are_taken {
+        harm += later(&redis, "users", build(), &table).await;
+    }
+    harm
+}
+
+async fn canary(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = || brief(guard_over(&redis.url(), &table));
+    let canary = build().settle(steps.canary()).build().unwrap();
+    if steps.are_taken {
+        settles(&canary).await;
+    } else {
+        live(&canary).await;
+    }
+    let (old, new) = (Process::bare(&table), Process::guarded(&canary, &table));
+    let mut harm = both_ways(&old, &new, CREATED).await;
+    // A further process, with the default, settles as the first one says.
+    steps.then("roll out");
+    let second = build().settle(Duration::ZERO).build().unwrap();
+    second.ready().await;
+    harm += both_ways(&old, &Process::guarded(&second, &table), CREATED + 2 * RECORDS).await;
+    steps.enforce(&canary).await;
+    if steps.are_taken {
+        harm += enforces(&canary, &table).await;
+        harm += enforces(&second, &table).await;
+    } else {
+        harm.new_refuses /= 2;
+    }
+    harm
+}
+
+async fn roll_back(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = || brief(guard_over(&redis.url(), &table)).build().unwrap();
+    let (first, remains) = (build(), build());
+    live(&first).await;
+    live(&remains).await;
+    steps.shadow(&[&first, &remains]).await;
+    steps.then("roll back");
+    drop(first);
+    both_ways(&Process::guarded(&remains, &table), &Process::bare(&table), CREATED).await
+}
+
+/// Within a minute: later than that the filter settles anew by itself.
+async fn forward_again(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let first = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&first).await;
+    steps.shadow(&[&first]).await;
+    steps.then("roll back");
+    drop(first);
+    steps.then("roll out");
+    let again = brief(guard_over(&redis.url(), &table)).settle(LONG).build().unwrap();
+    again.ready().await;
+    let (old, new) = (Process::bare(&table), Process::guarded(&again, &table));
+    let mut harm = both_ways(&old, &new, CREATED).await;
+    steps.enforce(&again).await;
+    if steps.are_taken {
+        harm += enforces(&again, &table).await;
+    }
+    harm
+}
+
+/// A filter that takes the place of another one.
+struct New<'a> {
+    redis: &'a RedisServer,
+    name: &'a str,
+    key: [u8; 16],
+}
+
+impl New<'_> {
+    fn build(&self, table: &Table) -> Builder {
+        let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+        let builder = BloomGuard::builder(self.name, pattern).redis(&self.redis.url());
+        let builder = builder.rebuild(Schedule::manual(), table.clone());
+        let builder = builder.secret_key(SecretKey::new(self.key));
+        brief(builder).check_deadline(Duration::from_secs(1)).audits_per_second(0)
+    }
+}
+
+/// A fleet that enforces by its filter, and a build with another filter, which settles by itself.
+async fn moves(steps: &mut Steps, old: BloomGuard, new: New<'_>, table: &Table) -> Harm {
+    live(&old).await;
+    steps.shadow(&[&old]).await;
+    steps.then("roll out");
+    let guard = new.build(table).settle(LONG).build().unwrap();
+    settles(&guard).await;
+    let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
+    let mut harm = both_ways(&before, &after, CREATED).await;
+    drop((old, before, guard, after));
+    if steps.are_taken {
+        harm += later(new.redis, new.name, new.build(table), table).await;
+    }
+    harm
+}
+
+/// The key of the fleet that is there.
+const KEY: [u8; 16] = [1; 16];
+
+/// That fleet.
+fn fleet(redis: &RedisServer, table: &Table) -> BloomGuard {
+    New { redis, name: "users", key: KEY }.build(table).settle(Duration::ZERO).build().unwrap()
+}
+
+async fn another_name(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let new = New { redis: &redis, name: "users-2", key: KEY };
+    moves(steps, fleet(&redis, &table), new, &table).await
+}
+
+async fn another_redis(steps: &mut Steps) -> Harm {
+    let (redis, other, table) = (RedisServer::start(), RedisServer::start(), table());
+    let new = New { redis: &other, name: "users", key: KEY };
+    moves(steps, fleet(&redis, &table), new, &table).await
+}
+
+async fn another_secret_key(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let old = fleet(&redis, &table);
+    let new = New { redis: &redis, name: steps.name(), key: [2; 16] };
+    if steps.are_taken {
+        return moves(steps, old, new, &table).await;
+    }
+    live(&old).await;
+    let new = new.build(&table).build().unwrap();
+    eventually("its inserts fail by name", SOON, || async {
+        match new.insert(&CREATED).await {
+            Err(error) if error.to_string().contains("secret key") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    both_ways(&Process::guarded(&old, &table), &Process::guarded(&new, &table), CREATED).await
+}
+
+async fn another_capacity(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build =
+        |ids, rate| brief(guard_over(&redis.url(), &table)).capacity(ids, rate).build().unwrap();
+    let old = build(2_000, 0.001);
+    live(&old).await;
+    steps.then("roll out");
+    let new = build(50_000, 0.0001);
+    live(&new).await;
+    // Each rebuild takes the size of its process.
+    let rebuilds = async {
+        for process in [&new, &old, &new] {
+            process.rebuild_now().await.unwrap();
+        }
+    };
+    let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
+    let (mut harm, ()) = tokio::join!(both_ways(&before, &after, CREATED), rebuilds);
+    harm += enforces(&new, &table).await;
+    harm
+}
+
+/// How long the long transactions are, and what states no more than a second.
+const LENGTH: Duration = Duration::from_millis(2_500);
+
+/// Has each process insert records whose transaction takes long; a rebuild of the first falls into it.
+async fn long_transactions(guards: &[&BloomGuard], redis: &RedisServer, table: &Table) {
+    for (n, guard) in (0..).zip(guards) {
+        let first = CREATED + n * RECORDS;
+        guard.insert_many(first..first + RECORDS).await.unwrap();
+    }
+    passes(redis, LENGTH).await;
+    guards[0].rebuild_now().await.unwrap();
+    (0..guards.len() as u64 * RECORDS).for_each(|n| table.commit(CREATED + n));
+}
+
+async fn longer_times(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = || brief(guard_over(&redis.url(), &table));
+    let old = build().build().unwrap();
+    live(&old).await;
+    steps.then("roll out");
+    let new = || async {
+        let new = build().longest_transaction(Duration::from_secs(5)).build().unwrap();
+        live(&new).await;
+        new
+    };
+    let early = if steps.are_taken { Some(new().await) } else { None };
+    steps.then("raise the database's limit");
+    // Those of the old build take longer, too: the limit is the database's.
+    let guards: Vec<&BloomGuard> = [Some(&old), early.as_ref()].into_iter().flatten().collect();
+    long_transactions(&guards, &redis, &table).await;
+    let new = match &early {
+        Some(new) => new.clone(),
+        None => new().await,
+    };
+    let ids = || CREATED..CREATED + guards.len() as u64 * RECORDS;
+    Harm {
+        old_refuses: Process::guarded(&old, &table).refuses(ids()).await,
+        new_refuses: Process::guarded(&new, &table).refuses(ids()).await,
+        ..Harm::default()
+    }
+}
+
+async fn shorter_times(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = || brief(guard_over(&redis.url(), &table));
+    let old = build().longest_transaction(Duration::from_secs(3)).build().unwrap();
+    live(&old).await;
+    steps.then("lower the database's limit");
+    steps.then("roll out");
+    let new = build().build().unwrap();
+    live(&new).await;
+    if steps.are_taken {
+        let rebuilds = async {
+            for process in [&new, &old, &new] {
+                process.rebuild_now().await.unwrap();
+            }
+        };
+        let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
+        let (mut harm, ()) = tokio::join!(both_ways(&before, &after, CREATED), rebuilds);
+        harm += enforces(&new, &table).await;
+        return harm;
+    }
+    drop(old);
+    eventually("the longer time is forgotten", SOON * 3, || async {
+        let reach: u64 = redis.run(&["HGET", META, "reach"]);
+        if reach == 2_200 { Ok(()) } else { Err(reach.to_string()) }
+    })
+    .await;
+    long_transactions(&[&new], &redis, &table).await;
+    let new_refuses = Process::guarded(&new, &table).refuses(CREATED..CREATED + RECORDS).await;
+    Harm { new_refuses, ..Harm::default() }
+}
+
+/// A build's source: the table but for these.
+struct AllBut(Table, Range<u64>);
+
+impl RebuildSource for AllBut {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        for id in self.0.snapshot() {
+            if !self.1.contains(&id) {
+                ids.push(&id).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each build answers for records that the other's source does not give.
+async fn another_source(steps: &mut Steps) -> Harm {
+    let redis = RedisServer::start();
+    let (of_old, of_new) = (5_000..5_000 + RECORDS, 6_000..6_000 + RECORDS);
+    let table = Table::with((0..1_000).chain(of_old.clone()).chain(of_new.clone()));
+    let build = |lacks: &Range<u64>| {
+        let source = AllBut(table.clone(), lacks.clone());
+        brief(guard(&redis.url())).rebuild(Schedule::manual(), source).build().unwrap()
+    };
+    let old = build(&of_new);
+    live(&old).await;
+    steps.shadow(&[&old]).await;
+    steps.then("roll out");
+    let new = build(&of_old);
+    new.ready().await;
+    let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
+    let mut harm = both_ways(&before, &after, CREATED).await;
+    harm.new_refuses += after.denies(of_new.clone()).await;
+    new.rebuild_now().await.unwrap();
+    harm.old_refuses += before.denies(of_old).await;
+    drop((old, before));
+    steps.enforce(&new).await;
+    if steps.are_taken {
+        harm += enforces(&new, &table).await;
+        harm.new_refuses += after.refuses(of_new).await;
+    }
+    harm
+}
+
+/// There is no other format yet. Under another name a crate that has one works as this one does.
+async fn another_format(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let old = fleet(&redis, &table);
+    let name = steps.name();
+    if steps.are_taken {
+        return moves(steps, old, New { redis: &redis, name, key: KEY }, &table).await;
+    }
+    live(&old).await;
+    let newer = newer_format(&redis);
+    eventually("its inserts fail by name", SOON, || async {
+        match old.insert(&CREATED).await {
+            Err(ChangeError::Store(StoreError::Foreign { .. })) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert!(old.rebuild_now().await.is_err(), "it replaces no newer filter");
+    // What the new build creates is in the filter that only it can read.
+    let harm = both_ways(&Process::guarded(&old, &table), &Process::bare(&table), CREATED).await;
+    assert_eq!(redis.run::<Vec<u8>>(&["GET", BITS]), newer, "nothing of the newer filter is lost");
+    harm
+}
+
+/// Puts a filter of a newer format, and of a later rebuild, in the place of the live one, and returns it.
+fn newer_format(redis: &RedisServer) -> Vec<u8> {
+    let mut filter: Vec<u8> = redis.run(&["GET", BITS]);
+    filter[8..10].copy_from_slice(&9_u16.to_be_bytes());
+    let generation = u64::from_be_bytes(filter[16..24].try_into().unwrap());
+    filter[16..24].copy_from_slice(&(generation + 1).to_be_bytes());
+    redis::cmd("SET").arg(BITS).arg(&filter).exec(&mut redis.connection()).unwrap();
+    filter
+}
