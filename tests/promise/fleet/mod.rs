@@ -179,6 +179,33 @@ async fn every_process_follows_the_fleets_mode_and_takes_the_milder_of_it_and_it
     }
 }
 
+/// Which is why the guide has fleets stand aside while other processes create records.
+#[tokio::test]
+async fn a_record_of_another_process_is_an_alarm_in_shadow_mode_and_none_in_off_mode() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    let built = guard.state().live.unwrap().generation;
+    guard.set_fleet_mode(Mode::Off).await.unwrap();
+    has_mode(&guard, Mode::Off).await;
+    for id in 5_000..5_100 {
+        table.commit(id);
+        assert_eq!(get(&guard, &table, id).await, 200);
+    }
+    assert_eq!(guard.stats().false_negatives, 0);
+    assert_eq!(guard.state().live.unwrap().generation, built, "nothing was rebuilt");
+    guard.set_fleet_mode(Mode::Shadow).await.unwrap();
+    has_mode(&guard, Mode::Shadow).await;
+    assert_eq!(get(&guard, &table, 5_000).await, 200);
+    eventually("an alarm, and another filter", SOON, || async {
+        let (alarms, state) = (guard.stats().false_negatives, guard.state());
+        let rebuilt = state.live.as_ref().is_ok_and(|live| live.generation > built);
+        if alarms == 1 && rebuilt { Ok(()) } else { Err(format!("{alarms}, {state:?}")) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_redis_that_lost_the_mode_is_told_it_by_a_living_process() {
     let redis = RedisServer::start();

@@ -43,9 +43,3 @@ pub(super) async fn holds(change: &str, trial: impl AsyncFn(&mut Steps) -> Harm)
     println!("{change}, without the steps: {harm:?}");
     assert_eq!(row.without, harm.in_words(), "{change}, without the steps: {harm:?}");
 }
-
-#[test]
-fn the_page_is_short() {
-    let words = PAGE.split_whitespace().count();
-    assert!(words <= 900, "{words} words");
-}

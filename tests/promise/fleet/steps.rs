@@ -31,9 +31,9 @@ impl Steps {
         self.order.push(words);
     }
 
-    /// For how long the new filter settles in a canary.
-    pub(super) fn canary(&mut self) -> Duration {
-        self.then("a canary with `.settle(7 days)`");
+    /// For how long the new filter settles.
+    pub(super) fn settle(&mut self) -> Duration {
+        self.then("`.settle(7 days)`");
         if self.are_taken { LONG } else { BRIEF }
     }
 
@@ -44,12 +44,12 @@ impl Steps {
     }
 
     /// An operator has one process stop refusals in all, and sees that they follow.
-    pub(super) async fn shadow(&mut self, fleet: &[&BloomGuard]) {
-        self.then("`set_fleet_mode(Mode::Shadow)`");
+    pub(super) async fn off(&mut self, fleet: &[&BloomGuard]) {
+        self.then("`set_fleet_mode(Mode::Off)`");
         if self.are_taken {
-            fleet[0].set_fleet_mode(Mode::Shadow).await.unwrap();
+            fleet[0].set_fleet_mode(Mode::Off).await.unwrap();
             for guard in fleet {
-                has_mode(guard, Mode::Shadow).await;
+                has_mode(guard, Mode::Off).await;
             }
         }
     }

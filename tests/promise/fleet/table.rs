@@ -37,15 +37,16 @@ macro_rules! rows {
 
 rows! {
     "first deploy" => a_first_deploy_refuses_no_record, first_deploy;
-    "first deploy over days" => a_canary_refuses_no_record, canary;
+    "first deploy over days, a canary" => a_canary_refuses_no_record, canary;
     "roll-back to a build without the guard" => a_roll_back_refuses_no_record, roll_back;
     "forward again" => going_forward_again_refuses_no_record, forward_again;
     "another filter name" => another_name_refuses_no_record, another_name;
-    "another Redis, an empty one" => another_redis_refuses_no_record, another_redis;
+    "another Redis, empty" => another_redis_refuses_no_record, another_redis;
+    "another Redis, a copy" => a_copied_redis_refuses_no_record, copied_redis;
     "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
-    "another capacity or rate" => another_capacity_refuses_no_record, another_capacity;
-    "longer transactions or handlers" => longer_times_refuse_no_record, longer_times;
-    "shorter transactions or handlers" => shorter_times_refuse_no_record, shorter_times;
+    "another capacity, rate or `handler_time`" => another_capacity_refuses_no_record, another_capacity;
+    "longer transactions" => longer_times_refuse_no_record, longer_times;
+    "shorter transactions" => shorter_times_refuse_no_record, shorter_times;
     "another source" => another_source_refuses_no_record, another_source;
     "a crate with another stored format" => another_format_refuses_no_record, another_format;
 }
@@ -100,7 +101,7 @@ async fn first_deploy(steps: &mut Steps) -> Harm {
 async fn canary(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let build = || brief(guard_over(&redis.url(), &table));
-    let canary = build().settle(steps.canary()).build().unwrap();
+    let canary = build().settle(steps.settle()).build().unwrap();
     if steps.are_taken {
         settles(&canary).await;
     } else {
@@ -129,7 +130,7 @@ async fn roll_back(steps: &mut Steps) -> Harm {
     let (first, remains) = (build(), build());
     live(&first).await;
     live(&remains).await;
-    steps.shadow(&[&first, &remains]).await;
+    steps.off(&[&first, &remains]).await;
     steps.then("roll back");
     drop(first);
     both_ways(&Process::guarded(&remains, &table), &Process::bare(&table), CREATED).await
@@ -140,7 +141,7 @@ async fn forward_again(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let first = brief(guard_over(&redis.url(), &table)).build().unwrap();
     live(&first).await;
-    steps.shadow(&[&first]).await;
+    steps.off(&[&first]).await;
     steps.then("roll back");
     drop(first);
     steps.then("roll out");
@@ -175,7 +176,7 @@ impl New<'_> {
 /// A fleet that enforces by its filter, and a build with another filter, which settles by itself.
 async fn moves(steps: &mut Steps, old: BloomGuard, new: New<'_>, table: &Table) -> Harm {
     live(&old).await;
-    steps.shadow(&[&old]).await;
+    steps.off(&[&old]).await;
     steps.then("roll out");
     let guard = new.build(table).settle(LONG).build().unwrap();
     settles(&guard).await;
@@ -208,6 +209,32 @@ async fn another_redis(steps: &mut Steps) -> Harm {
     moves(steps, fleet(&redis, &table), new, &table).await
 }
 
+/// A replica that is made a primary, say, or a dump that is read: its metadata were looked at a moment ago.
+async fn copied_redis(steps: &mut Steps) -> Harm {
+    let (redis, other, table) = (RedisServer::start(), RedisServer::start(), table());
+    let old = fleet(&redis, &table);
+    live(&old).await;
+    steps.off(&[&old]).await;
+    steps.then("copy");
+    for key in redis.keys() {
+        let dump: Vec<u8> = redis.run(&["DUMP", &key]);
+        let mut there = other.connection();
+        redis::cmd("RESTORE").arg(key).arg(0).arg(dump).exec(&mut there).unwrap();
+    }
+    steps.then("roll out");
+    let new = New { redis: &other, name: "users", key: KEY };
+    let new = new.build(&table).settle(LONG).build().unwrap();
+    new.ready().await;
+    let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
+    let mut harm = both_ways(&before, &after, CREATED).await;
+    drop((old, before));
+    steps.enforce(&new).await;
+    if steps.are_taken {
+        harm += enforces(&new, &table).await;
+    }
+    harm
+}
+
 async fn another_secret_key(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let old = fleet(&redis, &table);
@@ -229,12 +256,14 @@ async fn another_secret_key(steps: &mut Steps) -> Harm {
 
 async fn another_capacity(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
-    let build =
-        |ids, rate| brief(guard_over(&redis.url(), &table)).capacity(ids, rate).build().unwrap();
-    let old = build(2_000, 0.001);
+    let build = |ids, rate, handler_ms| {
+        let builder = brief(guard_over(&redis.url(), &table)).capacity(ids, rate);
+        builder.handler_time(Duration::from_millis(handler_ms)).build().unwrap()
+    };
+    let old = build(2_000, 0.001, 100);
     live(&old).await;
     steps.then("roll out");
-    let new = build(50_000, 0.0001);
+    let new = build(50_000, 0.0001, 900);
     live(&new).await;
     // Each rebuild takes the size of its process.
     let rebuilds = async {
@@ -346,7 +375,7 @@ async fn another_source(steps: &mut Steps) -> Harm {
     };
     let old = build(&of_new);
     live(&old).await;
-    steps.shadow(&[&old]).await;
+    steps.off(&[&old]).await;
     steps.then("roll out");
     let new = build(&of_old);
     new.ready().await;
