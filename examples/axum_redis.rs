@@ -28,6 +28,9 @@ async fn main() -> Result<ExitCode, BoxError> {
     let guard = BloomGuard::builder("example-users", Captures::<u64>::new("id"))
         .redis(&url)
         .rebuild(Schedule::every(Duration::from_secs(3600)), source)
+        // By default a new filter refuses nothing for half an hour: while a service is rolled out, other
+        // processes may still create users without inserting them. Here there is only this one.
+        .settle(Duration::ZERO)
         // By default one refusal a second goes to the handler, to see whether it is right. Here the
         // first would be the only one, and it is to show who answers.
         .audits_per_second(0)

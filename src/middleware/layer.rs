@@ -227,8 +227,8 @@ impl BloomGuard {
         self.shared.guard.state()
     }
 
-    /// Waits until there is a filter that can prove ids absent. Nothing has to wait for this: until
-    /// then requests pass unchecked, or share the lane. Without a source in any process there never is one: see
+    /// Waits until there is a filter that answers, also one that still [settles](crate::Builder::settle) and refuses
+    /// nothing. Nothing has to wait for this: until then requests pass unchecked, or share the lane. Without a source in any process there never is one: see
     /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {

@@ -96,7 +96,7 @@ impl GuardState {
         state
     }
 
-    /// Whether there is a filter that can prove an id absent.
+    /// Whether there is a filter that answers, also one that still settles.
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.live.is_ok()

@@ -75,6 +75,9 @@ fn guard(redis: &str, config: &Config) -> Result<BloomGuard, BoxError> {
         .capacity(1_000_000, 0.001)
         .rebuild(Schedule::every(Duration::from_secs(3600)), database::ids(config.clone()))
         .longest_transaction(5 * database::LONGEST)
+        // By default a new filter refuses nothing for half an hour: while a service is rolled out, other
+        // processes may still create users without inserting them. Here there is only this one.
+        .settle(Duration::ZERO)
         // By default one refusal a second goes to the handler, to see whether it is right. Here the first
         // would be the only one, and it is to show who answers.
         .audits_per_second(0)
