@@ -10,6 +10,7 @@ use bloom_guard::{
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
 use support::redis_server::RedisServer;
+use support::route::{Route, Traffic};
 
 use super::builds::{Harm, Process, RECORDS, both_ways};
 use super::page::{changes, holds};
@@ -43,6 +44,7 @@ rows! {
     "another filter name" => another_name_refuses_no_record, another_name;
     "another Redis, empty" => another_redis_refuses_no_record, another_redis;
     "another Redis, a copy" => a_copied_redis_refuses_no_record, copied_redis;
+    "another Redis behind the old URL" => a_url_that_is_turned_refuses_no_record, turned_url;
     "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
     "another capacity, rate or `handler_time`" => another_capacity_refuses_no_record, another_capacity;
     "longer transactions" => longer_times_refuse_no_record, longer_times;
@@ -231,6 +233,35 @@ async fn copied_redis(steps: &mut Steps) -> Harm {
     steps.enforce(&new).await;
     if steps.are_taken {
         harm += enforces(&new, &table).await;
+    }
+    harm
+}
+
+/// A name is turned to an empty Redis. For a while some processes are connected to the old one.
+async fn turned_url(steps: &mut Steps) -> Harm {
+    let (redis, other, table) = (RedisServer::start(), RedisServer::start(), table());
+    let (slow, quick) = (Route::to(redis.port()).await, Route::to(redis.port()).await);
+    let build = |url: &Route| brief(guard_over(&url.url(), &table)).build().unwrap();
+    let (old, new) = (build(&slow), build(&quick));
+    live(&old).await;
+    live(&new).await;
+    steps.off(&[&old, &new]).await;
+    steps.then("turn");
+    quick.turn(Traffic::To(other.port()));
+    eventually("one is over there", SOON, || async {
+        let (keys, state) = (other.keys(), new.state());
+        let is_there = keys.iter().any(|key| key == BITS) && state.live.is_ok();
+        if is_there { Ok(()) } else { Err(format!("{keys:?} {state:?}")) }
+    })
+    .await;
+    let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
+    let mut harm = both_ways(&before, &after, CREATED).await;
+    slow.turn(Traffic::To(other.port()));
+    steps.enforce(&new).await;
+    if steps.are_taken {
+        harm += enforces(&new, &table).await;
+        live(&old).await;
+        harm.old_refuses += before.refuses(created()).await;
     }
     harm
 }
