@@ -220,12 +220,11 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         match self {
+            // A clock that jumps: what was stated for a time is over, or lasts for longer.
             Self::Restart { .. } | Self::FailOver { .. } | Self::Astray { .. } | Self::Back => true,
-            Self::FlushAll | Self::Rewind => true,
+            Self::FlushAll | Self::Rewind | Self::Clock(_) => true,
             Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"meta"),
             Self::Expire(key, _) => *key == "meta",
-            // What was stated for a time is over, or lasts for longer.
-            Self::Clock(_) => true,
             _ => false,
         }
     }

@@ -285,3 +285,25 @@ async fn a_step_that_ends_halfway_changes_nothing() {
     })
     .await;
 }
+
+/// Its checks are still answered, and the mode of all processes may be another by now.
+#[tokio::test]
+async fn a_process_that_cannot_read_the_mode_any_more_refuses_nothing() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    redis.run::<()>(&["ACL", "SETUSER", "default", "-eval", "-evalsha"]);
+    eventually("nothing is refused", SOON, || async {
+        let verdict = guard.check(&4_711).await.unwrap();
+        if verdict == Verdict::Unknown(Doubt::Refused) {
+            Ok(())
+        } else {
+            Err(format!("{verdict:?}"))
+        }
+    })
+    .await;
+    assert_eq!(guard.check(&7).await, Ok(Verdict::Present), "look-ups are answered");
+    redis.run::<()>(&["ACL", "SETUSER", "default", "+eval", "+evalsha"]);
+    live(&guard).await;
+}
