@@ -219,12 +219,20 @@ pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
 impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
+        use Mishap::{
+            Astray, Back, Clock, Delete, Expire, FailOver, FlushAll, Restart, Rewind, Swap,
+        };
         match self {
+            Swap(keys) | Delete(keys) => keys.contains(&"meta"),
+            Expire(key, _) => *key == "meta",
             // A clock that jumps: what was stated for a time is over, or lasts for longer.
-            Self::Restart { .. } | Self::FailOver { .. } | Self::Astray { .. } | Self::Back => true,
-            Self::FlushAll | Self::Rewind | Self::Clock(_) => true,
-            Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"meta"),
-            Self::Expire(key, _) => *key == "meta",
+            Restart { .. }
+            | FailOver { .. }
+            | Astray { .. }
+            | Back
+            | FlushAll
+            | Rewind
+            | Clock(_) => true,
             _ => false,
         }
     }
