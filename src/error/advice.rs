@@ -155,7 +155,10 @@ mod tests {
     fn the_guide_says_the_same() {
         // There, what is code stands between backticks.
         let guide = GUIDE.replace('`', "");
-        let is_row = |line: &&str| line.starts_with("| ") && line.contains("::");
+        let names_a_cause = |cell: &str| cell.contains("::");
+        let is_row = |line: &&str| {
+            line.starts_with("| ") && line.split('|').nth(1).is_some_and(names_a_cause)
+        };
         let listed: Vec<&str> = guide.lines().filter(is_row).collect();
         let mut rows = [doubts(), store_errors(), rebuild_errors()].concat();
         rows.push((
