@@ -42,7 +42,7 @@ fi
 
 tests=(--release --workspace --all-features --test promise --test redis --test foreign)
 # RedisBloom's module is loaded into each of them: none of these wheels has one of its own.
-rooms=(damage:: nulls:: connection:: rebuild:: rights:: redisbloom::)
+rooms=(damage:: nulls:: connection:: rebuild:: rights:: scripts:: words:: redisbloom::)
 cargo test "${tests[@]}" --no-run
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 runs=()

@@ -94,10 +94,12 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 28] = [
 impl Refusal {
     /// Reads an error message of Redis.
     pub(crate) fn read(words: &str) -> Self {
-        // Before 7.0 a script's error hides the code of the command that failed.
+        // Before 7.0 a script's error hides the code of the command that failed, behind the line that called it.
         let hidden = words.strip_prefix("ERR Error running script");
-        if let Some((_, inner)) = hidden.and_then(|words| words.rsplit_once(": -")) {
-            return Self::read(inner);
+        let behind =
+            hidden.and_then(|words| words.rsplit_once("@user_script:")?.1.split_once(": "));
+        if let Some((_, inner)) = behind {
+            return Self::read(inner.trim_start_matches('-'));
         }
         let unknown = Self { doubt: Doubt::Refused, retry: No, connection: Keep };
         Self::known(words).unwrap_or(unknown)
@@ -155,7 +157,7 @@ mod tests {
 
     /// What redis-server 7.0 and `RedisBloom` 2.8 say, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 34] = [
+    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 36] = [
         ("READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
         ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Replica, Soon, Withdraw),
         ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
@@ -187,6 +189,8 @@ mod tests {
         ("ERR Unknown Redis command called from script script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Unsupported, No, Keep),
         ("ERR bit offset is not an integer or out of range", Doubt::StringLimit, No, Keep),
         ("ERR string exceeds maximum allowed size (proto-max-bulk-len)", Doubt::StringLimit, No, Keep),
+        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: ERR string exceeds maximum allowed size (proto-max-bulk-len)", Doubt::StringLimit, No, Keep),
+        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: WRONGTYPE Operation against a key holding the wrong kind of value", Doubt::WrongType, No, Keep),
         ("ERR syntax error", Doubt::Refused, No, Keep),
         ("READONLYISH words", Doubt::Refused, No, Keep),
         ("", Doubt::Refused, No, Keep),
