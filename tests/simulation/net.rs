@@ -521,8 +521,8 @@ fn write(reply: Value, to: &mut Vec<u8>) {
 fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
     let Some(command) = commands.first() else { return "" };
     match scripts::name_of(command) {
-        // Its last argument says for how long others wait for the next.
-        "add.lua" if command.last().is_some_and(|hold| !hold.is_empty()) => AGAIN,
+        // Its last argument but one says for how long others wait for the next.
+        "add.lua" if command.iter().nth_back(1).is_some_and(|hold| !hold.is_empty()) => AGAIN,
         name => name,
     }
 }
