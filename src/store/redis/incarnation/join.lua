@@ -172,8 +172,8 @@ if kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'key') then
   elseif fresh or now - looked > 60000 then
     local time_left = rest or tonumber(ARGV[12])
     settle_until(time_left > 0 and now + time_left or 0)
-  elseif settles > 0 and rest and math.abs(now + rest - settles) > 2000 then
-    -- Redis's clock has jumped.
+  elseif settles > 0 and rest and rest > 1 and math.abs(now + rest - settles) > 2000 then
+    -- Redis's clock has jumped. A rest of 1 says that the time is over: it must not be moved behind a rebuild that goes on.
     settle_until(now + rest)
   end
   local number = tonumber(ARGV[15])
