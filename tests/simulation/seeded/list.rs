@@ -1000,15 +1000,6 @@ mod answer;\n",
     },
     // What a null rests on.
     Bug {
-        name: "a null's claim taken at the answer",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/null.rs",
-            from: "claim.asked_us",
-            to: "live.redis_us(Instant::now())",
-        }],
-    },
-    Bug {
         name: "create marks that end before a late removal",
         flavours: ANY,
         edits: &[Source {
@@ -1113,15 +1104,6 @@ mod answer;\n",
             to: "(read.mode, read.number)",
         },
         Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
-    },
-    Bug {
-        name: "a step that waits for no transaction",
-        flavours: ANY,
-        edits: &[Source {
-            file: "middleware/fleet.rs",
-            from: "sleep(seen.longest_transaction)",
-            to: "sleep(seen.longest_transaction * 0)",
-        }],
     },
     Bug {
         name: "a step that another mode does not stop",
