@@ -40,7 +40,7 @@ const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 28] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -65,6 +65,8 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 28] = [
     // The user may not run the command, or not in a script.
     ("NOPERM", Doubt::Denied, No, Keep),
     ("ERR The user executing the script can't", Doubt::Denied, No, Keep),
+    ("The user executing the script can't", Doubt::Denied, No, Keep),
+    ("ERR ACL failure in script:", Doubt::Denied, No, Keep),
     ("CLUSTERDOWN", Doubt::Cluster, Soon, Keep),
     // The slot is on its way to another node.
     ("TRYAGAIN", Doubt::Cluster, Soon, Keep),
@@ -155,9 +157,9 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
 mod tests {
     use super::*;
 
-    /// What redis-server 7.0 and `RedisBloom` 2.8 say, word for word.
+    /// What redis-server 6.2, 7.0 and 8.2 and `RedisBloom` 2.8 say, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 36] = [
+    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 38] = [
         ("READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
         ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Replica, Soon, Withdraw),
         ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Doubt::Replica, Soon, Withdraw),
@@ -173,6 +175,8 @@ mod tests {
         ("DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", Doubt::Denied, Soon, Withdraw),
         ("NOPERM this user has no permissions to run the 'bitfield' command", Doubt::Denied, No, Keep),
         ("ERR The user executing the script can't run this command or subcommand script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Doubt::Denied, No, Keep),
+        ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:2: @user_script: 2: The user executing the script can't run this command or subcommand", Doubt::Denied, No, Keep),
+        ("ERR ACL failure in script: User guard has no permissions to run the 'setrange' command script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:2.", Doubt::Denied, No, Keep),
         ("CLUSTERDOWN Hash slot not served", Doubt::Cluster, Soon, Keep),
         ("CLUSTERDOWN The cluster is down", Doubt::Cluster, Soon, Keep),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Doubt::Cluster, Soon, Keep),
