@@ -1,5 +1,6 @@
 //! What an operator does to all processes of a filter at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -8,10 +9,19 @@ use super::shared::Shared;
 use crate::error::{FleetError, RebuildError};
 use crate::mode::Mode;
 use crate::rebuild::{RebuildReport, Shrinking};
-use crate::store::{FleetChange, FleetChanged};
+use crate::store::{FleetChange, FleetChanged, FleetView};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
+
+/// A rebuild that has what was begun before it was asked for.
+pub(super) struct Rebuilt {
+    /// What the metadata said when it was asked for.
+    pub(super) seen: FleetView,
+    /// It began after this, by Redis's clock.
+    pub(super) after_us: i64,
+    pub(super) report: RebuildReport,
+}
 
 impl Shared {
     /// Sets the mode of all processes.
@@ -23,10 +33,19 @@ impl Shared {
     /// Has all processes enforce, by a filter that has what processes created which are gone by now.
     pub(super) async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
         self.start();
-        let seen = self.guard.fleet().await?;
-        // What was begun until now may become visible until then.
+        let rebuilt = self.rebuild_with_what_was_begun().await?;
+        let (seen, after_us) = (rebuilt.seen, rebuilt.after_us);
+        self.change_fleet(FleetChange::Enforce { seen, after_us }).await?;
+        Ok(rebuilt.report)
+    }
+
+    /// Makes a filter live that has what all processes have begun to create until now.
+    pub(super) async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
+        let fleet = async || self.guard.fleet().await.map_err(RebuildError::from);
+        let seen = fleet().await?;
+        // It may become visible until then.
         sleep(seen.longest_transaction).await;
-        let after_us = self.guard.fleet().await?.now_us;
+        let after_us = fleet().await?.now_us;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.
@@ -34,8 +53,7 @@ impl Shared {
                 ended => break ended?,
             }
         };
-        self.change_fleet(FleetChange::Enforce { seen, after_us }).await?;
-        Ok(report)
+        Ok(Rebuilt { seen, after_us, report })
     }
 
     async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {

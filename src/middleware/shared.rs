@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
-use tokio::time::sleep;
 use tracing::Instrument;
 
+use super::fleet::Rebuilt;
 use super::invalid::{InvalidCanary, InvalidSample};
 use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
@@ -72,8 +71,6 @@ impl Options {
     }
 }
 
-/// How long a hand-over waits for another process's rebuild to end, before it tries again.
-const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// After so many requests without an id in any there is a warning.
 const WITHOUT_ID: u32 = 1_000;
 
@@ -192,17 +189,9 @@ impl Shared {
         let old = self.foreign.as_ref().filter(|old| old.is_left());
         let old = old.ok_or(RebuildError::NotMigrating)?;
         self.start();
-        sleep(self.rebuilder.longest_transaction()).await;
-        let seen = self.guard.fleet().await.map_err(RebuildError::from)?;
-        let report = loop {
-            match self.rebuild(Shrinking::Refused).await {
-                // One that began before now may lack what is stated to be in the next.
-                Err(error) if matches!(*error, RebuildError::Busy) => sleep(BUSY_WAIT).await,
-                ended => break ended?,
-            }
-        };
+        let Rebuilt { seen, after_us, report } = self.rebuild_with_what_was_begun().await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
-        let settled = FleetChange::Settled { after_us: seen.now_us, seen };
+        let settled = FleetChange::Settled { seen, after_us };
         let changed = self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
         if changed == FleetChanged::Overtaken {
             return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));

@@ -75,11 +75,6 @@ impl Rebuilder {
         self.source.is_some()
     }
 
-    /// Returns the longest transaction that the application states.
-    pub(crate) fn longest_transaction(&self) -> Duration {
-        self.settings.longest_transaction
-    }
-
     pub(crate) fn status(&self) -> RebuildStatus {
         self.progress.status()
     }

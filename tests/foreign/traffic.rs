@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::guarded::refused;
 
 /// The longest time from an insert to the commit.
-pub(crate) const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_TRANSACTION: Duration = Duration::from_secs(2);
 
 /// What the application does all the while.
 pub(crate) struct Traffic {
