@@ -123,3 +123,17 @@ async fn bits_that_are_set_after_the_statement_are_watched_too() {
     untrusted(&guard).await;
     assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
 }
+
+/// Without them a look would find nothing wrong, and an old copy would not show.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_whose_witnesses_were_taken_away_is_not_relied_on() {
+    let server = RedisServer::start();
+    let writer = Writer::go_zero(IDS);
+    writer.write(&server, 0..IDS);
+    let guard = trusting(&server, writer.filter()).await;
+    refuses_strangers(&guard, "it is trusted").await;
+    server.run::<()>(&["HDEL", &statement(&writer), "witnesses"]);
+    untrusted(&guard).await;
+    trust(&guard).await;
+    refuses_strangers(&guard, "it is trusted again").await;
+}

@@ -6,6 +6,7 @@
 -- Returns 1; 0 if the filter is not what it was; -1 if the statement is another.
 local on, seal, at, witnesses = unpack(redis.call('HMGET', KEYS[1], 'on', 'seal', 'at', 'witnesses'))
 if on ~= ARGV[1] then return -1 end
+if not witnesses then return 0 end
 for key = 2, #KEYS do
   if redis.call('GETRANGE', KEYS[key], ARGV[2], ARGV[2] + 7) ~= seal then return 0 end
 end
