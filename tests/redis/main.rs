@@ -2,6 +2,7 @@
 
 mod connection;
 mod found;
+mod joins;
 mod memory;
 mod rebuild;
 mod rights;

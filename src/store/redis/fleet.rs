@@ -17,6 +17,8 @@ pub(crate) struct Fleet {
     pub(crate) number: i64,
     /// Nothing once the filter has settled.
     pub(crate) settling: Option<Settling>,
+    /// When that was, by Redis's clock, ms.
+    pub(crate) told_ms: i64,
     read: Instant,
 }
 
@@ -42,7 +44,7 @@ impl Fleet {
         let read = Instant::now();
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { mode, number, settling, read }
+        Self { mode, number, settling, told_ms: now_ms, read }
     }
 
     /// A filter without metadata of the guard's: nothing is changed by anybody.
@@ -52,7 +54,7 @@ impl Fleet {
 
     /// Returns this with what another reading knew better.
     pub(crate) fn with(self, mode: Mode, number: i64, settling: Option<Settling>) -> Self {
-        Self { mode, number, settling, read: self.read }
+        Self { mode, number, settling, ..self }
     }
 
     /// Whether it was read so lately that the mode of that moment may still be acted on.

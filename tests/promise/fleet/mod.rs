@@ -7,7 +7,10 @@ mod table;
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, FleetError, Mode, OnUnknown, Schedule, Verdict};
+use bloom_guard::{
+    BloomGuard, BoxError, Doubt, FleetError, IdSink, Mode, OnUnknown, RebuildSource, Schedule,
+    Verdict,
+};
 use support::model::{Table, brief, by_default, get, get_looked_up, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::{eventually, throughout};
@@ -52,6 +55,28 @@ async fn what_a_new_filter_lacks_is_not_refused_until_a_rebuild_after_its_time()
     live(&guard).await;
     assert_eq!(guard.state().settling, None);
     assert_eq!(guard.check(&4_711).await, Ok(Verdict::Present));
+}
+
+/// A source that takes its time.
+struct Slow(Table);
+
+impl RebuildSource for Slow {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        self.0.scan(ids).await
+    }
+}
+
+/// Each rebuild takes longer than the end of settling may be off by the clocks.
+#[tokio::test]
+async fn a_filter_whose_rebuilds_take_long_settles_too() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard(&redis.url()).rebuild(Schedule::manual(), Slow(table.clone())).settle(BRIEF);
+    let guard = guard.build().unwrap();
+    settles(&guard).await;
+    live(&guard).await;
+    assert_eq!(guard.state().settling, None);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@
 -- ARGV[12] for how long a new filter settles, ms
 -- ARGV[13] what the caller knows of that: '' nothing, '0' the filter has settled, else for how long it still settles, ms
 -- ARGV[14] the letter of the newest mode that the caller knows, '' if it knows none   ARGV[15] its number
+-- ARGV[16] when the caller was last told by this script, by the clock of the Redis that answered, ms
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
 -- the incarnation's number, the number of the last entry, TIME s, µs, the longest life of a mark in ms that any
 -- caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the letter of the fleet's
@@ -48,8 +49,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function get(field)
   return tonumber(redis.call('HGET', KEYS[1], field) or '0')
 end
+-- What is beyond this is no number of ours, nor could the next join read it.
+local EXACT = 9007199254740991
 local function raise(field, moment)
-  if moment > get(field) then
+  if moment > get(field) and moment <= EXACT then
     redis.call('HSET', KEYS[1], field, string.format('%.0f', moment))
   end
 end
@@ -101,8 +104,9 @@ local function go_on_with_journal()
   for i = 1, #last[2], 2 do
     local value = last[2][i + 1]
     if last[2][i] == 'i' then key_of_log = value end
-    if last[2][i] == 's' and tonumber(value) > get('seq') then
-      redis.call('HSET', KEYS[1], 'seq', value, 'last', string.match(last[1], '^%d+'))
+    local number = last[2][i] == 's' and tonumber(value) or 0
+    if number > get('seq') and number <= EXACT then
+      redis.call('HSET', KEYS[1], 'seq', string.format('%.0f', number), 'last', string.match(last[1], '^%d+'))
     end
   end
 end
@@ -164,9 +168,17 @@ local function settle_until(moment)
   settles = moment
 end
 local MILD = {e = 0, s = 1, o = 2}
+-- A moment that is still to come was written before the clock was set back.
+local function before_now(field)
+  local moment = get(field)
+  return moment <= now + 1000 and moment or 0
+end
 -- A process with another secret key has no say.
-if kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'key') then
-  local looked, rest = math.max(get('polled'), get('stated')), tonumber(ARGV[13])
+local has_say = kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'key')
+if has_say then
+  local looked, told, rest = math.max(before_now('polled'), before_now('stated')), tonumber(ARGV[16]), tonumber(ARGV[13])
+  -- What a caller knows is old, if others have looked for long since it was told, and it may have ended meanwhile.
+  if not fresh and looked - told > 60000 then rest = nil end
   if rest == 0 then
     settle_until(0)
   elseif fresh or now - looked > 60000 then
@@ -190,12 +202,12 @@ local reach, asked = get('reach'), tonumber(ARGV[4])
 local function reaches(life)
   redis.call('HSET', KEYS[1], 'reach', life, 'stated', string.format('%.0f', now), 'heir', 0)
 end
-if asked > reach then
+if has_say and asked > reach then
   if reach > 0 then raise('blind', now + asked) end
   reaches(ARGV[4])
-elseif asked == reach then
-  if now - get('stated') > 1000 then reaches(ARGV[4]) end
-else
+elseif has_say and asked == reach then
+  if now - before_now('stated') > 1000 then reaches(ARGV[4]) end
+elseif has_say then
   raise('heir', asked)
   if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
 end

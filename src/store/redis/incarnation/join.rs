@@ -189,8 +189,8 @@ impl JoinIncarnation {
         offered: &SecretKey,
         known: Known,
         occasion: Occasion,
-    ) -> Result<[Vec<u8>; 15], StoreError> {
-        let Offer { settling, mode, number } = self.fleet.offer();
+    ) -> Result<[Vec<u8>; 16], StoreError> {
+        let Offer { settling, mode, number, told_ms } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
@@ -211,6 +211,7 @@ impl JoinIncarnation {
             settling.into_bytes(),
             mode.into_bytes(),
             number.to_string().into_bytes(),
+            told_ms.to_string().into_bytes(),
         ])
     }
 }

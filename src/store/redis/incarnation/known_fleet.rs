@@ -22,6 +22,8 @@ pub(super) struct Offer {
     pub(super) settling: String,
     pub(super) mode: String,
     pub(super) number: i64,
+    /// When it was last told, by Redis's clock, ms.
+    pub(super) told_ms: i64,
 }
 
 impl KnownFleet {
@@ -53,12 +55,12 @@ impl KnownFleet {
     pub(super) fn offer(&self) -> Offer {
         let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode: String::new(), number: 0 };
+            return Offer { settling: String::new(), mode: String::new(), number: 0, told_ms: 0 };
         };
         // A rest of nothing is not the end, which comes with a rebuild.
         let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
         let (settling, mode) = (rest.to_string(), fleet.mode.letter().to_string());
-        Offer { settling, mode, number: fleet.number }
+        Offer { settling, mode, number: fleet.number, told_ms: fleet.told_ms }
     }
 
     /// Reads what a join was told, and keeps what is new of it.
@@ -73,8 +75,8 @@ impl KnownFleet {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let known = newest.unwrap_or(read);
         let (mode, number) = known.newer_mode(read);
-        // What has settled stays so: another connection may have read it before.
-        let settling = read.settling.filter(|_| known.settling.is_some());
+        // What has settled stays so: another connection may have read it a moment before.
+        let settling = read.settling.filter(|_| known.settling.is_some() || !known.holds());
         self.tell(*newest, mode, settling.is_some());
         *newest = Some(read.with(mode, number, settling));
         self.mode.set(mode);
@@ -97,5 +99,29 @@ impl KnownFleet {
         if before.map_or(Mode::Enforce, |before| before.mode) != mode {
             tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::*;
+
+    fn read(known: &KnownFleet, settles: i64) -> String {
+        let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
+        let fields = [text(&settles.to_string()), text("e"), text("0")];
+        known.read(fields, 5_000).unwrap();
+        known.offer().settling
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_settled_stays_so_for_a_reply_that_is_late_and_not_for_a_process_that_was_away()
+     {
+        let known = KnownFleet::new("users");
+        assert_eq!(read(&known, 0), "0");
+        assert_eq!(read(&known, 7_000), "0", "the reply is late");
+        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        assert_eq!(read(&known, 7_000), "2000", "it settles anew");
     }
 }
