@@ -1,5 +1,6 @@
 //! Runs that once broke the promise, made small, and runs for seeded bugs that chance seldom finds.
 
+mod fleet;
 mod waits;
 
 use crate::net::{AGAIN, Effect, Trap};
@@ -35,10 +36,14 @@ pub(crate) fn plans() -> Vec<Plan> {
         jump_unseen_by_a_poll(),
         late_checks(),
         given_more_time(),
+        late_answer(),
         senders_stand_still(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
+        fleet::open_as_the_step_begins(),
+        fleet::mode_lost(),
+        fleet::name_leads_back(),
     ]
 }
 
@@ -158,6 +163,22 @@ fn given_more_time() -> Plan {
         (6120 + after, What::Ask(Ask::get(0, ID))),
     ];
     plan(DRAWN_UP + 8, config, operations)
+}
+
+/// A request misses a row that is about to appear. It takes longer than a handler may, and is answered when the row's mark
+/// has ended.
+fn late_answer() -> Plan {
+    const ID: u64 = 8;
+    let process = Process { longest_transaction: 1000, ..PROCESS };
+    let config = Config { processes: [process; 4], flavour: Flavour::Calm, ..CONFIG };
+    let after = config.mark() + 40;
+    let answers = Answers::Truly { marked: true, gone: false };
+    let operations = [
+        (6000, create(0, ID, 0, 900)),
+        (6060, What::Ask(Ask { after, answers, ..Ask::get(1, ID) })),
+        (6120 + after, What::Check { instance: 0, id: ID }),
+    ];
+    plan(DRAWN_UP + 17, config, operations)
 }
 
 /// The filter being built is put aside for a moment, in which a row's insert does not find it; the row is

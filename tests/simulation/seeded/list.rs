@@ -1106,6 +1106,15 @@ mod answer;\n",
         Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
     },
     Bug {
+        name: "a step that waits for no transaction",
+        flavours: ANY,
+        edits: &[Source {
+            file: "middleware/fleet.rs",
+            from: "sleep(seen.longest_transaction)",
+            to: "sleep(seen.longest_transaction * 0)",
+        }],
+    },
+    Bug {
         name: "a step that another mode does not stop",
         flavours: ANY,
         edits: &[Script {

@@ -1,0 +1,62 @@
+//! A fleet that changes: its mode, programs that do not insert, and the Redis that its name leads to.
+
+use super::{CONFIG, DRAWN_UP, create, plan};
+use crate::Mode;
+use crate::plan::{Mishap, Plan, What};
+
+/// Not among the first rows.
+const ID: u64 = 8;
+/// When a mode is set, and from when on all processes follow it, ms.
+const SET: u64 = 5000;
+const FOLLOWED: u64 = 8100;
+
+/// No process refuses from now on, so a program that does not insert may create rows.
+fn watch() -> (u64, What) {
+    (SET, What::FleetMode { instance: 0, mode: Mode::Shadow })
+}
+
+fn check(instance: usize) -> What {
+    What::Check { instance, id: ID }
+}
+
+/// A program that does not insert has a transaction open as the step begins, and commits it when a rebuild could be
+/// through.
+pub(super) fn open_as_the_step_begins() -> Plan {
+    let operations = [
+        watch(),
+        (FOLLOWED, What::Stranger { id: ID, hold: 900 }),
+        (FOLLOWED + 10, What::Step { instance: 0 }),
+        (FOLLOWED + 950, check(0)),
+    ];
+    plan(DRAWN_UP + 14, CONFIG, operations)
+}
+
+/// Redis loses the mode, as it was set after the last dump. The process that goes on knows it, and one that begins anew
+/// later has to learn it. The row comes when the next filter is live.
+pub(super) fn mode_lost() -> Plan {
+    let lost = FOLLOWED + 1000;
+    let told = lost + 5000;
+    let operations = [
+        (SET - 1000, What::Redis(Mishap::Dump)),
+        watch(),
+        (lost, What::Redis(Mishap::Restart { from_dump: true, loading: 0 })),
+        (told, What::Stranger { id: ID, hold: 1 }),
+        (told + 10, What::Crash { instance: 1 }),
+        (told + 500, check(0)),
+        (told + 500, check(1)),
+    ];
+    plan(DRAWN_UP + 15, CONFIG, operations)
+}
+
+/// The name leads to another Redis, and a row is created by a process that ends: none says the insert again. Then the name
+/// leads back to the first Redis, which has lived on with a whole filter that lacks the row.
+pub(super) fn name_leads_back() -> Plan {
+    let operations = [
+        (6000, What::Redis(Mishap::Astray { from_dump: false })),
+        (11_000, create(0, ID, 0, 1)),
+        (11_100, What::Crash { instance: 0 }),
+        (13_000, What::Redis(Mishap::Back)),
+        (13_200, check(1)),
+    ];
+    plan(DRAWN_UP + 16, CONFIG, operations)
+}
