@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::shared::Shared;
-use crate::error::{FleetError, RebuildError};
+use crate::error::{FleetError, RebuildError, StoreError};
 use crate::mode::Mode;
 use crate::rebuild::{RebuildReport, Shrinking};
 use crate::store::{FleetChange, FleetChanged, FleetView};
@@ -15,12 +15,12 @@ use crate::store::{FleetChange, FleetChanged, FleetView};
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
 /// A rebuild that has what was begun before it was asked for.
-pub(super) struct Rebuilt {
+struct Rebuilt {
     /// What the metadata said when it was asked for.
-    pub(super) seen: FleetView,
+    seen: FleetView,
     /// It began after this, by Redis's clock.
-    pub(super) after_us: i64,
-    pub(super) report: RebuildReport,
+    after_us: i64,
+    report: RebuildReport,
 }
 
 impl Shared {
@@ -39,8 +39,24 @@ impl Shared {
         Ok(rebuilt.report)
     }
 
+    /// Has the guard's own filter take the other system's place.
+    pub(super) async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        let old = self.foreign.as_ref().filter(|old| old.is_left());
+        let old = old.ok_or(RebuildError::NotMigrating)?;
+        self.start();
+        let Rebuilt { seen, after_us, report } = self.rebuild_with_what_was_begun().await?;
+        // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
+        let settled = FleetChange::Settled { seen, after_us };
+        let changed = self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
+        if changed == FleetChanged::Overtaken {
+            return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));
+        }
+        old.hand_over().await.map_err(RebuildError::from)?;
+        Ok(report)
+    }
+
     /// Makes a filter live that has what all processes have begun to create until now.
-    pub(super) async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
+    async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
         let fleet = async || self.guard.fleet().await.map_err(RebuildError::from);
         let seen = fleet().await?;
         // It may become visible until then.

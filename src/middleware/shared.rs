@@ -9,11 +9,10 @@ use http::{Method, StatusCode};
 use smallvec::SmallVec;
 use tracing::Instrument;
 
-use super::fleet::Rebuilt;
 use super::invalid::{InvalidCanary, InvalidSample};
 use super::rejection::Rejected;
 use crate::background::{self, Background, persist};
-use crate::error::{RebuildError, StoreError};
+use crate::error::RebuildError;
 use crate::extract::{Extraction, IdExtractor, IdList};
 use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
@@ -21,7 +20,6 @@ use crate::mode::Mode;
 use crate::nulls::rules::{NullRules, reads};
 use crate::rebuild::{RebuildReport, Rebuilder, Shrinking};
 use crate::store::foreign::ForeignStore;
-use crate::store::{FleetChange, FleetChanged};
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -182,22 +180,6 @@ impl Shared {
         self.start();
         let span = background::span(&self.guard.metrics().filter);
         self.rebuilder.rebuild(shrinking).instrument(span).await
-    }
-
-    /// Has the guard's own filter take the other system's place.
-    pub(super) async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        let old = self.foreign.as_ref().filter(|old| old.is_left());
-        let old = old.ok_or(RebuildError::NotMigrating)?;
-        self.start();
-        let Rebuilt { seen, after_us, report } = self.rebuild_with_what_was_begun().await?;
-        // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
-        let settled = FleetChange::Settled { seen, after_us };
-        let changed = self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
-        if changed == FleetChanged::Overtaken {
-            return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));
-        }
-        old.hand_over().await.map_err(RebuildError::from)?;
-        Ok(report)
     }
 
     /// Sorts a request by its head alone.
