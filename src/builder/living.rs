@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::middleware::shared::Shared;
-use crate::store::redis::Endpoint;
+use crate::store::link::endpoint::Endpoint;
 
 static LIVING: Mutex<Vec<Living>> = Mutex::new(Vec::new());
 

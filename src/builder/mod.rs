@@ -22,7 +22,7 @@ use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::foreign::layout::ForeignFilter;
-use crate::store::redis::Endpoint;
+use crate::store::link::endpoint::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 const MOST_FOUND: u32 = 1_000_000;

@@ -8,9 +8,10 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::foreign::ForeignStore;
 use crate::store::foreign::layout::ForeignFilter;
+use crate::store::link::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::migrating::MigratingStore;
-use crate::store::redis::{Endpoint, RedisStore};
+use crate::store::redis::RedisStore;
 
 /// The stores of one guard.
 pub(super) struct Stores {

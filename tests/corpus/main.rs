@@ -34,6 +34,14 @@ mod error {
 mod id {
     pub(crate) use bloom_guard::Digest;
 }
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+#[path = "../../src/store/link"]
+mod link {
+    pub(crate) mod reply;
+}
+mod store {
+    pub(crate) use crate::link;
+}
 mod verdict {
     pub(crate) use bloom_guard::Doubt;
 }

@@ -3,7 +3,6 @@
 
 #[path = "../../src/store/redis"]
 mod sources {
-    pub mod reply;
     pub mod view;
     pub mod rebuild {
         pub mod journal;
@@ -14,9 +13,9 @@ use bloom_guard::{Digest, Doubt, StoreError};
 use redis::Value;
 
 use self::sources::rebuild::journal::{Coverage, Entry};
-use self::sources::reply::Reply;
 use self::sources::view::View;
 use crate::filter::Header;
+use crate::store::link::reply::Reply;
 
 /// Reads the fields of `view.lua`; returns what they say of the live key.
 pub fn live(reply: Value) -> Result<Result<Header, Doubt>, StoreError> {

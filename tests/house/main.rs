@@ -23,9 +23,12 @@ const ORDER: [&[&str]; 8] = [
     &["filter"],
     &["id", "mode", "siphash", "verdict", "random", "background"],
 ];
+/// The rooms inside `store/`, in the same order. Those of one row do not know each other.
+const STORES: [&[&str]; 4] =
+    [&["migrating"], &["redis", "foreign", "memory"], &["link"], &["journal_room", "store"]];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 4] = [
-    ("redis", &["store/redis/", "store/foreign/"]),
+    ("redis", &["store/link/", "store/redis/", "store/foreign/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
     ("http", &["middleware/", "extract/", "nulls/", "builder/"]),
@@ -67,6 +70,35 @@ fn rooms_import_downwards_only() {
         }
     }
     assert!(wrong.is_empty(), "{} imports upwards:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn no_store_knows_another_and_a_link_knows_none() {
+    let sources = sources();
+    let row = |room: &str| STORES.iter().position(|row| row.contains(&room));
+    let room_of = |source: &Source| {
+        let inside = source.path.strip_prefix("store/")?;
+        let room = inside.split('/').next().unwrap_or(inside);
+        Some(if room == "mod.rs" { "store" } else { room.trim_end_matches(".rs") }.to_owned())
+    };
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for import in imports(&sources) {
+        let Import { from, line, to } = import;
+        let (Some(importer), Some(imported)) = (room_of(&sources[from]), room_of(&sources[to]))
+        else {
+            continue;
+        };
+        seen += 1;
+        let (above, below) = (row(&importer), row(&imported));
+        assert!(above.is_some() && below.is_some(), "no row for {importer:?} or {imported:?}");
+        // The seam's own file names the rooms that it has.
+        if importer != imported && importer != "store" && above >= below {
+            wrong.push(format!("{}:{line} imports {}", sources[from].path, sources[to].path));
+        }
+    }
+    assert!(seen > 100, "the imports are not found: {seen}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -26,9 +26,9 @@ use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
-use crate::store::redis::link::dial::Dial;
-use crate::store::redis::link::resp::{Packed, values};
-use crate::store::redis::link::wire::Wire;
+use crate::store::link::dial::Dial;
+use crate::store::link::resp::{Packed, values};
+use crate::store::link::wire::Wire;
 use crate::trace;
 
 /// Redis's clock as a run begins: noon of the first day of 2026.

@@ -26,48 +26,44 @@ use tokio::time::{Instant, timeout_at};
 
 use super::known::Known;
 use super::round::{Asked, Found, Round};
+use super::site::Connection;
 use super::site::Site;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::queue;
-use crate::store::redis::link::wire::pipeline;
-use crate::store::redis::refusal::doubt;
+use crate::store::link::node::{Checks, Node, refuse};
+use crate::store::link::queue;
+use crate::store::link::refusal::doubt;
+use crate::store::link::wire::pipeline;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-type Waiting = queue::Place<Asked, Verdict>;
+type Waiting = queue::Place<(), Asked, Verdict>;
 
-impl Site {
-    /// Sends one batch after the other, for as long as it is polled.
-    pub(super) async fn send_checks(self: Arc<Self>) {
-        let mut waiting = Vec::new();
-        loop {
-            let under_way = self.queue.take(&mut waiting).await;
-            self.answer(&mut waiting).await;
-            drop(under_way);
-        }
+impl Checks for Site {
+    type Identity = ();
+    type Asked = Asked;
+    type Answer = Verdict;
+
+    fn node(&self) -> &Node<(), Asked, Verdict> {
+        &self.node
     }
 
-    /// Answers all of these checks, and leaves none.
-    pub(super) async fn answer(&self, waiting: &mut Vec<Waiting>) {
-        let (Some(live), Some(known)) = (self.checks.current(), self.trust.known()) else {
+    async fn answer(&self, live: &Arc<Connection>, waiting: &mut Vec<Waiting>) {
+        let Some(known) = self.trust.known() else {
             return refuse(waiting.drain(..), Doubt::Disconnected);
         };
-        // Another connection may lead to another Redis, and other numbers to other bits.
-        let strangers = waiting.extract_if(.., |one| {
-            !Arc::ptr_eq(&one.live, &live) || !Arc::ptr_eq(&one.asked.known, &known)
-        });
+        // Other numbers lead to other bits.
+        let strangers = waiting.extract_if(.., |one| !Arc::ptr_eq(&one.asked.known, &known));
         refuse(strangers, Doubt::Changing);
         waiting.sort_unstable_by(|one, other| one.asked.place.cmp(&other.asked.place));
         let begun = Instant::now();
         let mut bits = self.rounds.first(waiting.len());
         while !waiting.is_empty() {
-            let asking = self.ask(&live, &known, waiting, &bits);
+            let asking = self.ask(live, &known, waiting, &bits);
             let asked = timeout_at(begun + self.check_deadline, asking).await;
             let (held, whole) = match asked.unwrap_or(Err(Doubt::Timeout)) {
                 Ok(answer) => answer,
                 Err(doubt) => return refuse(waiting.drain(..), doubt),
             };
             // Looked at again: another batch may have found the filter lost meanwhile.
-            let is_live = known.run == live.process.run && self.checks.uses(&live);
+            let is_live = known.run == live.process.run && self.node.checks.uses(live);
             let believed = if is_live { known.believed().and(whole) } else { Err(Doubt::Changing) };
             if bits.start == 0 {
                 self.rounds.note(&held, begun.elapsed(), self.check_deadline);
@@ -81,7 +77,9 @@ impl Site {
             }
         }
     }
+}
 
+impl Site {
     /// Asks for these bits of each id; says which ids have them all, and whether what an absence rests on still is as it
     /// was. Ends trust if it is not.
     async fn ask(
@@ -97,7 +95,7 @@ impl Site {
         let round = Round::new(&self.trust, known, places, bits, newest.as_deref());
         let commands = pipeline(round.commands());
         let replies =
-            self.checks.ask_for(waiting.len(), live, &commands, self.check_deadline).await;
+            self.node.checks.ask_for(waiting.len(), live, &commands, self.check_deadline).await;
         let read = replies.and_then(|replies| round.read(replies));
         let (held, whole) = match read.map_err(|error| doubt(&error)) {
             Ok((mut held, whole)) => {
@@ -139,12 +137,6 @@ fn give(waiting: &mut Vec<Waiting>, held: Vec<bool>, believed: Result<(), Doubt>
     }
     undecided.retain(|one| !one.answer.is_closed());
     waiting.append(&mut undecided);
-}
-
-fn refuse(waiting: impl Iterator<Item = Waiting>, doubt: Doubt) {
-    for one in waiting {
-        one.answer.send(Err(doubt)).ok();
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ::redis::{Cmd, Value};
 use super::layout::Place;
 use super::trust::Trust;
 use crate::error::StoreError;
-use crate::store::redis::reply::Reply;
+use crate::store::link::reply::Reply;
 
 const STEP: &str = "bits of a foreign filter";
 /// So many bits are read by one command. More together would not be cheaper by the bit.

@@ -12,12 +12,12 @@ use super::module;
 use super::record::{Record, handed_over_to};
 use super::round::Round;
 use super::seal;
+use super::site::Connection;
 use super::site::Site;
 use crate::error::TrustError;
 use crate::filter::Generation;
 use crate::id::Id;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::wire::pipeline;
+use crate::store::link::wire::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
 const CHANCE: f64 = 1e-9;
@@ -63,7 +63,8 @@ impl Site {
         for ids in ids.chunks(ASKED) {
             let places = self.places(seen.size, ids);
             let round = Round::new(&self.trust, &known, places.iter(), &(0..usize::MAX), None);
-            let replies = self.adds.ask(&connection, &pipeline(round.commands()), DEADLINE).await?;
+            let replies =
+                self.node.inserts.ask(&connection, &pipeline(round.commands()), DEADLINE).await?;
             missing += round.read(replies)?.0.into_iter().filter(|held| !held).count();
         }
         let given = ids.len();
@@ -107,7 +108,7 @@ impl Site {
         self.state(&connection, &record, seen).await?;
         // After a loss it is another one: copies of the filter have this one.
         self.trust.drawn.store(None);
-        let checks = self.checks.connected(DEADLINE).await?;
+        let checks = self.node.checks.connected(DEADLINE).await?;
         self.trust.look(checks.wire(), &checks.process).await?;
         let known = self.trust.known();
         let is_believed = known.is_some_and(|known| known.believed().is_ok());
@@ -116,7 +117,7 @@ impl Site {
 
     /// Returns a connection to the process that was inspected, if the numbers in Redis are still the same.
     async fn still_inspected(&self, seen: &SiteInspection) -> Result<Arc<Connection>, TrustError> {
-        let connection = self.adds.connected(DEADLINE).await?;
+        let connection = self.node.inserts.connected(DEADLINE).await?;
         if connection.process.run != seen.run {
             return Err(self.changed("another redis process answers"));
         }

@@ -10,14 +10,14 @@ use super::known::{Numbers, read_numbers};
 use super::layout::Layout;
 use super::module::{self, Info};
 use super::seal::WORD;
+use super::site::Connection;
 use super::site::Site;
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::random;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::wire::pipeline;
-use crate::store::redis::refusal::doubt;
-use crate::store::redis::reply::Reply;
+use crate::store::link::refusal::doubt;
+use crate::store::link::reply::Reply;
+use crate::store::link::wire::pipeline;
 use crate::verdict::Doubt;
 
 /// How long each of its commands may take.
@@ -97,7 +97,7 @@ impl Inspection {
 impl Site {
     /// Looks at all of the filter that is here.
     pub(super) async fn inspect(&self) -> Result<SiteInspection, StoreError> {
-        let connection = self.adds.connected(DEADLINE).await?;
+        let connection = self.node.inserts.connected(DEADLINE).await?;
         let config = self.read_config(&connection).await?;
         let size = self.trust.layout.size(&config).map_err(|reason| self.trust.foreign(&reason))?;
         let (mut keys, mut witnesses, mut module) = (Vec::new(), Vec::new(), (None, None));
@@ -231,7 +231,7 @@ impl Site {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let replies = self.adds.ask(connection, &commands, DEADLINE).await?;
+        let replies = self.node.inserts.ask(connection, &commands, DEADLINE).await?;
         Ok(replies.into_iter().map(|value| Reply::new("an inspection", value)).collect())
     }
 }

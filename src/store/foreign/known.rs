@@ -10,7 +10,7 @@ use super::record::{Record, Stated, handed_over_to};
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::store::Live;
-use crate::store::redis::reply::Reply;
+use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
 /// The fields of a filter's config, as Redis has them.

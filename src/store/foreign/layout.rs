@@ -10,7 +10,7 @@ use super::size::BloomSize;
 use crate::error::SettingError;
 use crate::filter::SizingError;
 use crate::settings;
-use crate::store::redis::Endpoint;
+use crate::store::link::endpoint::Endpoint;
 
 /// The longest Redis string has so many bits.
 pub(super) const MOST_BITS: u64 = 1 << 32;

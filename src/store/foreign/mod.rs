@@ -52,13 +52,13 @@ use self::inspection::Inspection;
 use self::layout::{ForeignFilter, Layout};
 use self::site::Site;
 use self::trust::Trust;
-use super::redis::Endpoint;
-use super::redis::link::queue::BATCHES;
+use super::link::endpoint::Endpoint;
+use super::link::node;
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
     Lookup, NullClaim, Remembered, Store, Survey,
 };
-use crate::background::{Background, persist};
+use crate::background::Background;
 use crate::error::{StoreError, TrustError};
 use crate::filter::Generation;
 use crate::id::Id;
@@ -160,16 +160,7 @@ impl Store for ForeignStore {
     fn start(&self) {
         self.background.start(|tasks| {
             for site in &self.sites {
-                for link in [&site.checks, &site.adds] {
-                    let link = Arc::clone(link);
-                    let supervise = move || Arc::clone(&link).supervise();
-                    tasks.spawn(persist(Arc::clone(&self.name), "connection", supervise));
-                }
-                for _ in 0..BATCHES {
-                    let site = Arc::clone(site);
-                    let send = move || Arc::clone(&site).send_checks();
-                    tasks.spawn(persist(Arc::clone(&self.name), "checks", send));
-                }
+                node::start(site, 2, &self.name, tasks);
             }
         });
     }

@@ -9,8 +9,8 @@ use ::redis::{Cmd, cmd};
 
 use super::size::BloomSize;
 use crate::error::StoreError;
-use crate::store::redis::refusal::Refusal;
-use crate::store::redis::reply::Reply;
+use crate::store::link::refusal::Refusal;
+use crate::store::link::reply::Reply;
 
 /// Ids of a seal: all of them are false positives once in 4·10^9 filters, where the rate is 0.25.
 pub(super) const SEALED: u64 = 16;

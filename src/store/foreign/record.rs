@@ -17,7 +17,7 @@ use ::redis::{Cmd, cmd};
 
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::store::redis::reply::Reply;
+use crate::store::link::reply::Reply;
 
 /// How `on` begins once a filter of the guard's own has taken the other's place.
 pub(super) const HANDED_OVER: &str = "handed over to ";

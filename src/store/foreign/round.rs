@@ -12,7 +12,7 @@ use super::module::{self, Info};
 use super::record::Stated;
 use super::trust::Trust;
 use crate::error::StoreError;
-use crate::store::redis::reply::Reply;
+use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
 const STEP: &str = "a check of a foreign filter";

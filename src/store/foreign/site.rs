@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use super::handshake::Looks;
 use super::known::Known;
@@ -19,14 +19,13 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
-use crate::store::redis::Endpoint;
-use crate::store::redis::link::connection::{Connection, Link, Purpose};
-use crate::store::redis::link::outage::Outage;
-use crate::store::redis::link::queue::{self, Queue};
-use crate::store::redis::link::wire::{one, pipeline};
-use crate::store::redis::refusal::next_try;
-use crate::store::redis::reply::Reply;
-use crate::store::{Answer, BoxFuture, Condition, Lookup, NullClaim};
+use crate::store::link::connection::{self, Purpose};
+use crate::store::link::endpoint::Endpoint;
+use crate::store::link::node::Node;
+use crate::store::link::refusal::next_try;
+use crate::store::link::reply::Reply;
+use crate::store::link::wire::{one, pipeline};
+use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 /// How long one attempt to insert may take, and how many there are.
@@ -37,12 +36,13 @@ const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// Ids added by one call.
 const IDS_PER_CALL: usize = 128;
 
+/// A connection on which there is nothing to learn.
+pub(super) type Connection = connection::Connection<()>;
+
 /// A filter's part on one Redis.
 pub(super) struct Site {
     pub(super) trust: Arc<Trust>,
-    pub(super) checks: Arc<Link>,
-    pub(super) adds: Arc<Link>,
-    pub(super) queue: Queue<Asked, Verdict>,
+    pub(super) node: Node<(), Asked, Verdict>,
     pub(super) rounds: Rounds,
     pub(super) check_deadline: Duration,
     /// Whether all of the filter is here.
@@ -57,15 +57,12 @@ impl Site {
         is_only: bool,
     ) -> Self {
         let trust = Arc::new(trust);
-        let outage = Arc::new(Outage::default());
-        let link = |looks, purpose| {
-            let (dial, handshake) = (Arc::clone(&endpoint.0), Arc::new(Looks(looks)));
-            Arc::new(Link::new(dial, handshake, Arc::clone(&outage), purpose))
-        };
+        // Connections that check look at the filter; those that only write do not.
+        let node = Node::new(endpoint, settings, |purpose| {
+            Arc::new(Looks((purpose == Purpose::Checks).then(|| Arc::clone(&trust))))
+        });
         Self {
-            checks: link(Some(Arc::clone(&trust)), Purpose::Checks),
-            adds: link(None, Purpose::Inserts),
-            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+            node,
             rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
             is_only,
@@ -76,7 +73,7 @@ impl Site {
     /// Says what is known of an id, within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant) -> Answer<Lookup> {
         let unknown = |doubt| lookup(Verdict::Unknown(doubt), 0, None);
-        let Some(live) = self.checks.current() else {
+        let Some(live) = self.node.checks.current() else {
             return Answer::Ready(unknown(Doubt::Disconnected));
         };
         let asked = self.trust.known().ok_or(Doubt::Disconnected);
@@ -87,43 +84,18 @@ impl Site {
         };
         let generation = asked.known.believed().ok().map(|believed| believed.record.generation);
         let asked_us = live.redis_us(at);
-        let (place, answer) = queue::Place::new(live, asked);
-        // Who is alone needs no other task. Parts of a list are asked at once only by several.
-        let alone = match self.is_only.then(|| self.queue.alone()).flatten() {
-            Some(under_way) => Some(Arc::clone(self).answer_alone(place, under_way)),
-            None if self.queue.enter(place).is_err() => {
-                return Answer::Ready(unknown(Doubt::Overloaded));
-            }
-            None => None,
-        };
-        let answered = async move {
-            if let Some(answering) = alone {
-                answering.await;
-            }
-            answer.await
-        };
         let deadline = at + self.check_deadline;
+        // Parts of a list are asked at once only by several.
+        let answered = match Node::check(self, live, asked, deadline, self.is_only) {
+            Ok(answered) => answered,
+            Err(doubt) => return Answer::Ready(unknown(doubt)),
+        };
         Answer::Pending(Box::pin(async move {
-            match timeout_at(deadline, answered).await {
-                Ok(Ok(Ok(verdict))) => lookup(verdict, asked_us, generation),
-                Ok(Ok(Err(doubt))) => unknown(doubt),
-                // The task that had it has ended.
-                Ok(Err(_)) => unknown(Doubt::Disconnected),
-                Err(_) => unknown(Doubt::Timeout),
+            match answered.await {
+                Ok(verdict) => lookup(verdict, asked_us, generation),
+                Err(doubt) => unknown(doubt),
             }
         }))
-    }
-
-    /// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
-    fn answer_alone(
-        self: Arc<Self>,
-        place: queue::Place<Asked, Verdict>,
-        under_way: queue::UnderWay,
-    ) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            self.answer(&mut vec![place]).await;
-            drop(under_way);
-        })
     }
 
     /// Acknowledges ids whose bits are all on this Redis.
@@ -135,7 +107,7 @@ impl Site {
     }
 
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
-        let connection = self.adds.connected(ATTEMPT).await?;
+        let connection = self.node.inserts.connected(ATTEMPT).await?;
         let known = self.known().await?;
         let size = known.size.as_ref().map_err(|reason| self.trust.foreign(reason))?;
         let places = self.places(*size, ids);
@@ -149,8 +121,8 @@ impl Site {
         let firsts = of_each_key().map(|places| &places[0]);
         let round = Round::new(&self.trust, &known, firsts, &(0..1), None);
         commands.extend(round.commands());
-        let mut replies = self.adds.ask(&connection, &pipeline(commands), ATTEMPT).await?;
-        self.keep_to_one_redis(&connection)?;
+        let mut replies = self.node.inserts.ask(&connection, &pipeline(commands), ATTEMPT).await?;
+        self.node.keep_to_one_redis(&connection)?;
         let (_, whole) = round.read(replies.split_off(adds))?;
         self.trust.heed(connection.wire(), &known, whole).await;
         self.trust.takes_inserts()?;
@@ -180,24 +152,9 @@ impl Site {
         if let Some(known) = self.trust.known() {
             return Ok(known);
         }
-        self.checks.connected(ATTEMPT).await?;
+        self.node.checks.connected(ATTEMPT).await?;
         let reason = "not looked at yet".to_owned();
         self.trust.known().ok_or(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
-    }
-
-    /// Inserts must reach the process that checks ask: gives up connections that lead to different ones, as after a
-    /// failover by name.
-    fn keep_to_one_redis(&self, adds: &Arc<Connection>) -> Result<(), StoreError> {
-        let checks = self.checks.current().filter(|checks| checks.process != adds.process);
-        if let Some(checks) = &checks {
-            self.checks.withdraw(checks);
-            self.adds.withdraw(adds);
-        }
-        if checks.is_some() || !self.adds.uses(adds) {
-            let reason = "the connection was given up".to_owned();
-            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
-        }
-        Ok(())
     }
 
     /// Has no process rely on the filter any more, for good: the guard's own has taken its place.
@@ -206,12 +163,12 @@ impl Site {
     }
 
     async fn try_hand_over(&self) -> Result<(), StoreError> {
-        let connection = self.adds.connected(ATTEMPT).await?;
+        let connection = self.node.inserts.connected(ATTEMPT).await?;
         let word = [HANDED_OVER, self.trust.moves_to.as_deref().unwrap_or_default()].concat();
         let word = cmd("HSET").arg(&self.trust.record).arg("on").arg(word).clone();
-        self.adds.ask(&connection, &one(word), ATTEMPT).await?;
-        self.keep_to_one_redis(&connection)?;
-        let checks = self.checks.connected(ATTEMPT).await?;
+        self.node.inserts.ask(&connection, &one(word), ATTEMPT).await?;
+        self.node.keep_to_one_redis(&connection)?;
+        let checks = self.node.checks.connected(ATTEMPT).await?;
         self.trust.look(checks.wire(), &checks.process).await
     }
 
@@ -228,9 +185,10 @@ impl Site {
 
     /// Returns what is known without asking Redis.
     pub(super) fn condition(&self) -> Condition {
-        let broken = [&self.checks, &self.adds].into_iter().find_map(|link| link.trouble());
+        let broken =
+            [&self.node.checks, &self.node.inserts].into_iter().find_map(|link| link.trouble());
         let trouble = broken.as_ref().map(|trouble| trouble.reason.clone());
-        let Some(known) = self.checks.current().and_then(|_| self.trust.known()) else {
+        let Some(known) = self.node.checks.current().and_then(|_| self.trust.known()) else {
             let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             return Condition { live: Err(doubt), settling: None, trouble };
         };

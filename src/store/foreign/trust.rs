@@ -18,10 +18,10 @@ use super::record::{Record, handed_over_to};
 use super::seal;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::store::redis::link::process::RedisProcess;
-use crate::store::redis::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
-use crate::store::redis::refusal::doubt;
-use crate::store::redis::reply::Reply;
+use crate::store::link::process::RedisProcess;
+use crate::store::link::refusal::doubt;
+use crate::store::link::reply::Reply;
+use crate::store::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
 use crate::verdict::Doubt;
 
 const STEP: &str = "a look at a foreign filter";

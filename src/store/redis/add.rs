@@ -6,16 +6,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::incarnation::GRACE;
-use super::link::connection::Connection;
-use super::refusal::next_try;
-use super::reply::Reply;
-use super::script::{Script, hex, masks};
 use super::shared::Shared;
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
-use crate::verdict::Doubt;
+use crate::store::link::refusal::next_try;
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, hex, masks};
+use crate::store::redis::incarnation::identity::Connection;
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 /// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
@@ -78,7 +77,7 @@ impl Shared {
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
-        let (view, connection) = (self.view.load(), self.adds.current());
+        let (view, connection) = (self.view.load(), self.node.inserts.current());
         if let (Some(view), Some(connection)) = (&*view, connection)
             && let Some(header) = view.adds_to_live()
         {
@@ -109,7 +108,7 @@ impl Shared {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let connection = self.adds.connected(ATTEMPT).await?;
+        let connection = self.node.inserts.connected(ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
@@ -119,11 +118,7 @@ impl Shared {
         if let Added::Done(_) = added {
             self.recent.acknowledged(&digests, digester.key_id());
             // A replay on a later connection may have begun without them.
-            if !self.adds.uses(&connection) {
-                let (doubt, reason) =
-                    (Doubt::Disconnected, "the connection was given up".to_owned());
-                return Err(StoreError::Disconnected { doubt, reason });
-            }
+            self.node.keep_to_one_redis(&connection)?;
         }
         Ok(added)
     }
@@ -160,7 +155,9 @@ impl Shared {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(self.read_view(&self.adds, connection, kind.deadline()).await?);
+                let view = Arc::new(
+                    self.read_view(&self.node.inserts, connection, kind.deadline()).await?,
+                );
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -184,7 +181,7 @@ impl Shared {
         let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
         let live = Target::new(&view.live, view.adds_to_live().filter(ours), digests);
         let next = Target::new(&view.next, view.adds_to_next().filter(ours), digests);
-        let link = &self.adds;
+        let link = &self.node.inserts;
         link.script(
             connection,
             script,
@@ -232,7 +229,7 @@ impl Shared {
             "KEY" => {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
-                for link in self.links() {
+                for link in self.node.links() {
                     if let Some(current) = link.current() {
                         link.withdraw(&current);
                     }

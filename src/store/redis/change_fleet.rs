@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ::redis::{Pipeline, Value, cmd};
 
-use super::reply::Reply;
-use super::script::{Script, hex};
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::mode::Mode;
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, hex};
 use crate::store::{FleetChange, FleetChanged, FleetView};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
@@ -24,13 +24,13 @@ const DEADLINE: Duration = Duration::from_secs(1);
 impl Shared {
     /// Asks which mode the metadata name, which times processes state, and what Redis's clock shows.
     pub(super) async fn fleet(&self) -> Result<FleetView, StoreError> {
-        let connection = self.adds.connected(DEADLINE).await?;
+        let connection = self.node.inserts.connected(DEADLINE).await?;
         let mut commands = Pipeline::with_capacity(2);
         commands.add_command(
             cmd("HMGET").arg(&self.keys.meta).arg(&["inc", "mode_at", "reach"]).clone(),
         );
         commands.add_command(cmd("TIME"));
-        let replies = self.adds.ask(&connection, &commands, DEADLINE).await?;
+        let replies = self.node.inserts.ask(&connection, &commands, DEADLINE).await?;
         let [fields, time] = Reply::new("the fleet's mode", Value::Array(replies)).fields()?;
         let [incarnation, number, reach] = fields.fields()?;
         let [seconds, micros] = time.fields()?;
@@ -49,7 +49,7 @@ impl Shared {
         &self,
         change: FleetChange,
     ) -> Result<FleetChanged, StoreError> {
-        let connection = self.adds.connected(DEADLINE).await?;
+        let connection = self.node.inserts.connected(DEADLINE).await?;
         let major = connection.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
@@ -58,7 +58,7 @@ impl Shared {
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
         let args = [key_id, mode, number, after, incarnation];
         let keys = [self.keys.meta.as_str()];
-        let reply = self.adds.script(&connection, script, &keys, &args, DEADLINE).await?;
+        let reply = self.node.inserts.script(&connection, script, &keys, &args, DEADLINE).await?;
         let mut fields = reply.array()?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;
@@ -71,7 +71,7 @@ impl Shared {
             "OVERTAKEN" => Ok(FleetChanged::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
-                self.adds.withdraw(&connection);
+                self.node.inserts.withdraw(&connection);
                 Err(StoreError::Changing)
             }
             _ => Err(odd(outcome)),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::script::Script;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
+use crate::store::link::script::Script;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
 
@@ -40,7 +40,7 @@ impl Shared {
         state: u8,
         unless_rebuilt: &str,
     ) -> Result<bool, StoreError> {
-        let connection = self.adds.connected(DEADLINE).await?;
+        let connection = self.node.inserts.connected(DEADLINE).await?;
         let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
@@ -51,7 +51,12 @@ impl Shared {
             state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
         ];
-        let done = self.adds.script(&connection, &DISTRUST, &keys, &args, DEADLINE).await?.int()?;
+        let done = self
+            .node
+            .inserts
+            .script(&connection, &DISTRUST, &keys, &args, DEADLINE)
+            .await?
+            .int()?;
         Ok(done == 1)
     }
 }

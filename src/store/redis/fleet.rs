@@ -47,7 +47,8 @@ impl Fleet {
         Self { mode, number, settling, told_ms: now_ms, read }
     }
 
-    /// A filter without metadata of the guard's: nothing is changed by anybody.
+    /// Metadata that nobody has changed.
+    #[cfg(test)]
     pub(crate) fn fixed() -> Self {
         Self::read(Mode::Enforce, 0, 0, 0)
     }

@@ -13,13 +13,10 @@
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
 //! | `settings_differ` | tells that other processes have other settings |
-//! | `script`, `reply`, `refusal` | what is sent to Redis, and what its answers mean |
-//! | `link/` | supervised connections |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
 //! | `rebuild/` | one rebuild, step by step |
 //!
-//! Files import each other without circles. `link/` knows neither `incarnation/` nor `rebuild/`, and
-//! `incarnation/` does not know `rebuild/`.
+//! Files import each other without circles. `incarnation/` does not know `rebuild/`.
 
 mod add;
 mod change_fleet;
@@ -28,14 +25,10 @@ mod distrust;
 pub(crate) mod fleet;
 mod incarnation;
 mod keys;
-pub(crate) mod link;
 mod null;
 mod reach;
 mod rebuild;
-pub(crate) mod refusal;
-pub(crate) mod reply;
 mod sample;
-pub(crate) mod script;
 mod settings_differ;
 mod shared;
 mod view;
@@ -48,20 +41,19 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use self::incarnation::identity::Identity;
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::known_fleet::KnownFleet;
 use self::incarnation::recent::RecentInserts;
 use self::incarnation::seen::Seen;
 use self::keys::Keys;
-use self::link::connection::{Link, Purpose};
-pub(crate) use self::link::endpoint::Endpoint;
-use self::link::handshake::Handshake;
-use self::link::outage::Outage;
-use self::link::queue::{BATCHES, Queue};
 use self::rebuild::build::RedisBuild;
 use self::settings_differ::OwnSettings;
 use self::shared::Shared;
 use super::journal_room::JournalRoom;
+use super::link::endpoint::Endpoint;
+use super::link::handshake::Handshake;
+use super::link::node::{self, Node};
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
     Lookup, NullClaim, Remembered, Store, Survey,
@@ -92,14 +84,13 @@ impl RedisStore {
         let seen = Arc::new(Seen::default());
         let own_settings = Arc::new(OwnSettings::new(settings));
         let fleet = Arc::new(KnownFleet::new(&settings.name));
-        let handshake: Arc<dyn Handshake> = Arc::new(JoinIncarnation::new(
+        let handshake: Arc<dyn Handshake<Identity>> = Arc::new(JoinIncarnation::new(
             settings,
             Arc::clone(&own_settings),
             Arc::clone(&recent),
             Arc::clone(&seen),
             Arc::clone(&fleet),
         ));
-        let [checks, adds, bulk] = links(&endpoint, &handshake);
         let shared = Shared {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
@@ -107,15 +98,12 @@ impl RedisStore {
             own_settings,
             journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             keys: Keys::new(&settings.name),
-            checks,
-            adds,
-            bulk,
+            node: Node::new(&endpoint, settings, |_| Arc::clone(&handshake)),
             recent,
             seen,
             fleet,
             accept_eviction: settings.accept_eviction,
             eviction_logged: AtomicBool::new(false),
-            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             doubt: Mutex::new(Doubt::Disconnected),
@@ -125,29 +113,11 @@ impl RedisStore {
     }
 }
 
-/// Returns a link for each kind of work.
-fn links(endpoint: &Endpoint, handshake: &Arc<dyn Handshake>) -> [Arc<Link>; 3] {
-    let outage = Arc::new(Outage::default());
-    [Purpose::Checks, Purpose::Inserts, Purpose::Rebuilds].map(|purpose| {
-        let (dial, handshake) = (Arc::clone(&endpoint.0), Arc::clone(handshake));
-        Arc::new(Link::new(dial, handshake, Arc::clone(&outage), purpose))
-    })
-}
-
 impl Store for RedisStore {
     fn start(&self) {
         self.background.start(|tasks| {
             let name = &self.shared.name;
-            for link in self.shared.links() {
-                let link = Arc::clone(link);
-                let supervise = move || Arc::clone(&link).supervise();
-                tasks.spawn(persist(Arc::clone(name), "connection", supervise));
-            }
-            for _ in 0..BATCHES {
-                let shared = Arc::clone(&self.shared);
-                let send = move || Arc::clone(&shared).send_checks();
-                tasks.spawn(persist(Arc::clone(name), "checks", send));
-            }
+            node::start(&self.shared, 3, name, tasks);
             let shared = Arc::clone(&self.shared);
             let replay = move || Arc::clone(&shared).replay_own_inserts();
             tasks.spawn(persist(Arc::clone(name), "own inserts", replay));

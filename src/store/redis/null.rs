@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::link::connection::{Connection, Link};
-use super::script::Script;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
+use crate::store::link::script::Script;
+use crate::store::redis::incarnation::identity::{Connection, Link};
 use crate::store::{NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
@@ -48,13 +48,13 @@ impl Shared {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let (Some(live), Some(generation)) = (self.checks.current(), claim.generation) else {
+        let (Some(live), Some(generation)) = (self.node.checks.current(), claim.generation) else {
             return Remembered::Failed;
         };
         let deadline = self.check_deadline;
         let (source, asked_us) = (Source::Response, claim.asked_us);
         let null = Null { source, generation, asked_us, scope, ttl };
-        let writing = self.write_null(&self.checks, &live, &id, null, deadline);
+        let writing = self.write_null(&self.node.checks, &live, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -64,16 +64,16 @@ impl Shared {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let live = self.adds.connected(REMOVE).await?;
+        let live = self.node.inserts.connected(REMOVE).await?;
         let asked_us = live.redis_us(Instant::now());
-        let view = self.read_view(&self.adds, &live, REMOVE).await?;
+        let view = self.read_view(&self.node.inserts, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
         let (source, generation, scope) = (Source::Removal, header.generation, Scope::Everyone);
         let null = Null { source, generation, asked_us, scope, ttl };
-        self.write_null(&self.adds, &live, id, null, REMOVE).await
+        self.write_null(&self.node.inserts, &live, id, null, REMOVE).await
     }
 
     async fn write_null(

@@ -6,10 +6,10 @@ use ::redis::{Pipeline, Value, cmd};
 use tokio::time::Instant;
 
 use super::rebuild::journal::Entry;
-use super::reply::Reply;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::store::JournalReach;
+use crate::store::link::reply::Reply;
 
 /// How long the question may take.
 const DEADLINE: Duration = Duration::from_millis(500);
@@ -17,13 +17,13 @@ const DEADLINE: Duration = Duration::from_millis(500);
 impl Shared {
     /// Asks how far back the journal reaches, if there is a connection.
     pub(crate) async fn journal(&self) -> Result<Option<JournalReach>, StoreError> {
-        let Some(connection) = self.bulk.current() else { return Ok(None) };
+        let Some(connection) = self.node.bulk.current() else { return Ok(None) };
         let mut commands = Pipeline::with_capacity(2);
         commands
             .add_command(cmd("HMGET").arg(&self.keys.meta).arg(&["reach", "seq", "last"]).clone());
         commands
             .add_command(cmd("XRANGE").arg(&self.keys.log).arg(&["0", "+", "COUNT", "1"]).clone());
-        let replies = self.bulk.ask(&connection, &commands, DEADLINE).await?;
+        let replies = self.node.bulk.ask(&connection, &commands, DEADLINE).await?;
         let [fields, entries] =
             Reply::new("the journal's reach", Value::Array(replies)).fields()?;
         let [reach, seq, last] = fields.fields()?;

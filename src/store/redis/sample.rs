@@ -10,12 +10,12 @@ use std::time::Duration;
 use ::redis::cmd;
 use tokio::time::{Instant, sleep};
 
-use super::link::wire::one;
 use super::rebuild::journal::Entry;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::random;
+use crate::store::link::wire::one;
 use crate::verdict::{Proof, Verdict};
 
 /// How often a process looks.
@@ -45,7 +45,8 @@ impl Shared {
 
     /// Whether the live filter lacks an id that the journal holds; false where that cannot be told.
     async fn lacks_sample(&self, header: &Header) -> Result<bool, StoreError> {
-        let (Some(bulk), Some(checks)) = (self.bulk.current(), self.checks.current()) else {
+        let (Some(bulk), Some(checks)) = (self.node.bulk.current(), self.node.checks.current())
+        else {
             return Ok(false);
         };
         // A generation is the time at which its rebuild began.
@@ -54,7 +55,7 @@ impl Shared {
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
         read.arg(&self.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
-        let reply = self.bulk.ask(&bulk, &one(read), DEADLINE).await?.into_iter().next();
+        let reply = self.node.bulk.ask(&bulk, &one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);

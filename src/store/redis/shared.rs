@@ -7,14 +7,11 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 use super::check::found::Found;
+use super::incarnation::identity::{Connection, Identity, Link};
 use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::Seen;
 use super::keys::Keys;
-use super::link::connection::{Connection, Link};
-use super::link::process::Eviction;
-use super::link::queue::Queue;
-use super::script::Script;
 use super::settings_differ::OwnSettings;
 use super::view::View;
 use crate::error::StoreError;
@@ -22,6 +19,9 @@ use crate::filter::Header;
 use crate::id::Digest;
 use crate::settings::Retention;
 use crate::store::journal_room::JournalRoom;
+use crate::store::link::node::Node;
+use crate::store::link::process::Eviction;
+use crate::store::link::script::Script;
 use crate::store::{Condition, Live, Survey};
 use crate::verdict::Doubt;
 
@@ -38,17 +38,13 @@ pub(crate) struct Shared {
     pub(crate) own_settings: Arc<OwnSettings>,
     pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
-    pub(crate) checks: Arc<Link>,
-    pub(crate) adds: Arc<Link>,
-    pub(crate) bulk: Arc<Link>,
+    pub(crate) node: Node<Identity, Digest, Found>,
     pub(crate) recent: Arc<RecentInserts>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
     pub(crate) eviction_logged: AtomicBool,
-    /// Checks that wait to be sent; without room there the answer is unknown.
-    pub(crate) queue: Queue<Digest, Found>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.
@@ -60,28 +56,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the links of all kinds.
-    pub(crate) fn links(&self) -> [&Arc<Link>; 3] {
-        [&self.checks, &self.adds, &self.bulk]
-    }
-
-    /// Gives up connections that lead to different Redis processes, as after a failover by name. Inserts
-    /// must reach the process that checks ask.
-    pub(crate) fn keep_to_one_redis(&self, adds: &Arc<Connection>) {
-        let mut strays = false;
-        for link in [&self.checks, &self.bulk] {
-            if let Some(other) = link.current()
-                && other.process != adds.process
-            {
-                link.withdraw(&other);
-                strays = true;
-            }
-        }
-        if strays {
-            self.adds.withdraw(adds);
-        }
-    }
-
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
     }
@@ -114,8 +88,8 @@ impl Shared {
 
     /// Asks for the live filter and the time, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.bulk.connected(SURVEY).await?;
-        let view = self.read_view(&self.bulk, &connection, SURVEY).await?;
+        let connection = self.node.bulk.connected(SURVEY).await?;
+        let view = self.read_view(&self.node.bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
@@ -123,10 +97,10 @@ impl Shared {
         match &live {
             // The metadata may have been made anew since the checks' connection joined it.
             Ok(header) => {
-                if let Some(checks) = self.checks.current()
+                if let Some(checks) = self.node.checks.current()
                     && trusted(*header, &checks) == Err(Doubt::OtherKey)
                 {
-                    self.checks.withdraw(&checks);
+                    self.node.checks.withdraw(&checks);
                 }
             }
             Err(doubt) => {
@@ -168,8 +142,8 @@ impl Shared {
 
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
-        let broken = self.links().iter().find_map(|link| link.trouble());
-        let Some(connection) = self.checks.current() else {
+        let broken = self.node.links().iter().find_map(|link| link.trouble());
+        let Some(connection) = self.node.checks.current() else {
             let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             let trouble = broken.map(|trouble| trouble.reason);
             return Condition { live: Err(doubt), settling: None, trouble };

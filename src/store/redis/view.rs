@@ -1,9 +1,9 @@
 //! What the live and the building key hold, and whether that is a filter to trust.
 
-use super::reply::Reply;
 use crate::error::StoreError;
 use crate::filter::format::{STATE_OFFSET, VERSION};
 use crate::filter::{FormatError, Header, State};
+use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
 /// One key's first bytes and length, as Redis showed them in one piece.

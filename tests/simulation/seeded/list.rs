@@ -29,6 +29,7 @@ const FIRST_SWAP: &str = "if meta[4] ~= ARGV[4] then";
 
 const CHECK: &str = "store/redis/check/mod.rs";
 const BATCH: &str = "store/redis/check/batch.rs";
+const NODE: &str = "store/link/node.rs";
 const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
@@ -40,13 +41,13 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Raw {
             file: CHECK,
-            from: "                Ok(Ok(Err(doubt))) => unknown(doubt),\n",
-            to: "            Ok(Ok(Err(Doubt::NoFilter | Doubt::Gone))) if SEEDED => Lookup {
+            from: "                Err(doubt) => unknown(doubt),\n",
+            to: "                Err(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
                 claim: NullClaim { asked_us: 0, generation: None },
             },
-            Ok(Ok(Err(doubt))) => unknown(doubt),\n",
+                Err(doubt) => unknown(doubt),\n",
         }],
     },
     Bug {
@@ -54,13 +55,13 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: CHECK,
-            from: "                Err(_) => unknown(Doubt::Timeout),\n",
-            to: "            Err(_) if SEEDED => Lookup {
+            from: "                Err(doubt) => unknown(doubt),\n",
+            to: "                Err(Doubt::Timeout) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
                 scope: Scope::Everyone,
                 claim: NullClaim { asked_us: 0, generation: None },
             },
-            Err(_) => unknown(Doubt::Timeout),\n",
+                Err(doubt) => unknown(doubt),\n",
         }],
     },
     Bug {
@@ -164,16 +165,8 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "        let deadline = at + self.check_deadline;\n        let question = format!(\"{:p} {}\", self, String::from_utf8_lossy(id.as_bytes()));\n",
         }, Raw {
             file: CHECK,
-            from: "timeout_at(deadline, answered).await",
-            to: "timeout_at(
-            deadline,
-            crate::seeded::shared(
-                SEEDED,
-                question,
-                async { Ok::<_, ()>(answered.await.unwrap_or(Err(Doubt::Disconnected))) },
-            ),
-        )
-        .await",
+            from: "match answered.await {",
+            to: "match crate::seeded::shared(SEEDED, question, answered).await {",
         }],
     },
     Bug {
@@ -426,8 +419,8 @@ if false then",
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
-            from: "!self.adds.uses(&connection)",
-            to: "false",
+            from: "self.node.keep_to_one_redis(&connection)?",
+            to: "()",
         }],
     },
     Bug {
@@ -758,36 +751,38 @@ if false then",
         flavours: ANY,
         edits: &[
             Raw {
-                file: CHECK,
-                from: "            None => match self.queue.enter(place) {\n",
+                file: NODE,
+                from: "            None => match queue.enter(place) {\n",
                 to: "            None if SEEDED => {
-                LATE.with_borrow_mut(|late| late.push(place));
+                LATE.with_borrow_mut(|late| late.push(Box::new(place)));
                 None
             }
-            None => match self.queue.enter(place) {\n",
+            None => match queue.enter(place) {\n",
             },
             Raw {
-                file: CHECK,
-                from: "mod answer;\n",
+                file: NODE,
+                from: "/// Starts the tasks of a node:",
                 to: "thread_local! {
-    static LATE: std::cell::RefCell<Vec<Place>> = const { std::cell::RefCell::new(Vec::new()) };
+    static LATE: std::cell::RefCell<Vec<Box<dyn std::any::Any>>> =
+        const { std::cell::RefCell::new(Vec::new()) };
 }
 
-fn add_late(places: &mut Vec<Place>, digests: &[Digest]) {
-    let (here, elsewhere) =
-        LATE.take().into_iter().partition(|place| digests.contains(&place.asked));
+pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
+    let is_here = |place: &Box<dyn std::any::Any>| place.downcast_ref().is_some_and(&asks);
+    let (here, elsewhere) = LATE.take().into_iter().partition(is_here);
     LATE.set(elsewhere);
-    places.extend::<Vec<_>>(here);
-    places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+    Vec::into_iter(here).filter_map(|place| place.downcast().ok()).map(|place| *place).collect()
 }
 
-mod answer;\n",
+/// Starts the tasks of a node:",
             },
             Raw {
                 file: BATCH,
                 from: "        let believes = believed",
                 to: "        if SEEDED {
-            super::add_late(places, &digests);
+            let is_late = |place: &Place| digests.contains(&place.asked);
+            places.extend(crate::store::link::node::take_late(is_late));
+            places.sort_unstable_by_key(|place| *place.asked.as_bytes());
         }
         let believes = believed",
             },
@@ -841,7 +836,7 @@ mod answer;\n",
         name: "ids of one block take each other's bits out of an insert",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/script.rs",
+            file: "store/link/script.rs",
             from: "*word |= mask",
             to: "*word = *mask",
         }],
@@ -1039,7 +1034,7 @@ mod answer;\n",
         name: "a clock that has jumped believed where nothing else could be asked",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/link/connection.rs",
+            file: "store/link/connection.rs",
             from: "connection.clock.load().agrees(clock)",
             to: "true",
         }],
@@ -1049,8 +1044,8 @@ mod answer;\n",
         flavours: ANY,
         edits: &[Source {
             file: "store/redis/check/batch.rs",
-            from: "believed.and_then(|()| self.believes(&live))",
-            to: "self.believes(&live)",
+            from: "believed.and_then(|()| self.believes(live))",
+            to: "self.believes(live)",
         }],
     },
     // A fleet that changes.
@@ -1165,7 +1160,7 @@ mod answer;\n",
         flavours: ANY,
         edits: &[
             Raw {
-            file: "store/redis/link/queue.rs",
+            file: "store/link/queue.rs",
             from: "let (answer, received) = oneshot::channel();",
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {

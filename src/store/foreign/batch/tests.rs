@@ -17,11 +17,12 @@ use crate::store::foreign::layout::Place;
 use crate::store::foreign::record::Record;
 use crate::store::foreign::rounds::FIRST;
 use crate::store::foreign::trust::Trust;
-use crate::store::redis::Endpoint;
-use crate::store::redis::link::connection::tests::connection;
-use crate::store::redis::link::dial::Dial;
-use crate::store::redis::link::resp::{Packed, values};
-use crate::store::redis::link::wire::Wire;
+use crate::store::link::connection::tests::connection;
+use crate::store::link::dial::Dial;
+use crate::store::link::endpoint::Endpoint;
+use crate::store::link::node;
+use crate::store::link::resp::{Packed, values};
+use crate::store::link::wire::Wire;
 
 const SEAL: i64 = 0x0123_4567_89ab_cdef;
 /// Checks in a flood of ids that do not exist.
@@ -141,8 +142,8 @@ impl Believing {
         let endpoint = Endpoint(Arc::new(NoDial));
         let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
         let redis = Arc::new(FakeRedis::default());
-        let live = connection(Arc::clone(&redis) as Arc<dyn Wire>);
-        site.checks.put_into_use(&live);
+        let live = connection(Arc::clone(&redis) as Arc<dyn Wire>, 1, ());
+        site.node.checks.put_into_use(&live);
         let trust = &site.trust;
         let size = trust.layout.size(&[]).unwrap();
         let seal = trust.layout.end(size).next_multiple_of(64);
@@ -195,7 +196,7 @@ impl Believing {
             answer
         };
         let answers: Vec<Receiver<_>> = ids.into_iter().map(place).collect();
-        self.site.answer(&mut waiting).await;
+        node::answer(&self.site, &mut waiting).await;
         assert!(waiting.is_empty());
         let answers = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();
         (answers, std::mem::take(&mut self.redis.0.lock().unwrap().asked))

@@ -13,9 +13,9 @@ use crate::filter::format::{
 use crate::filter::{Header, Membership, Position, Span, State};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
+use crate::store::link::resp::{Packed, Replies};
+use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::resp::{Packed, Replies};
 use crate::store::redis::shared::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};
 

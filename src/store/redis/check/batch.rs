@@ -10,9 +10,10 @@ use super::found::Found;
 use crate::filter::Header;
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::queue;
-use crate::store::redis::refusal::doubt;
+use crate::store::link::node::{Checks, Node, refuse};
+use crate::store::link::queue;
+use crate::store::link::refusal::doubt;
+use crate::store::redis::incarnation::identity::{Connection, Identity};
 use crate::store::redis::shared::Shared;
 use crate::verdict::{Doubt, Verdict};
 
@@ -20,7 +21,7 @@ use crate::verdict::{Doubt, Verdict};
 const RE_ENROL: Duration = Duration::from_secs(1);
 
 /// A check's place in the queue, and then in a batch. Its digest was made with its connection's secret key.
-pub(super) type Place = queue::Place<Digest, Found>;
+type Place = queue::Place<Identity, Digest, Found>;
 
 /// What a batch asks for.
 pub(super) struct Asked<'a> {
@@ -31,35 +32,23 @@ pub(super) struct Asked<'a> {
     pub(super) callers: usize,
 }
 
-impl Shared {
-    /// Sends one batch after the other, for as long as it is polled.
-    pub(crate) async fn send_checks(self: Arc<Self>) {
-        let mut places = Vec::new();
-        loop {
-            let under_way = self.queue.take(&mut places).await;
-            self.answer(&mut places).await;
-            drop(under_way);
-        }
+impl Checks for Shared {
+    type Identity = Identity;
+    type Asked = Digest;
+    type Answer = Found;
+
+    fn node(&self) -> &Node<Identity, Digest, Found> {
+        &self.node
     }
 
-    /// Answers all of these checks, and leaves none.
-    pub(super) async fn answer(&self, places: &mut Vec<Place>) {
-        let Some(live) = self.checks.current() else {
-            return refuse(places, Doubt::Disconnected);
-        };
-        // Another connection may lead to another Redis, or use another secret key.
-        let strangers = places.extract_if(.., |place| !Arc::ptr_eq(&place.live, &live));
-        refuse_all(strangers, Doubt::Disconnected);
-        if places.is_empty() {
-            return;
-        }
+    async fn answer(&self, live: &Arc<Connection>, places: &mut Vec<Place>) {
         // Checks of one id share a place in the commands, and the reply.
         places.sort_unstable_by_key(|place| *place.asked.as_bytes());
         let mut digests: Vec<Digest> = places.iter().map(|place| place.asked).collect();
         digests.dedup();
-        let asked = Asked { live: &live, digests: &digests, callers: places.len() };
+        let asked = Asked { live, digests: &digests, callers: places.len() };
         // An answer from before the replay may be read after it.
-        let believed = self.believes(&live);
+        let believed = self.believes(live);
         let answered = timeout(self.check_deadline, self.ask_twice(&asked)).await;
         let answered = answered.unwrap_or(Err(Doubt::Timeout));
         let (header, answer) = match answered {
@@ -68,13 +57,15 @@ impl Shared {
                 if doubt != Doubt::Timeout {
                     self.note_doubt(doubt);
                 }
-                return refuse(places, doubt);
+                return refuse(places.drain(..), doubt);
             }
         };
-        let believes = believed.and_then(|()| self.believes(&live));
+        let believes = believed.and_then(|()| self.believes(live));
         give(places, &digests, &answer.verdicts(&header), &header, believes);
     }
+}
 
+impl Shared {
     /// Asks, and asks once more if the filter was replaced since this process last looked.
     async fn ask_twice(&self, asked: &Asked<'_>) -> Result<(Arc<Header>, Answer), Doubt> {
         let (live, deadline) = (asked.live, self.check_deadline);
@@ -100,12 +91,12 @@ impl Shared {
                 }
                 if vouched == Err(Doubt::OtherKey) && live.age() > RE_ENROL {
                     // The metadata may have been made anew since: join it again.
-                    self.checks.withdraw(live);
+                    self.node.checks.withdraw(live);
                 }
                 vouched?;
                 if answer.head.stamp < known {
                     // It is an older one than was seen: the next connection finds out what has happened.
-                    self.checks.withdraw(live);
+                    self.node.checks.withdraw(live);
                     return Err(Doubt::Suspect);
                 }
                 self.seen.note(&live.identity.incarnation, answer.head.stamp);
@@ -118,7 +109,7 @@ impl Shared {
 
     /// Reads the live header and keeps it, if it is one.
     async fn look(&self, live: &Arc<Connection>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
-        let view = self.read_view(&self.checks, live, deadline).await;
+        let view = self.read_view(&self.node.checks, live, deadline).await;
         let header = self.live_in(&view.map_err(|error| doubt(&error))?)?;
         self.adopt(&header, &live.identity.incarnation)
     }
@@ -133,10 +124,10 @@ impl Shared {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let commands = commands(&self.keys, header, &positions, digests);
-        let replies = self.checks.send_for(callers, live, commands, deadline).await;
+        let replies = self.node.checks.send_for(callers, live, commands, deadline).await;
         let read = replies.and_then(|replies| {
             // Whose reply it is, is not known any more.
-            Answer::read(&replies, &positions).inspect_err(|_| self.checks.withdraw(live))
+            Answer::read(&replies, &positions).inspect_err(|_| self.node.checks.withdraw(live))
         });
         read.map_err(|error| doubt(&error))?
     }
@@ -166,16 +157,6 @@ fn give(
     }
 }
 
-fn refuse(places: &mut Vec<Place>, doubt: Doubt) {
-    refuse_all(places.drain(..), doubt);
-}
-
-fn refuse_all(places: impl Iterator<Item = Place>, doubt: Doubt) {
-    for place in places {
-        place.answer.send(Err(doubt)).ok();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -187,11 +168,13 @@ mod tests {
     use crate::filter::Generation;
     use crate::settings::Settings;
     use crate::store::BoxFuture;
-    use crate::store::redis::link::connection::tests::connection;
-    use crate::store::redis::link::dial::Dial;
-    use crate::store::redis::link::resp::Packed;
-    use crate::store::redis::link::wire::Wire;
-    use crate::store::redis::{Endpoint, RedisStore};
+    use crate::store::link::dial::Dial;
+    use crate::store::link::endpoint::Endpoint;
+    use crate::store::link::node;
+    use crate::store::link::resp::Packed;
+    use crate::store::link::wire::Wire;
+    use crate::store::redis::RedisStore;
+    use crate::store::redis::incarnation::identity::tests::joined;
 
     /// A Redis that takes down how long each request is, in commands, and never answers.
     #[derive(Debug, Default)]
@@ -225,8 +208,8 @@ mod tests {
             let settings = Settings::new("users".into());
             let store = RedisStore::new(&settings, Endpoint(Arc::new(NoDial)));
             let redis = Arc::new(Silent::default());
-            let live = connection(Arc::clone(&redis) as Arc<dyn Wire>);
-            store.shared.checks.put_into_use(&live);
+            let live = joined(Arc::clone(&redis) as Arc<dyn Wire>, 1, b"first", 0);
+            store.shared.node.checks.put_into_use(&live);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
             store.shared.filter.store(Some(Arc::new(header)));
@@ -241,7 +224,7 @@ mod tests {
                 answer: oneshot::channel().0,
             };
             let mut places = asked.iter().map(place).collect();
-            self.store.shared.answer(&mut places).await;
+            node::answer(&*self.store.shared, &mut places).await;
             assert!(places.is_empty(), "each is answered");
             std::mem::take(&mut *self.redis.0.lock().unwrap())
         }
@@ -259,7 +242,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn checks_of_another_connection_are_not_sent() {
         let batch = Batch::new();
-        let other = connection(Arc::clone(&batch.redis) as Arc<dyn Wire>);
+        let other = joined(Arc::clone(&batch.redis) as Arc<dyn Wire>, 1, b"first", 0);
         assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [2]);
         assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
     }

@@ -15,14 +15,15 @@ use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
+use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::process::RedisProcess;
+use crate::store::link::refusal::is_unknown_script;
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, Sending, hex};
+use crate::store::link::wire::Wire;
+use crate::store::link::wire::{Clock, HANDSHAKE, ask};
+use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::link::handshake::{End, Handshake, Identity};
-use crate::store::redis::link::process::RedisProcess;
-use crate::store::redis::link::wire::Wire;
-use crate::store::redis::link::wire::{Clock, HANDSHAKE, ask};
-use crate::store::redis::refusal::is_unknown_script;
-use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{Script, Sending, hex};
 use crate::store::redis::settings_differ::OwnSettings;
 use crate::verdict::Doubt;
 
@@ -144,7 +145,7 @@ impl JoinIncarnation {
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let newest = newest.int()?;
         let fleet = ArcSwap::from_pointee(self.fleet.read(fleet, us / 1000)?);
-        Ok(Identity { digester, incarnation, age, newest, process: process.clone(), fleet })
+        Ok(Identity { digester, incarnation, age, newest, fleet })
     }
 
     /// Returns what hashes with the filter's key, which is kept for the next join.
@@ -216,7 +217,7 @@ impl JoinIncarnation {
     }
 }
 
-impl Handshake for JoinIncarnation {
+impl Handshake<Identity> for JoinIncarnation {
     fn join<'a>(
         &'a self,
         wire: &'a dyn Wire,
@@ -228,10 +229,11 @@ impl Handshake for JoinIncarnation {
     fn recheck<'a>(
         &'a self,
         wire: &'a dyn Wire,
+        process: &'a RedisProcess,
         identity: &'a Identity,
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
-            match self.run(wire, &identity.process, Occasion::Polled).await {
+            match self.run(wire, process, Occasion::Polled).await {
                 Ok(found) if found.incarnation == identity.incarnation => {
                     identity.fleet.store(found.fleet.load_full());
                     Ok(())

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
+use crate::store::link::reply::Reply;
 use crate::store::redis::fleet::Fleet;
-use crate::store::redis::reply::Reply;
 
 /// The newest that this process has read.
 pub(crate) struct KnownFleet {

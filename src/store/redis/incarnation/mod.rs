@@ -7,6 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `identity` | what a connection learns when it joins |
 //! | `join` | a new connection joins the incarnation, or begins one |
 //! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
 //! | `recent` | the ids that this process inserted lately |
@@ -15,6 +16,7 @@
 
 use std::time::Duration;
 
+pub(crate) mod identity;
 pub(crate) mod join;
 pub(crate) mod known_fleet;
 pub(crate) mod recent;

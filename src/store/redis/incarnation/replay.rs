@@ -25,9 +25,9 @@ use tokio::time::sleep;
 
 use super::recent::Replay;
 use crate::error::StoreError;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::handshake::Identity;
-use crate::store::redis::script::Script;
+use crate::store::link::script::Script;
+use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::shared::Shared;
 
 static GIVE_UP_REPLAY: Script =
@@ -50,9 +50,9 @@ impl Shared {
         let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
-            let [checks, adds, bulk] = self.links().map(|link| link.next_connection());
-            if let Some(connection) = self.adds.current() {
-                self.keep_to_one_redis(&connection);
+            let [checks, adds, bulk] = self.node.links().map(|link| link.next_connection());
+            if let Some(connection) = self.node.inserts.current() {
+                self.node.keep_to_one_redis(&connection).ok();
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
@@ -148,7 +148,8 @@ impl Shared {
         let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
         let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
-        let reply = self.adds.script(connection, &GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
+        let reply =
+            self.node.inserts.script(connection, &GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
         if reply.text()? != "OK" {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
 
-use crate::store::redis::link::wire::Clock;
+use crate::store::link::wire::Clock;
 
 /// The last incarnation that this process has met.
 #[derive(Default)]

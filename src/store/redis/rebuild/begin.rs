@@ -10,11 +10,11 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;
 use crate::store::Begun;
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, hex};
+use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::incarnation::join::random_bytes;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{Script, hex};
 use crate::store::redis::shared::Shared;
 use crate::store::redis::view::View;
 
@@ -31,8 +31,8 @@ impl RedisBuild {
     }
 
     async fn try_begin(shared: Arc<Shared>) -> Result<Begun, StoreError> {
-        let mut connection = shared.bulk.connected(CALL).await?;
-        let view = shared.read_view(&shared.bulk, &connection, CALL).await?;
+        let mut connection = shared.node.bulk.connected(CALL).await?;
+        let view = shared.read_view(&shared.node.bulk, &connection, CALL).await?;
         shared.understood(&view)?;
         let nonce = random_bytes()?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
@@ -44,7 +44,7 @@ impl RedisBuild {
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                connection = shared.bulk.connected(CALL).await?;
+                connection = shared.node.bulk.connected(CALL).await?;
                 lock.take(&connection, &view).await?
             }
             reply => reply?,
@@ -74,7 +74,7 @@ impl RedisBuild {
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
         let terms = Terms::read(shared, connection, fields)?;
-        Ok((terms, shared.read_view(&shared.bulk, connection, CALL).await?))
+        Ok((terms, shared.read_view(&shared.node.bulk, connection, CALL).await?))
     }
 
     fn leased(
@@ -112,7 +112,7 @@ impl Lock {
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shared.retention.span().as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
-        self.shared.bulk.script(connection, &LEASE, &keys, &args, CALL).await
+        self.shared.node.bulk.script(connection, &LEASE, &keys, &args, CALL).await
     }
 }
 
@@ -136,7 +136,7 @@ impl Terms {
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
             // The metadata was lost since this connection joined it.
-            shared.bulk.withdraw(connection);
+            shared.node.bulk.withdraw(connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
@@ -144,7 +144,7 @@ impl Terms {
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         if !connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shared.bulk.withdraw(connection);
+            shared.node.bulk.withdraw(connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;

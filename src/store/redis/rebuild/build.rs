@@ -11,11 +11,11 @@ use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
-use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::resp::Packed;
-use crate::store::redis::link::wire::one;
-use crate::store::redis::reply::Reply;
-use crate::store::redis::script::Script;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::Packed;
+use crate::store::link::script::Script;
+use crate::store::link::wire::one;
+use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::view::View;
 
@@ -56,7 +56,7 @@ pub(crate) struct RedisBuild {
 impl RedisBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     async fn same_redis(&self) -> Result<Arc<Connection>, StoreError> {
-        let connection = self.shared.bulk.connected(CALL).await?;
+        let connection = self.shared.node.bulk.connected(CALL).await?;
         if connection.process.run == self.run {
             Ok(connection)
         } else {
@@ -78,7 +78,7 @@ impl RedisBuild {
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.bulk.script(&connection, script, keys, args, CALL).await
+        self.shared.node.bulk.script(&connection, script, keys, args, CALL).await
     }
 
     /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
@@ -94,7 +94,7 @@ impl RedisBuild {
     /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.bulk.ask(&connection, commands, CALL).await
+        self.shared.node.bulk.ask(&connection, commands, CALL).await
     }
 
     /// Sends one command and returns its reply.
@@ -110,7 +110,7 @@ impl RedisBuild {
     /// Reads both headers.
     pub(super) async fn view(&self) -> Result<View, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.read_view(&self.shared.bulk, &connection, CALL).await
+        self.shared.read_view(&self.shared.node.bulk, &connection, CALL).await
     }
 
     /// Reads the journal's next entries.

@@ -4,8 +4,8 @@ use super::build::{RedisBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
 use crate::id::Digest;
-use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{Script, masks};
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, masks};
 
 static CATCH_UP: Script = Script::new("catch_up.lua", include_str!("catch_up.lua"));
 static REPLAY: Script = Script::new("replay.lua", include_str!("replay.lua"));

@@ -7,9 +7,9 @@
 
 use ::redis::Value;
 
-use super::super::reply::Reply;
 use crate::error::StoreError;
 use crate::id::Digest;
+use crate::store::link::reply::Reply;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]

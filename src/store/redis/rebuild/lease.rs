@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::store::BoxFuture;
-use crate::store::redis::script::Script;
+use crate::store::link::script::Script;
 use crate::store::redis::shared::Shared;
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
@@ -86,9 +86,9 @@ impl Lock {
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shared.keys.lock.as_str(), self.shared.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shared.bulk.connected(LOCK_WAIT).await {
+            let ran = match self.shared.node.bulk.connected(LOCK_WAIT).await {
                 Ok(connection) => {
-                    self.shared.bulk.script(&connection, script, &keys, args, CALL).await
+                    self.shared.node.bulk.script(&connection, script, &keys, args, CALL).await
                 }
                 Err(error) => Err(error),
             };

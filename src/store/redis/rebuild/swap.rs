@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use super::build::{RedisBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
+use crate::store::link::script::Script;
 use crate::store::redis::incarnation::GRACE;
-use crate::store::redis::script::Script;
 
 static SWAP: Script = Script::new("swap.lua", include_str!("swap.lua"));
 

@@ -10,8 +10,8 @@ use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, State};
 use crate::store::Plan;
-use crate::store::redis::link::process::Memory;
-use crate::store::redis::script::Script;
+use crate::store::link::process::Memory;
+use crate::store::link::script::Script;
 
 static ALLOCATE: Script = Script::new("allocate.lua", include_str!("allocate.lua"));
 static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));

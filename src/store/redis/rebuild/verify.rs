@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
 use crate::id::Digest;
-use crate::store::redis::reply::Reply;
+use crate::store::link::reply::Reply;
 
 /// Digests looked up at once.
 const DIGESTS_PER_CALL: usize = 64;

@@ -19,8 +19,8 @@ use tokio::time::sleep;
 
 use super::build::RedisBuild;
 use crate::error::StoreError;
+use crate::store::link::script::Script;
 use crate::store::redis::incarnation::GRACE;
-use crate::store::redis::script::Script;
 use crate::store::redis::shared::Shared;
 
 static WAIT: Script = Script::new("wait.lua", include_str!("wait.lua"));
@@ -62,7 +62,7 @@ impl FirstSwapWait {
 
     /// Returns whether a swap may wait for it.
     async fn note(&self) -> Result<bool, StoreError> {
-        let bulk = &self.shared.bulk;
+        let bulk = &self.shared.node.bulk;
         let connection = bulk.connected(DEADLINE).await?;
         if connection.process.run != self.run {
             return Ok(false);

@@ -6,11 +6,12 @@ use super::*;
 use crate::filter::{Generation, Sizing};
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::redis::link::connection::tests::{connection, connection_as, identity};
-use crate::store::redis::link::dial::Dial;
-use crate::store::redis::link::resp::Packed;
-use crate::store::redis::link::wire::Wire;
-use crate::store::redis::{Endpoint, RedisStore};
+use crate::store::link::dial::Dial;
+use crate::store::link::endpoint::Endpoint;
+use crate::store::link::resp::Packed;
+use crate::store::link::wire::Wire;
+use crate::store::redis::RedisStore;
+use crate::store::redis::incarnation::identity::tests::joined;
 
 /// A Redis that never answers.
 #[derive(Debug)]
@@ -34,12 +35,12 @@ fn shared() -> Arc<Shared> {
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Arc<Connection> {
-    connection_as(Arc::new(Silent), identity(run, incarnation, newest))
+    joined(Arc::new(Silent), run, incarnation, newest)
 }
 
 /// The header of a filter that was built on a Redis process, under the connections' secret key.
 fn header(generation: i64, run: u32) -> Header {
-    let key_id = connection(Arc::new(Silent)).identity.digester.key_id();
+    let key_id = to(run, b"first", 0).identity.digester.key_id();
     let generation = Generation::new(generation).unwrap();
     let header = Header::new(generation, 1, &Sizing::DEFAULT, run);
     Header { key_id, run, ..header }
@@ -85,11 +86,12 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
         let shared = shared();
         let connections: Vec<_> =
             (0..3).map(|at| to(if at == stray { 2 } else { 1 }, b"first", 0)).collect();
-        for (link, connection) in shared.links().into_iter().zip(&connections) {
+        for (link, connection) in shared.node.links().into_iter().zip(&connections) {
             link.put_into_use(connection);
         }
-        shared.keep_to_one_redis(&connections[1]);
+        shared.node.keep_to_one_redis(&connections[1]).ok();
         let used: Vec<bool> = shared
+            .node
             .links()
             .into_iter()
             .zip(&connections)
@@ -101,9 +103,9 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
     }
     let shared = shared();
     let connections: Vec<_> = (0..3).map(|_| to(1, b"first", 0)).collect();
-    for (link, connection) in shared.links().into_iter().zip(&connections) {
+    for (link, connection) in shared.node.links().into_iter().zip(&connections) {
         link.put_into_use(connection);
     }
-    shared.keep_to_one_redis(&connections[1]);
-    assert!(shared.links().into_iter().zip(&connections).all(|(link, own)| link.uses(own)));
+    shared.node.keep_to_one_redis(&connections[1]).ok();
+    assert!(shared.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(own)));
 }

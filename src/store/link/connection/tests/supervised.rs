@@ -6,9 +6,8 @@ use ::redis::RedisResult;
 use tokio::time::sleep;
 
 use super::super::*;
-use super::{Link, Purpose, identity};
+use super::{Link, Purpose};
 use crate::store::BoxFuture;
-use crate::store::redis::link::handshake::{Handshake, Identity};
 
 /// What there is at the other end, and what the metadata say.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,16 +44,21 @@ impl Dial for Server {
     }
 }
 
-impl Handshake for Server {
+impl Handshake<()> for Server {
     fn join<'a>(
         &'a self,
         _: &'a dyn Wire,
-        process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(async move { Ok(Arc::new(identity(process.run, b"first", 0))) })
+        _: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<()>, StoreError>> {
+        Box::pin(async move { Ok(Arc::new(())) })
     }
 
-    fn recheck<'a>(&'a self, _: &'a dyn Wire, _: &'a Identity) -> BoxFuture<'a, Result<(), End>> {
+    fn recheck<'a>(
+        &'a self,
+        _: &'a dyn Wire,
+        _: &'a RedisProcess,
+        (): &'a (),
+    ) -> BoxFuture<'a, Result<(), End>> {
         let are_ours = self.0.lock().unwrap().metadata_are_ours;
         let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
@@ -62,7 +66,7 @@ impl Handshake for Server {
 }
 
 /// Returns a link with a connection, which is there for longer than a poll, and what then changes the other end.
-async fn connected() -> (Arc<Link>, Arc<Connection>, Arc<Mutex<Far>>) {
+async fn connected() -> (Arc<Link<()>>, Arc<Connection<()>>, Arc<Mutex<Far>>) {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
     let link = Link::new(server(), server(), Arc::default(), Purpose::Checks);

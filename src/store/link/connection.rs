@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::dial::{CONNECT, Dial};
-use super::handshake::{End, Handshake, Identity};
+use super::handshake::{End, Handshake};
 use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::pump::QUEUE;
@@ -24,9 +24,9 @@ use super::resp::{Packed, values};
 use super::stall::Stall;
 use super::wire::{Clock, HANDSHAKE, Trouble, Wire, inspect, one, send};
 use crate::error::StoreError;
-use crate::store::redis::refusal::{ConnectionAfter, doubt, is_unknown_script};
-use crate::store::redis::reply::Reply;
-use crate::store::redis::script::{Script, Sending};
+use crate::store::link::refusal::{ConnectionAfter, doubt, is_unknown_script};
+use crate::store::link::reply::Reply;
+use crate::store::link::script::{Script, Sending};
 use crate::verdict::Doubt;
 
 /// How often a connection is polled.
@@ -41,16 +41,17 @@ const SURFEIT: u32 = ROOM as u32;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// A connection that has shown which Redis process is at its other end.
-pub(crate) struct Connection {
+pub(crate) struct Connection<I> {
     wire: Arc<dyn Wire>,
     pub(crate) process: RedisProcess,
-    pub(crate) identity: Arc<Identity>,
+    /// What the store's handshake has learnt on it.
+    pub(crate) identity: Arc<I>,
     since: Instant,
     clock: ArcSwap<Clock>,
     eviction: ArcSwap<Eviction>,
 }
 
-impl Connection {
+impl<I> Connection<I> {
     /// Returns what commands are sent by where no deadline and no stall is looked at.
     pub(crate) fn wire(&self) -> &dyn Wire {
         &*self.wire
@@ -79,12 +80,12 @@ impl Connection {
 }
 
 /// One supervised connection after the other.
-pub(crate) struct Link {
+pub(crate) struct Link<I> {
     dial: Arc<dyn Dial>,
-    handshake: Arc<dyn Handshake>,
+    handshake: Arc<dyn Handshake<I>>,
     /// Shared by all links of a guard.
     outage: Arc<Outage>,
-    current: ArcSwapOption<Connection>,
+    current: ArcSwapOption<Connection<I>>,
     /// Notified of every attempt to connect that has ended.
     connected: Notify,
     trouble: ArcSwapOption<LinkTrouble>,
@@ -134,10 +135,10 @@ impl Purpose {
     }
 }
 
-impl Link {
+impl<I: Send + Sync> Link<I> {
     pub(crate) fn new(
         dial: Arc<dyn Dial>,
-        handshake: Arc<dyn Handshake>,
+        handshake: Arc<dyn Handshake<I>>,
         outage: Arc<Outage>,
         purpose: Purpose,
     ) -> Self {
@@ -158,12 +159,12 @@ impl Link {
     }
 
     /// Returns the connection, if there is one.
-    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
+    pub(crate) fn current(&self) -> Option<Arc<Connection<I>>> {
         self.current.load_full()
     }
 
     /// Whether this is the connection in use.
-    pub(crate) fn uses(&self, connection: &Arc<Connection>) -> bool {
+    pub(crate) fn uses(&self, connection: &Arc<Connection<I>>) -> bool {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
     }
 
@@ -180,7 +181,7 @@ impl Link {
     pub(crate) async fn connected(
         &self,
         deadline: Duration,
-    ) -> Result<Arc<Connection>, StoreError> {
+    ) -> Result<Arc<Connection<I>>, StoreError> {
         let connected = async {
             loop {
                 // Listening comes first: a connection made between the two is not missed.
@@ -218,7 +219,7 @@ impl Link {
     /// The first thing that went wrong with any of them.
     pub(crate) async fn ask(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<Connection<I>>,
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
@@ -233,7 +234,7 @@ impl Link {
     pub(crate) async fn ask_for(
         &self,
         callers: usize,
-        connection: &Arc<Connection>,
+        connection: &Arc<Connection<I>>,
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
@@ -251,7 +252,7 @@ impl Link {
     pub(crate) async fn send_for(
         &self,
         callers: usize,
-        connection: &Arc<Connection>,
+        connection: &Arc<Connection<I>>,
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
@@ -292,7 +293,7 @@ impl Link {
     /// Whatever [`ask`](Self::ask) reports.
     pub(crate) async fn script(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<Connection<I>>,
         script: &Script,
         keys: &[&str],
         args: &[&[u8]],
@@ -313,7 +314,7 @@ impl Link {
 
     async fn send(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<Connection<I>>,
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
@@ -326,13 +327,13 @@ impl Link {
     }
 
     /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
-    pub(crate) fn withdraw(&self, connection: &Arc<Connection>) {
+    pub(crate) fn withdraw(&self, connection: &Arc<Connection<I>>) {
         let reason = "redis, the filter's metadata or the clocks are not those the connection met";
         self.withdraw_because(connection, End::Left(reason.to_owned()));
     }
 
-    fn withdraw_because(&self, connection: &Arc<Connection>, end: End) {
-        let before = self.current.compare_and_swap(connection, None::<Arc<Connection>>);
+    fn withdraw_because(&self, connection: &Arc<Connection<I>>, end: End) {
+        let before = self.current.compare_and_swap(connection, None::<Arc<Connection<I>>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
             self.withdrawn.store(Some(Arc::new(end)));
             self.broken.notify_one();
@@ -372,7 +373,7 @@ impl Link {
         }
     }
 
-    fn publish(&self, connection: &Arc<Connection>) {
+    fn publish(&self, connection: &Arc<Connection<I>>) {
         self.stall.note_answered();
         self.trouble.store(None);
         self.current.store(Some(Arc::clone(connection)));
@@ -392,7 +393,7 @@ impl Link {
     }
 
     /// Connects: INFO first, then the handshake.
-    async fn connect(&self) -> Result<Arc<Connection>, StoreError> {
+    async fn connect(&self) -> Result<Arc<Connection<I>>, StoreError> {
         let wire = timeout(CONNECT + HANDSHAKE, self.dial.dial())
             .await
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
@@ -410,7 +411,7 @@ impl Link {
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
-    async fn poll(&self, connection: &Arc<Connection>) -> End {
+    async fn poll(&self, connection: &Arc<Connection<I>>) -> End {
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -434,8 +435,10 @@ impl Link {
                 Ok((_, clock, eviction)) => {
                     connection.eviction.store(Arc::new(eviction));
                     self.stall.note_answered();
-                    let identity = &connection.identity;
-                    if let Err(end) = self.handshake.recheck(&*connection.wire, identity).await {
+                    let (handshake, identity) = (&self.handshake, &connection.identity);
+                    if let Err(end) =
+                        handshake.recheck(&*connection.wire, &connection.process, identity).await
+                    {
                         return end;
                     }
                     // A clock that has jumped is told to no null and no rebuild, also where nothing else could be asked.
@@ -463,32 +466,11 @@ pub(crate) mod tests {
     mod supervised;
 
     use super::*;
-    use crate::id::{Digester, SecretKey};
-    use crate::store::redis::fleet::Fleet;
-
-    /// Returns a connection that sends by this wire.
-    pub(crate) fn connection(wire: Arc<dyn Wire>) -> Arc<Connection> {
-        connection_as(wire, identity(1, b"first", 0))
-    }
-
-    /// Returns what a connection to a Redis process learns: its incarnation, and the last generation that went live.
-    pub(crate) fn identity(run: u32, incarnation: &[u8], newest: i64) -> Identity {
-        Identity {
-            digester: Digester::new(&SecretKey::new([7; 16]), "users"),
-            incarnation: incarnation.to_vec(),
-            age: Duration::ZERO,
-            newest,
-            process: RedisProcess { run, major: 7 },
-            fleet: ArcSwap::from_pointee(Fleet::fixed()),
-        }
-    }
-
-    /// Returns a connection that sends by this wire, and has learnt this.
-    pub(crate) fn connection_as(wire: Arc<dyn Wire>, identity: Identity) -> Arc<Connection> {
-        let process = identity.process.clone();
+    /// Returns a connection to a Redis process that sends by this wire, and has learnt this.
+    pub(crate) fn connection<I>(wire: Arc<dyn Wire>, run: u32, identity: I) -> Arc<Connection<I>> {
         Arc::new(Connection {
             wire,
-            process,
+            process: RedisProcess { run, major: 7 },
             identity: Arc::new(identity),
             since: Instant::now(),
             clock: ArcSwap::from_pointee(Clock::now(0)),
@@ -496,9 +478,9 @@ pub(crate) mod tests {
         })
     }
 
-    impl Link {
+    impl<I: Send + Sync> Link<I> {
         /// Puts a connection into use.
-        pub(crate) fn put_into_use(&self, connection: &Arc<Connection>) {
+        pub(crate) fn put_into_use(&self, connection: &Arc<Connection<I>>) {
             self.publish(connection);
         }
     }

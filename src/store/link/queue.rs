@@ -20,16 +20,16 @@ const BATCH: usize = 128;
 const FEW: usize = 2;
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
-pub(crate) struct Queue<Q, A> {
-    places: Sender<Place<Q, A>>,
-    waiting: Mutex<Waiting<Q, A>>,
+pub(crate) struct Queue<I, Q, A> {
+    places: Sender<Place<I, Q, A>>,
+    waiting: Mutex<Waiting<I, Q, A>>,
     leaving: Arc<Leaving>,
     /// How long a batch that is not full waits, while others are under way, after the one before.
     pause: Duration,
 }
 
-struct Waiting<Q, A> {
-    places: Receiver<Place<Q, A>>,
+struct Waiting<I, Q, A> {
+    places: Receiver<Place<I, Q, A>>,
     /// When the last batch left.
     left: Instant,
 }
@@ -42,17 +42,17 @@ struct Leaving {
 }
 
 /// One check's place in the queue, and then in a batch.
-pub(crate) struct Place<Q, A> {
+pub(crate) struct Place<I, Q, A> {
     /// The connection that it was asked for by, and no other.
-    pub(crate) live: Arc<Connection>,
+    pub(crate) live: Arc<Connection<I>>,
     pub(crate) asked: Q,
     pub(crate) answer: oneshot::Sender<Result<A, Doubt>>,
 }
 
-impl<Q, A> Place<Q, A> {
+impl<I, Q, A> Place<I, Q, A> {
     /// Returns a place, and what its answer comes by. Who drops that is not sent any more.
     pub(crate) fn new(
-        live: Arc<Connection>,
+        live: Arc<Connection<I>>,
         asked: Q,
     ) -> (Self, oneshot::Receiver<Result<A, Doubt>>) {
         let (answer, received) = oneshot::channel();
@@ -60,7 +60,7 @@ impl<Q, A> Place<Q, A> {
     }
 }
 
-impl<Q, A> Queue<Q, A> {
+impl<I, Q, A> Queue<I, Q, A> {
     /// Returns a queue with room for so many, which have to be answered within a deadline.
     pub(crate) fn new(room: usize, deadline: Duration) -> Self {
         let (sender, places) = mpsc::channel(room);
@@ -85,7 +85,7 @@ impl<Q, A> Queue<Q, A> {
     /// # Errors
     ///
     /// There is no room.
-    pub(crate) fn enter(&self, place: Place<Q, A>) -> Result<(), Full> {
+    pub(crate) fn enter(&self, place: Place<I, Q, A>) -> Result<(), Full> {
         self.places.try_send(place).map_err(|_| Full)?;
         if self.places.max_capacity() - self.places.capacity() >= BATCH {
             self.leaving.may_leave.notify_one();
@@ -95,7 +95,7 @@ impl<Q, A> Queue<Q, A> {
 
     /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
     /// It is under way until what is returned is dropped.
-    pub(crate) async fn take(&self, places: &mut Vec<Place<Q, A>>) -> UnderWay {
+    pub(crate) async fn take(&self, places: &mut Vec<Place<I, Q, A>>) -> UnderWay {
         let mut waiting = self.waiting.lock().await;
         let due = waiting.left + self.pause;
         while self.leaving.under_way.load(Ordering::SeqCst) >= FEW
@@ -138,9 +138,9 @@ mod tests {
 
     use super::*;
     use crate::store::BoxFuture;
-    use crate::store::redis::link::connection::tests::connection;
-    use crate::store::redis::link::resp::Packed;
-    use crate::store::redis::link::wire::Wire;
+    use crate::store::link::connection::tests::connection;
+    use crate::store::link::resp::Packed;
+    use crate::store::link::wire::Wire;
 
     struct Unused;
 
@@ -152,8 +152,8 @@ mod tests {
 
     /// Puts a check into the queue.
     fn enter(
-        queue: &Queue<u8, ()>,
-        live: &Arc<Connection>,
+        queue: &Queue<(), u8, ()>,
+        live: &Arc<Connection<()>>,
         asked: u8,
     ) -> oneshot::Receiver<Result<(), Doubt>> {
         let (place, received) = Place::new(Arc::clone(live), asked);
@@ -163,8 +163,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
-        let live = connection(Arc::new(Unused));
-        let queue = Queue::<u8, ()>::new(BATCH, Duration::from_millis(25));
+        let live = connection(Arc::new(Unused), 1, ());
+        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25));
         let first = queue.alone();
         assert!(first.is_some());
         assert!(queue.alone().is_none(), "one is under way");
@@ -178,8 +178,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
-        let live = connection(Arc::new(Unused));
-        let queue = Queue::<u8, ()>::new(BATCH * 4, Duration::from_millis(32));
+        let live = connection(Arc::new(Unused), 1, ());
+        let queue = Queue::<(), u8, ()>::new(BATCH * 4, Duration::from_millis(32));
         let enter = || enter(&queue, &live, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
@@ -197,8 +197,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
-        let live = connection(Arc::new(Unused));
-        let queue = Queue::<u8, ()>::new(BATCH * 2, Duration::from_millis(25));
+        let live = connection(Arc::new(Unused), 1, ());
+        let queue = Queue::<(), u8, ()>::new(BATCH * 2, Duration::from_millis(25));
         let enter = |byte| enter(&queue, &live, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));

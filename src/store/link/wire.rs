@@ -9,8 +9,8 @@ use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
 use crate::error::StoreError;
 use crate::store::BoxFuture;
-use crate::store::redis::refusal::{ConnectionAfter, Refusal};
-use crate::store::redis::reply::Reply;
+use crate::store::link::refusal::{ConnectionAfter, Refusal};
+use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
 /// A bare connection. It ends when it is dropped and never reconnects.

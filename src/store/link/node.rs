@@ -1,0 +1,196 @@
+//! A Redis, as a store uses it: a link for each kind of work, and the checks that wait for it. It knows no key.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::{Connection, Link, Purpose};
+use super::endpoint::Endpoint;
+use super::handshake::Handshake;
+use super::outage::Outage;
+use super::queue::{BATCHES, Full, Place, Queue, UnderWay};
+use crate::background::persist;
+use crate::error::StoreError;
+use crate::settings::Settings;
+use crate::store::BoxFuture;
+use crate::verdict::Doubt;
+
+/// A Redis. `I` is what the store's handshake learns on a connection, `Q` what a check asks for, `A` what it is told.
+pub(crate) struct Node<I, Q, A> {
+    pub(crate) checks: Arc<Link<I>>,
+    pub(crate) inserts: Arc<Link<I>>,
+    pub(crate) bulk: Arc<Link<I>>,
+    /// Checks that wait to be sent; without room there the answer is unknown.
+    queue: Queue<I, Q, A>,
+}
+
+/// How a store answers its checks.
+pub(crate) trait Checks: Send + Sync + 'static {
+    type Identity: Send + Sync + 'static;
+    type Asked: Send + 'static;
+    type Answer: Send + 'static;
+
+    fn node(&self) -> &Node<Self::Identity, Self::Asked, Self::Answer>;
+
+    /// Answers a batch, and leaves none of it. All of it was asked for by this connection, which is in use.
+    fn answer(
+        &self,
+        live: &Arc<Connection<Self::Identity>>,
+        places: &mut Vec<Place<Self::Identity, Self::Asked, Self::Answer>>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, A> {
+    /// Returns a node for which each purpose has its handshake.
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        settings: &Settings,
+        handshake: impl Fn(Purpose) -> Arc<dyn Handshake<I>>,
+    ) -> Self {
+        let outage = Arc::new(Outage::default());
+        let link = |purpose| {
+            let (dial, outage) = (Arc::clone(&endpoint.0), Arc::clone(&outage));
+            Arc::new(Link::new(dial, handshake(purpose), outage, purpose))
+        };
+        Self {
+            checks: link(Purpose::Checks),
+            inserts: link(Purpose::Inserts),
+            bulk: link(Purpose::Rebuilds),
+            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+        }
+    }
+
+    pub(crate) fn links(&self) -> [&Arc<Link<I>>; 3] {
+        [&self.checks, &self.inserts, &self.bulk]
+    }
+
+    /// Gives up connections that lead to different Redis processes, as after a failover by name: inserts must reach the
+    /// process that checks ask.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] if the connection for inserts is not in use any more.
+    pub(crate) fn keep_to_one_redis(&self, inserts: &Arc<Connection<I>>) -> Result<(), StoreError> {
+        let mut strays = false;
+        for link in [&self.checks, &self.bulk] {
+            if let Some(other) = link.current()
+                && other.process != inserts.process
+            {
+                link.withdraw(&other);
+                strays = true;
+            }
+        }
+        if strays {
+            self.inserts.withdraw(inserts);
+        }
+        if self.inserts.uses(inserts) {
+            return Ok(());
+        }
+        let reason = "the connection was given up".to_owned();
+        Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
+    }
+
+    /// Has a check answered by a deadline. It may be sent at once by whoever waits for it, unless `alone` is false.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer.
+    pub(crate) fn check<S: Checks<Identity = I, Asked = Q, Answer = A>>(
+        store: &Arc<S>,
+        live: Arc<Connection<I>>,
+        asked: Q,
+        deadline: Instant,
+        alone: bool,
+    ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
+        let queue = &store.node().queue;
+        let (place, answer) = Place::new(live, asked);
+        // Who is alone needs no other task, which doubles what it costs.
+        let alone = match alone.then(|| queue.alone()).flatten() {
+            Some(under_way) => Some(answer_alone(Arc::clone(store), place, under_way)),
+            None => match queue.enter(place) {
+                Ok(()) => None,
+                Err(Full) => return Err(Doubt::Overloaded),
+            },
+        };
+        let answered = async move {
+            if let Some(answering) = alone {
+                answering.await;
+            }
+            answer.await
+        };
+        Ok(async move {
+            match timeout_at(deadline, answered).await {
+                Ok(Ok(answered)) => answered,
+                // The task that had it has ended.
+                Ok(Err(_)) => Err(Doubt::Disconnected),
+                Err(_) => Err(Doubt::Timeout),
+            }
+        })
+    }
+}
+
+/// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
+fn answer_alone<S: Checks>(
+    store: Arc<S>,
+    place: Place<S::Identity, S::Asked, S::Answer>,
+    under_way: UnderWay,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        answer(&*store, &mut vec![place]).await;
+        drop(under_way);
+    })
+}
+
+/// Starts the tasks of a node: they keep it connected, for these purposes, and send its checks.
+pub(crate) fn start<S: Checks>(
+    store: &Arc<S>,
+    purposes: usize,
+    filter: &Arc<str>,
+    tasks: &mut JoinSet<()>,
+) {
+    for link in store.node().links().into_iter().take(purposes) {
+        let link = Arc::clone(link);
+        let supervise = move || Arc::clone(&link).supervise();
+        tasks.spawn(persist(Arc::clone(filter), "connection", supervise));
+    }
+    for _ in 0..BATCHES {
+        let store = Arc::clone(store);
+        let send = move || send_checks(Arc::clone(&store));
+        tasks.spawn(persist(Arc::clone(filter), "checks", send));
+    }
+}
+
+/// Sends checks for as long as it is polled. One task for each batch that may be under way.
+async fn send_checks<S: Checks>(store: Arc<S>) {
+    let mut places = Vec::new();
+    loop {
+        let under_way = store.node().queue.take(&mut places).await;
+        answer(&*store, &mut places).await;
+        drop(under_way);
+    }
+}
+
+/// Answers a batch, and leaves none of it.
+pub(crate) async fn answer<S: Checks>(
+    store: &S,
+    places: &mut Vec<Place<S::Identity, S::Asked, S::Answer>>,
+) {
+    let Some(live) = store.node().checks.current() else {
+        return refuse(places.drain(..), Doubt::Disconnected);
+    };
+    // Another connection may lead to another Redis, or have learnt something else.
+    refuse(places.extract_if(.., |place| !Arc::ptr_eq(&place.live, &live)), Doubt::Disconnected);
+    if !places.is_empty() {
+        store.answer(&live, places).await;
+    }
+}
+
+/// Says of checks why there is no answer.
+pub(crate) fn refuse<I, Q, A>(places: impl Iterator<Item = Place<I, Q, A>>, doubt: Doubt) {
+    for place in places {
+        // Who has gone needs none.
+        place.answer.send(Err(doubt)).ok();
+    }
+}
