@@ -175,9 +175,12 @@ impl BloomGuard {
         self.shared.guard.gate().set_mode(mode);
     }
 
-    /// Switches all processes of the filter between enforcing, watching and standing aside, from their next poll on: within
-    /// three seconds none refuses any more, if that is the mode. Each takes the milder of this mode and its own.
+    /// Switches all processes of the filter between enforcing, watching and standing aside. Returns after three seconds, when
+    /// all of them do so. Each takes the milder of this mode and its own.
     /// The mode is kept in Redis until it is set again, and processes that know it tell a Redis that came back empty.
+    ///
+    /// The way back from a milder mode is [`enforce_everywhere`](Self::enforce_everywhere). With [`Mode::Enforce`] this turns
+    /// back at once: what processes created meanwhile that do not insert into this filter is refused.
     ///
     /// Without Redis it cannot be set: there is [`set_mode`](Self::set_mode) in each process. Without a filter in Redis it is
     /// the mode of all clones of this guard.
@@ -194,9 +197,9 @@ impl BloomGuard {
     /// To be called by an operator, not by start-up code, **once the last process is gone that creates records and does not
     /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
     ///
-    /// It waits for the longest transaction that any process states, for transactions of those that are gone; rebuilds the
-    /// filter; and then turns mode and filter in one step. The process that calls it needs a
-    /// [source](crate::Builder::rebuild). If it ends before, all stays as it is.
+    /// It waits for the longest transaction and handler that any process states, 15.5 minutes by default, for transactions of
+    /// those that are gone; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
+    /// a [source](crate::Builder::rebuild). If the future is dropped before, all stays as it is: spawn it.
     ///
     /// # Errors
     ///

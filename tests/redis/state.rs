@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, StoreError, Verdict};
 use http::StatusCode;
-use support::eventually;
 use support::model::{Table, brief, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
+use support::{eventually, throughout};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -225,6 +225,27 @@ async fn a_journal_that_reaches_back_too_short_is_told_before_and_after_a_rebuil
     assert!(state.rebuilds.is_failing && state.live.is_ok(), "{state}");
     assert!(failure.cause.contains("gap") && failure.advice == error.advice(), "{failure:?}");
     assert!(state.trouble.is_some_and(|trouble| trouble.contains("rebuilds: failing")));
+}
+
+#[tokio::test]
+async fn a_journal_that_came_back_empty_is_not_said_to_reach_back_for_decades() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&guard).await;
+    guard.insert(&5_000).await.unwrap();
+    // Its transaction is over by then, and it is not replayed.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    redis.run::<()>(&["FLUSHALL"]);
+    live(&guard).await;
+    let day = Duration::from_secs(24 * 3600);
+    throughout(Duration::from_secs(4), || async {
+        let journal = guard.state().journal;
+        let reaches = journal.and_then(|journal| journal.reaches);
+        assert!(reaches.is_none_or(|reaches| reaches < day), "{journal:?}");
+    })
+    .await;
+    assert!(guard.state().journal.is_some(), "it is asked");
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ::redis::{Pipeline, Value, cmd};
+use tokio::time::sleep;
 
+use super::fleet::HOLDS;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::mode::Mode;
@@ -44,7 +46,7 @@ impl Shared {
         })
     }
 
-    /// Changes the metadata. Every process follows with its next poll.
+    /// Changes the metadata, and waits until every process goes by it.
     pub(super) async fn change_fleet(
         &self,
         change: FleetChange,
@@ -66,6 +68,8 @@ impl Shared {
             "OK" => {
                 let number = next()?.int()?;
                 self.fleet.changed(&change, number);
+                // No process acts on what it read before.
+                sleep(HOLDS).await;
                 Ok(FleetChanged::Done)
             }
             "OVERTAKEN" => Ok(FleetChanged::Overtaken),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::mode::Mode;
 
 /// For how long a reading holds. Connections are polled once a second, and a poll takes half a second at most.
-const HOLDS: Duration = Duration::from_secs(3);
+pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]

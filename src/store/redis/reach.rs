@@ -37,7 +37,10 @@ impl Shared {
         // As far back as a rebuild reads it that begins now (rebuild/lease.lua).
         let overlap = Duration::from_millis(reach.number()?.div_ceil(2));
         Ok(Some(JournalReach {
-            reaches: dropped_ms.map(|at| Duration::from_millis(now_ms.saturating_sub(at))),
+            // Metadata that were made anew know of no entry before.
+            reaches: dropped_ms
+                .filter(|at| *at > 0)
+                .map(|at| Duration::from_millis(now_ms.saturating_sub(at))),
             required: overlap.max(self.retention.overlap),
         }))
     }

@@ -36,6 +36,12 @@ impl KnownFleet {
         Arc::clone(&self.mode)
     }
 
+    /// Returns until when the filter settles, by Redis's clock, ms.
+    pub(crate) fn settles_ms(&self) -> Option<i64> {
+        let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.and_then(|fleet| fleet.settling).map(|settling| settling.until_ms)
+    }
+
     /// Notes what this process has changed, before any poll can show it. Redis may have lost it by then.
     pub(crate) fn changed(&self, change: &FleetChange, number: i64) {
         let mode = match change {
@@ -91,7 +97,8 @@ impl KnownFleet {
             tracing::info!(
                 parent: None,
                 filter,
-                "the filter is new, and settles: ids that it lacks are not refused until then. state() says for how long"
+                "the filter settles: it is new, or no process has polled it for a minute. Nothing is refused until it has; state() \
+                 says for how long"
             );
         } else if !settles && settled_before == Some(true) {
             tracing::info!(parent: None, filter, "the filter has settled: ids that it lacks are refused");
