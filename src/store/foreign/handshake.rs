@@ -47,4 +47,8 @@ impl Handshake<()> for Looks {
             }
         })
     }
+
+    fn holds(&self, _: &RedisProcess, (): &()) -> Result<(), End> {
+        Ok(())
+    }
 }

@@ -398,7 +398,7 @@ impl<I: Send + Sync> Link<I> {
             .await
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
             .map_err(Trouble::from)?;
-        let (process, clock, eviction) = inspect(&*wire).await?;
+        let (process, clock, eviction) = self.inspect(&*wire).await?;
         let identity = self.handshake.join(&*wire, &process).await?;
         Ok(Arc::new(Connection {
             wire,
@@ -412,6 +412,7 @@ impl<I: Send + Sync> Link<I> {
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
     async fn poll(&self, connection: &Arc<Connection<I>>) -> End {
+        let mut others = self.outage.others();
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -425,9 +426,11 @@ impl<I: Send + Sync> Link<I> {
                     return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
                 }
                 () = self.stall.begins() => {}
+                // What they have found, this one may find, too.
+                _ = others.changed() => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
-            match inspect(&*connection.wire).await {
+            match self.inspect(&*connection.wire).await {
                 Ok((process, ..)) if process != connection.process => {
                     let reason = "another redis process answers on the same connection";
                     return End::Left(reason.to_owned());
@@ -435,10 +438,7 @@ impl<I: Send + Sync> Link<I> {
                 Ok((_, clock, eviction)) => {
                     connection.eviction.store(Arc::new(eviction));
                     self.stall.note_answered();
-                    let (handshake, identity) = (&self.handshake, &connection.identity);
-                    if let Err(end) =
-                        handshake.recheck(&*connection.wire, &connection.process, identity).await
-                    {
+                    if let Err(end) = self.recheck(connection).await {
                         return end;
                     }
                     // A clock that has jumped is told to no null and no rebuild, also where nothing else could be asked.
@@ -448,6 +448,23 @@ impl<I: Send + Sync> Link<I> {
                 }
                 Err(error) => return End::Lost(reason(&error)),
             }
+        }
+    }
+
+    /// Asks who answers. What is evicted concerns refusals only.
+    async fn inspect(
+        &self,
+        wire: &dyn Wire,
+    ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
+        inspect(wire, self.purpose == Purpose::Checks).await
+    }
+
+    /// Whether what the connection has learnt still holds. Redis is asked by one link of a node.
+    async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
+        let Connection { wire, process, identity, .. } = connection;
+        match self.purpose {
+            Purpose::Checks => self.handshake.recheck(&**wire, process, identity).await,
+            Purpose::Inserts | Purpose::Rebuilds => self.handshake.holds(process, identity),
         }
     }
 }

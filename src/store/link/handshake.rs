@@ -16,13 +16,16 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<I>, StoreError>>;
 
-    /// Asks whether that still holds; else says what happened.
+    /// Asks whether that still holds; else says what happened. Of a node's links one asks.
     fn recheck<'a>(
         &'a self,
         wire: &'a dyn Wire,
         process: &'a RedisProcess,
         identity: &'a I,
     ) -> BoxFuture<'a, Result<(), End>>;
+
+    /// The same, by what was found when it was asked last on any link of the node.
+    fn holds(&self, process: &RedisProcess, identity: &I) -> Result<(), End>;
 }
 
 /// Why a connection is given up, in words.

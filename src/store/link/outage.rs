@@ -1,15 +1,20 @@
-//! One line in the log when a guard loses Redis, and one when it has all its connections again; or one where Redis has
-//! changed.
+//! What the links of a node tell each other: that Redis has changed. And one line in the log when a guard loses Redis, and
+//! one when it has all its connections again; or one where Redis has changed.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Which of a guard's connections there are not.
 #[derive(Default)]
-pub(crate) struct Outage(Mutex<Missing>);
+pub(crate) struct Outage {
+    missing: Mutex<Missing>,
+    /// Written when a connection is left: the others may lead to the same.
+    left: watch::Sender<()>,
+}
 
 #[derive(Default)]
 struct Missing {
@@ -47,6 +52,7 @@ impl Outage {
     /// Notes that a connection is left for a new one, because what Redis holds is not what it held. That is no outage,
     /// unless the new one cannot be made.
     pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
+        self.left.send_replace(());
         let now = Instant::now();
         let before = self.missing().left.replace(now);
         if before.is_none_or(|before| now - before > TOGETHER) {
@@ -70,7 +76,12 @@ impl Outage {
         }
     }
 
+    /// Returns what says that another link of the node has left its connection, from this call on.
+    pub(super) fn others(&self) -> watch::Receiver<()> {
+        self.left.subscribe()
+    }
+
     fn missing(&self) -> MutexGuard<'_, Missing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

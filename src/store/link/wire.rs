@@ -152,12 +152,14 @@ pub(crate) async fn ask(
     Ok(Reply::new(step, replies.into_iter().next().unwrap_or(Value::Nil)))
 }
 
-/// Asks which Redis process answers, what time it has, and what it evicts.
+/// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
 pub(crate) async fn inspect(
     wire: &dyn Wire,
+    evicts: bool,
 ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
     let mut commands = Pipeline::with_capacity(4);
-    for section in ["server", "memory", "replication"] {
+    let sections = ["server", "replication", "memory"];
+    for section in &sections[..if evicts { 3 } else { 2 }] {
         commands.add_command(cmd("INFO").arg(section).clone());
     }
     commands.add_command(cmd("TIME"));
@@ -166,12 +168,13 @@ pub(crate) async fn inspect(
         Err(trouble) => return Err(named(wire, trouble.error).await),
     };
     let read = Instant::now();
-    let [info, memory, replication, time] = Reply::new("INFO", Value::Array(replies)).fields()?;
-    let info = info.text()? + &replication.text()?;
+    let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
+    let time = replies.pop().unwrap_or_else(|| Reply::new("TIME", Value::Nil));
+    let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
     let process = RedisProcess::parse(&info)?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
-    Ok((process, Clock { read, us }, Eviction::parse(&memory.text()?)))
+    Ok((process, Clock { read, us }, Eviction::parse(&info)))
 }
 
 /// Returns what a server is that knows one of those commands not, or why it refused: a Sentinel has no TIME.

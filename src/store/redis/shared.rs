@@ -108,8 +108,7 @@ impl Shared {
                 self.filter.store(None);
             }
         }
-        let settling = connection.identity.fleet.load().settling;
-        let settles_us = settling.map(|settling| settling.until_ms.saturating_mul(1000));
+        let settles_us = self.fleet.settles_ms().map(|until| until.saturating_mul(1000));
         Ok(Survey { live: live.map(Live::from), now_us: view.now_us, settles_us })
     }
 

@@ -35,30 +35,42 @@ local function is_odd(field, value)
   if field == 'kid' or field == 'run' then return not string.match(value, '^%x%x%x%x%x%x%x%x$') end
   return not string.match(value, '^%d+$') or tonumber(value) > (MOST[field] or 9007199254740992)
 end
-local NUMBERS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
-  'polled', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at'}
-for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(NUMBERS))) do
-  if value and is_odd(NUMBERS[i], value) then
-    redis.call('RENAME', KEYS[1], KEYS[1] .. ':aside')
-    break
+local FIELDS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
+  'polled', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'inc', 'key'}
+-- As they are in Redis.
+local meta = {}
+local function read_meta()
+  for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(FIELDS))) do
+    local field = FIELDS[i]
+    if value and field ~= 'inc' and field ~= 'key' and is_odd(field, value) then return false end
+    meta[field] = value or nil
   end
+  return true
+end
+if not read_meta() then
+  redis.call('RENAME', KEYS[1], KEYS[1] .. ':aside')
+  meta = {}
+end
+local function set(...)
+  redis.call('HSET', KEYS[1], ...)
+  for i = 1, select('#', ...), 2 do meta[select(i, ...)] = tostring((select(i + 1, ...))) end
 end
 local key_of_log = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function get(field)
-  return tonumber(redis.call('HGET', KEYS[1], field) or '0')
+  return tonumber(meta[field] or '0')
 end
 -- What is beyond this is no number of ours, nor could the next join read it.
 local EXACT = 9007199254740991
 local function raise(field, moment)
   if moment > get(field) and moment <= EXACT then
-    redis.call('HSET', KEYS[1], field, string.format('%.0f', moment))
+    set(field, string.format('%.0f', moment))
   end
 end
 local function begin_anew()
   local number = math.max(now, get('life') + 1, tonumber(ARGV[9]) + 1)
-  redis.call('HSET', KEYS[1], 'inc', ARGV[3], 'run', ARGV[5],
+  set('inc', ARGV[3], 'run', ARGV[5],
     'since', string.format('%.0f', now), 'life', string.format('%.0f', number))
 end
 -- What is known of marks may be lost, or they end too early: no nulls until all marks would have ended.
@@ -94,7 +106,8 @@ local function spoil()
   end
 end
 
-local fresh = redis.call('HSETNX', KEYS[1], 'inc', ARGV[3]) == 1
+local fresh = not meta.inc
+if fresh then set('inc', ARGV[3]) end
 if fresh and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then distrust_marks() end
 -- A new incarnation goes on with the numbers of a surviving journal or filter, and of what the caller knows. So no two
 -- entries share a number, and whatever was there before, should it come back, has a lower one.
@@ -106,7 +119,7 @@ local function go_on_with_journal()
     if last[2][i] == 'i' then key_of_log = value end
     local number = last[2][i] == 's' and tonumber(value) or 0
     if number > get('seq') and number <= EXACT then
-      redis.call('HSET', KEYS[1], 'seq', string.format('%.0f', number), 'last', string.match(last[1], '^%d+'))
+      set('seq', string.format('%.0f', number), 'last', string.match(last[1], '^%d+'))
     end
   end
 end
@@ -117,13 +130,14 @@ if fresh then
   -- Nothing says any more how much the filter has to hold. It may be an old copy.
   spoil()
 end
-if redis.call('HSETNX', KEYS[1], 'kid', ARGV[1]) == 1 then
-  if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'key', ARGV[2]) end
+if not meta.kid then
+  set('kid', ARGV[1])
+  if ARGV[2] ~= '' then set('key', ARGV[2]) end
   if key_of_log ~= ARGV[1] then
     -- The journal holds digests of another key, which prove nothing under this one: that is a gap.
     redis.call('DEL', KEYS[2])
-    redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now))
-    redis.call('HINCRBY', KEYS[1], 'seq', 1)
+    set('last', string.format('%.0f', now))
+    set('seq', string.format('%.0f', get('seq') + 1))
   end
 end
 
@@ -133,14 +147,14 @@ local function distrust_filters()
   raise('live', micros)
   raise('epoch', micros)
 end
-if redis.call('HGET', KEYS[1], 'run') ~= ARGV[5] then
+if meta.run ~= ARGV[5] then
   begin_anew()
   -- Nor is that of the process before, should the data go back to it: what was acknowledged here may be lost by then.
   if not fresh then distrust_filters() end
 else
   local there, expected = stamp_of_live(), stamp(get('seq'))
   if there and there ~= expected then spoil() end
-  local known = redis.call('HGET', KEYS[1], 'inc') == ARGV[8]
+  local known = meta.inc == ARGV[8]
   local back = there and number_of(there) > get('seq')
     or known and get('seq') < tonumber(ARGV[10])
     or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
@@ -155,16 +169,16 @@ else
     begin_anew()
   end
 end
-local incarnation = redis.call('HGET', KEYS[1], 'inc')
+local incarnation = meta.inc
 -- A rebuild of an earlier incarnation cannot go live any more (rebuild/swap.lua), so its lease ends.
 if incarnation == ARGV[3] then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- A filter settles while processes may run that do not insert into it: after its metadata were made, or when no process
 -- has looked at them for a minute. A caller that knows better has been there all the time. A swap ends it (swap.lua).
-local kid = redis.call('HGET', KEYS[1], 'kid')
-local settles, mode, mode_at = get('settles'), redis.call('HGET', KEYS[1], 'mode') or 'e', get('mode_at')
+local kid = meta.kid
+local settles, mode, mode_at = get('settles'), meta.mode or 'e', get('mode_at')
 local function settle_until(moment)
-  if moment ~= settles then redis.call('HSET', KEYS[1], 'settles', string.format('%.0f', moment)) end
+  if moment ~= settles then set('settles', string.format('%.0f', moment)) end
   settles = moment
 end
 local MILD = {e = 0, s = 1, o = 2}
@@ -174,7 +188,7 @@ local function before_now(field)
   return moment <= now + 1000 and moment or 0
 end
 -- A process with another secret key has no say.
-local has_say = kid == ARGV[1] or ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'key')
+local has_say = kid == ARGV[1] or ARGV[2] ~= '' and meta.key
 if has_say then
   local looked, told, rest = math.max(before_now('polled'), before_now('stated')), tonumber(ARGV[16]), tonumber(ARGV[13])
   -- What a caller knows is old, if others have looked for long since it was told, and it may have ended meanwhile.
@@ -191,16 +205,16 @@ if has_say then
   local number = tonumber(ARGV[15])
   if ARGV[14] ~= '' and (number > mode_at or number == mode_at and MILD[ARGV[14]] > MILD[mode]) then
     mode, mode_at = ARGV[14], number
-    redis.call('HSET', KEYS[1], 'mode', mode, 'mode_at', string.format('%.0f', mode_at))
+    set('mode', mode, 'mode_at', string.format('%.0f', mode_at))
   end
-  if now - looked > 5000 then redis.call('HSET', KEYS[1], 'polled', string.format('%.0f', now)) end
+  if now - looked > 5000 then set('polled', string.format('%.0f', now)) end
 end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
 -- one that asks for more: no nulls until they would have ended. A process asks with each poll. When none has asked for
 -- as much for that long, and for some polls more, the longest is the heir, which the others have asked for since.
 local reach, asked = get('reach'), tonumber(ARGV[4])
 local function reaches(life)
-  redis.call('HSET', KEYS[1], 'reach', life, 'stated', string.format('%.0f', now), 'heir', 0)
+  set('reach', life, 'stated', string.format('%.0f', now), 'heir', 0)
 end
 if has_say and asked > reach then
   if reach > 0 then raise('blind', now + asked) end
@@ -213,10 +227,10 @@ elseif has_say then
 end
 return {
   kid,
-  redis.call('HGET', KEYS[1], 'key') or '',
+  meta.key or '',
   incarnation,
   string.format('%.0f', math.max(0, now - get('since'))),
-  redis.call('HGET', KEYS[1], 'live') or '0',
+  meta.live or '0',
   string.format('%.0f', get('life')),
   string.format('%.0f', get('seq')),
   time[1], time[2],

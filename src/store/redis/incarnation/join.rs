@@ -238,17 +238,24 @@ impl Handshake<Identity> for JoinIncarnation {
                     identity.fleet.store(found.fleet.load_full());
                     Ok(())
                 }
-                Ok(_) => Err(End::Left(
-                    "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, \
-                     or its data have gone back in time, or the clocks have parted"
-                        .to_owned(),
-                )),
+                Ok(_) => Err(made_anew()),
                 // A Redis that takes no writes answers no check either, and says why.
                 Err(StoreError::Refused { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
             }
         })
     }
+
+    fn holds(&self, process: &RedisProcess, identity: &Identity) -> Result<(), End> {
+        let known = self.seen.on(process.run).incarnation;
+        if known.is_empty() || known == identity.incarnation { Ok(()) } else { Err(made_anew()) }
+    }
+}
+
+fn made_anew() -> End {
+    let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
+                  in time, or the clocks have parted";
+    End::Left(reason.to_owned())
 }
 
 /// Draws 16 random bytes.

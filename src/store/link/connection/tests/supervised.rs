@@ -63,6 +63,10 @@ impl Handshake<()> for Server {
         let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
     }
+
+    fn holds(&self, _: &RedisProcess, (): &()) -> Result<(), End> {
+        Ok(())
+    }
 }
 
 /// Returns a link with a connection, which is there for longer than a poll, and what then changes the other end.
