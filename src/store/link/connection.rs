@@ -412,7 +412,7 @@ impl<I: Send + Sync> Link<I> {
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
     async fn poll(&self, connection: &Arc<Connection<I>>) -> End {
-        let mut others = self.outage.others();
+        let mut left = self.outage.count_left();
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -427,7 +427,7 @@ impl<I: Send + Sync> Link<I> {
                 }
                 () = self.stall.begins() => {}
                 // What they have found, this one may find, too.
-                _ = others.changed() => {}
+                () = self.outage.another_left(&mut left) => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
             match self.inspect(&*connection.wire).await {

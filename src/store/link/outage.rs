@@ -2,18 +2,20 @@
 //! one when it has all its connections again; or one where Redis has changed.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Which of a guard's connections there are not.
 #[derive(Default)]
 pub(crate) struct Outage {
     missing: Mutex<Missing>,
-    /// Written when a connection is left: the others may lead to the same.
-    left: watch::Sender<()>,
+    /// How many connections were left. What one has found, the others may find, too.
+    left: AtomicU64,
+    told: Notify,
 }
 
 #[derive(Default)]
@@ -52,7 +54,8 @@ impl Outage {
     /// Notes that a connection is left for a new one, because what Redis holds is not what it held. That is no outage,
     /// unless the new one cannot be made.
     pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
-        self.left.send_replace(());
+        self.left.fetch_add(1, Ordering::SeqCst);
+        self.told.notify_waiters();
         let now = Instant::now();
         let before = self.missing().left.replace(now);
         if before.is_none_or(|before| now - before > TOGETHER) {
@@ -76,9 +79,23 @@ impl Outage {
         }
     }
 
-    /// Returns what says that another link of the node has left its connection, from this call on.
-    pub(super) fn others(&self) -> watch::Receiver<()> {
-        self.left.subscribe()
+    /// Returns how many connections of the node were left.
+    pub(super) fn count_left(&self) -> u64 {
+        self.left.load(Ordering::SeqCst)
+    }
+
+    /// Waits until there are more than so many, and counts anew.
+    pub(super) async fn another_left(&self, seen: &mut u64) {
+        loop {
+            // Listening comes first.
+            let told = self.told.notified();
+            let left = self.count_left();
+            if left != *seen {
+                *seen = left;
+                return;
+            }
+            told.await;
+        }
     }
 
     fn missing(&self) -> MutexGuard<'_, Missing> {
