@@ -8,11 +8,14 @@ pub enum Removed {
     /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt, or, in
     /// this process, until there is no more room for it.
     Remembered,
-    /// Nothing was remembered: the id was inserted within twice the
-    /// [`longest_transaction`](crate::Builder::longest_transaction) and twice the
-    /// [`handler_time`](crate::Builder::handler_time), so a record with this id may be there or on its
-    /// way; or the filter's data in Redis (without it, this process) is younger than that; or there is no filter, and
-    /// nothing is refused anyway; or this process has removed more than 10,000 ids at once, and 100 a second after.
+    /// Nothing was remembered, for one of these reasons:
+    ///
+    /// - The id was inserted lately: within twice the sum of
+    ///   [`longest_transaction`](crate::Builder::longest_transaction) and
+    ///   [`handler_time`](crate::Builder::handler_time). A record with this id may be there, or on its way.
+    /// - The filter's data in Redis are younger than that; without Redis, this process is.
+    /// - There is no filter, and nothing is refused anyway.
+    /// - This process has removed too many ids: 10,000 at once, and 100 a second after that.
     Withheld,
 }
 

@@ -12,7 +12,9 @@
 //! | 8 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
 //! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write? |
 //! | 10 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 11 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 11 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
+//! | 12 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 13 | [`design`] | Why is the guard built as it is? |
 //!
 //! Some words, used on all pages:
 //!
@@ -64,3 +66,6 @@ pub mod testing {}
 
 #[doc = include_str!("format.md")]
 pub mod format {}
+
+#[doc = include_str!("design.md")]
+pub mod design {}

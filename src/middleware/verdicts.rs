@@ -95,9 +95,10 @@ impl fmt::Debug for Verdicts {
 /// An extension by which a handler says which of the ids that a request lists it found: of the response, whatever its
 /// status.
 ///
-/// They are *found* then, in each guard that found a list in the request. The others that it was not told are absent
-/// become *missed*, as by a 404, and no null is stored for them. Without this extension the response teaches nothing, and an attacker can ask for the
-/// filter's false positives in lists as often as he likes: [`guide::attackers`](crate::guide::attackers).
+/// These ids become *found*, in each guard that has read a list from the request. The ids that the handler was asked for and
+/// does not name become *missed*, as by a 404. No null is stored for them. Without this extension the response teaches
+/// nothing, and an attacker can ask for the filter's false positives in lists as often as he likes:
+/// [`guide::attackers`](crate::guide::attackers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundIds(Vec<Id>);
 

@@ -73,9 +73,9 @@ mod recorded {
         filter_age_seconds, Seconds, "Time since the build of the live filter began",
             |state| Some(state.live.ok()?.age.as_secs_f64());
         filter_items, Count, "Ids that the live filter was built from",
-            |state| Some(state.live.ok()?.items.into());
+            |state| Some(state.live.ok()?.items as f64);
         filter_capacity, Count, "Ids that the live filter was sized for",
-            |state| Some(state.live.ok()?.capacity.into());
+            |state| Some(state.live.ok()?.capacity as f64);
         filter_expected_rate, Count, "False-positive rate to expect of the live filter, 0 to 1",
             |state| Some(state.live.ok()?.expected_rate);
         filter_measured_rate, Count, "False-positive rate that requests have met, 0 to 1",

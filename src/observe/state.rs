@@ -50,9 +50,9 @@ pub struct LiveFilter {
     /// Which build of the filter it is.
     pub generation: Generation,
     /// How many ids it was built from; later inserts are not counted.
-    pub items: u32,
+    pub items: u64,
     /// How many ids it was sized for.
-    pub capacity: u32,
+    pub capacity: u64,
     /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
     pub rate: f32,
     /// The false-positive rate to expect with the ids it was built from.

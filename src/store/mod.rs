@@ -99,8 +99,8 @@ pub(crate) enum Remembered {
 pub(crate) struct Live {
     pub(crate) generation: Generation,
     /// How many ids it held when it went live.
-    pub(crate) items: u32,
-    pub(crate) capacity: u32,
+    pub(crate) items: u64,
+    pub(crate) capacity: u64,
     /// The false-positive rate it was sized for.
     pub(crate) rate: f32,
     /// The rate to expect with so many ids.
@@ -109,7 +109,8 @@ pub(crate) struct Live {
 
 impl From<Header> for Live {
     fn from(header: Header) -> Self {
-        let Header { generation, items, capacity, rate, .. } = header;
+        let Header { generation, rate, .. } = header;
+        let (items, capacity) = (header.items.into(), header.capacity.into());
         Self { generation, items, capacity, rate, expected_rate: header.expected_rate() }
     }
 }

@@ -167,6 +167,41 @@ fn way_back(next: &BTreeMap<usize, BTreeSet<usize>>, start: usize) -> Option<Vec
 }
 
 #[test]
+fn the_guide_lists_all_its_pages() {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/guide");
+    let listed = std::fs::read_to_string(guide.join("mod.rs")).expect("the guide");
+    let pages: Vec<String> = std::fs::read_dir(&guide)
+        .expect("the guide")
+        .filter_map(|entry| entry.expect("a page").file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".md").map(str::to_owned))
+        .collect();
+    assert!(pages.len() > 10, "{pages:?}");
+    let rows: String = listed.lines().filter(|line| line.starts_with("//! |")).collect();
+    let missing: Vec<_> =
+        pages.iter().filter(|page| !rows.contains(&format!("[`{page}`]"))).collect();
+    assert!(missing.is_empty(), "no row for {missing:?}");
+}
+
+#[test]
+fn the_links_of_a_clone_lead_somewhere() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut followed = 0;
+    for page in
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md", "benches/README.md"]
+    {
+        let text = std::fs::read_to_string(root.join(page)).expect(page);
+        let beside = root.join(page).parent().expect("a directory").to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            if !link.is_empty() && !link.contains("://") {
+                followed += 1;
+                assert!(beside.join(link).exists(), "{page}: {link}");
+            }
+        }
+    }
+    assert!(followed > 20, "the links are not found: {followed}");
+}
+
+#[test]
 fn few_files_stand_beside_the_rooms() {
     let sources = sources();
     let root: Vec<&str> = sources

@@ -71,9 +71,8 @@ impl Known {
             // As many as fill half of the bits.
             (size, size.estimated_ids(size.bits / 2), ids)
         };
-        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
         let (rate, expected_rate) = (size.expected_rate(capacity) as f32, size.expected_rate(ids));
-        Ok(Live { generation, items: number(ids), capacity: number(capacity), rate, expected_rate })
+        Ok(Live { generation, items: ids, capacity, rate, expected_rate })
     }
 }
 

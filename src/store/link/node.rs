@@ -106,7 +106,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
         let queue = &store.node().queue;
         let (place, answer) = Place::new(live, asked);
-        // Who is alone needs no other task, which doubles what it costs.
+        // A check that is alone is sent by its own task: another one would double what it costs.
         let alone = match alone.then(|| queue.alone()).flatten() {
             Some(under_way) => Some(answer_alone(Arc::clone(store), place, under_way)),
             None => match queue.enter(place) {
@@ -190,7 +190,7 @@ pub(crate) async fn answer<S: Checks>(
 /// Says of checks why there is no answer.
 pub(crate) fn refuse<I, Q, A>(places: impl Iterator<Item = Place<I, Q, A>>, doubt: Doubt) {
     for place in places {
-        // Who has gone needs none.
+        // The receiver may be gone.
         place.answer.send(Err(doubt)).ok();
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Place<I, Q, A> {
 }
 
 impl<I, Q, A> Place<I, Q, A> {
-    /// Returns a place, and what its answer comes by. Who drops that is not sent any more.
+    /// Returns a place, and the receiver of its answer. A place whose receiver is dropped is not sent any more.
     pub(crate) fn new(
         live: Arc<Connection<I>>,
         asked: Q,

@@ -98,7 +98,7 @@ pub(crate) struct Ends {
     begin: usize,
     /// What lies before this has been looked at.
     at: usize,
-    /// So many values of the reply at hand are missing, itself among them; none where it has not begun.
+    /// How many values the reply at hand still lacks, the reply itself counted; 0 between replies.
     open: usize,
 }
 

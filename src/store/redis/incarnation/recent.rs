@@ -94,6 +94,7 @@ impl RecentInserts {
             let inserts = digests.iter().map(|digest| Acknowledged { digest: *digest, at });
             books.acknowledged.extend(inserts);
         } else {
+            // Digests of another key cannot be replayed.
             books.forgotten = books.forgotten.max(Some(at));
         }
         self.forget_over(&mut books);
