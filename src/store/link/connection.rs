@@ -346,11 +346,15 @@ impl<I: Send + Sync> Link<I> {
         // A connection of an earlier runtime is dead.
         self.current.store(None);
         loop {
+            let found = self.outage.found();
             match self.connect().await {
                 Ok(connection) => {
                     self.publish(&connection);
-                    let end = self.poll(&connection).await;
+                    let end = self.poll(&connection, found).await;
                     self.current.store(None);
+                    if self.purpose == Purpose::Checks {
+                        self.outage.set_checks_look(false);
+                    }
                     match &end {
                         End::Lost(reason) => {
                             self.outage.lost(&self.dial, self.purpose.as_str(), reason);
@@ -376,6 +380,9 @@ impl<I: Send + Sync> Link<I> {
     fn publish(&self, connection: &Arc<Connection<I>>) {
         self.stall.note_answered();
         self.trouble.store(None);
+        if self.purpose == Purpose::Checks {
+            self.outage.set_checks_look(true);
+        }
         self.current.store(Some(Arc::clone(connection)));
         self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
@@ -411,8 +418,8 @@ impl<I: Send + Sync> Link<I> {
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.
-    async fn poll(&self, connection: &Arc<Connection<I>>) -> End {
-        let mut left = self.outage.count_left();
+    /// `found` is how often there was something to look at when it was made.
+    async fn poll(&self, connection: &Arc<Connection<I>>, mut found: u64) -> End {
         loop {
             let stalled = self.stall.is_stalled();
             tokio::select! {
@@ -427,7 +434,7 @@ impl<I: Send + Sync> Link<I> {
                 }
                 () = self.stall.begins() => {}
                 // What they have found, this one may find, too.
-                () = self.outage.another_left(&mut left) => {}
+                () = self.outage.another(&mut found) => {}
                 () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
             }
             match self.inspect(&*connection.wire).await {
@@ -459,12 +466,14 @@ impl<I: Send + Sync> Link<I> {
         inspect(wire, self.purpose == Purpose::Checks).await
     }
 
-    /// Whether what the connection has learnt still holds. Redis is asked by one link of a node.
+    /// Whether what the connection has learnt still holds. Redis is asked by one link of a node, or by each that there is.
     async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
         let Connection { wire, process, identity, .. } = connection;
         match self.purpose {
-            Purpose::Checks => self.handshake.recheck(&**wire, process, identity).await,
-            Purpose::Inserts | Purpose::Rebuilds => self.handshake.holds(process, identity),
+            Purpose::Inserts | Purpose::Rebuilds if self.outage.checks_look() => {
+                self.handshake.holds(process, identity)
+            }
+            _ => self.handshake.recheck(&**wire, process, identity).await,
         }
     }
 }

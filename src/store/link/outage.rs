@@ -2,7 +2,7 @@
 //! one when it has all its connections again; or one where Redis has changed.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +13,11 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct Outage {
     missing: Mutex<Missing>,
-    /// How many connections were left. What one has found, the others may find, too.
-    left: AtomicU64,
+    /// How often there was something to look at: what one link has found, the others may find, too.
+    found: AtomicU64,
     told: Notify,
+    /// Whether the link for checks has a connection, and looks once a second at what all have learnt.
+    checks_look: AtomicBool,
 }
 
 #[derive(Default)]
@@ -27,7 +29,7 @@ struct Missing {
     left: Option<Instant>,
 }
 
-/// The connections of a guard are polled once a second each: what one of them finds is found by all within this.
+/// What one link of a node finds, the others find within this.
 const TOGETHER: Duration = Duration::from_secs(3);
 
 impl Outage {
@@ -54,8 +56,7 @@ impl Outage {
     /// Notes that a connection is left for a new one, because what Redis holds is not what it held. That is no outage,
     /// unless the new one cannot be made.
     pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
-        self.left.fetch_add(1, Ordering::SeqCst);
-        self.told.notify_waiters();
+        self.tell();
         let now = Instant::now();
         let before = self.missing().left.replace(now);
         if before.is_none_or(|before| now - before > TOGETHER) {
@@ -79,19 +80,35 @@ impl Outage {
         }
     }
 
-    /// Returns how many connections of the node were left.
-    pub(super) fn count_left(&self) -> u64 {
-        self.left.load(Ordering::SeqCst)
+    /// Notes whether the link for checks has a connection. While it has none, each link looks for itself, from now on.
+    pub(super) fn set_checks_look(&self, look: bool) {
+        if self.checks_look.swap(look, Ordering::SeqCst) && !look {
+            self.tell();
+        }
     }
 
-    /// Waits until there are more than so many, and counts anew.
-    pub(super) async fn another_left(&self, seen: &mut u64) {
+    pub(super) fn checks_look(&self) -> bool {
+        self.checks_look.load(Ordering::SeqCst)
+    }
+
+    fn tell(&self) {
+        self.found.fetch_add(1, Ordering::SeqCst);
+        self.told.notify_waiters();
+    }
+
+    /// Returns how often there was something to look at.
+    pub(super) fn found(&self) -> u64 {
+        self.found.load(Ordering::SeqCst)
+    }
+
+    /// Waits until there is more than was seen.
+    pub(super) async fn another(&self, seen: &mut u64) {
         loop {
             // Listening comes first.
             let told = self.told.notified();
-            let left = self.count_left();
-            if left != *seen {
-                *seen = left;
+            let found = self.found();
+            if found != *seen {
+                *seen = found;
                 return;
             }
             told.await;

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use crate::mode::Mode;
 
-/// For how long a reading holds. Connections are polled once a second, and a poll takes half a second at most.
+/// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
+/// a second and a half at most.
 pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 
 /// What the metadata said when a connection last read them.
@@ -40,8 +41,8 @@ impl Settling {
 
 impl Fleet {
     /// Reads the reply of a join. `until_ms` is 0 once the filter has settled, `now_ms` what Redis's clock showed.
-    pub(crate) fn read(mode: Mode, number: i64, until_ms: i64, now_ms: i64) -> Self {
-        let read = Instant::now();
+    /// It was asked for at `read`.
+    pub(crate) fn read(mode: Mode, number: i64, until_ms: i64, now_ms: i64, read: Instant) -> Self {
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
         Self { mode, number, settling, told_ms: now_ms, read }
@@ -50,7 +51,7 @@ impl Fleet {
     /// Metadata that nobody has changed.
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
-        Self::read(Mode::Enforce, 0, 0, 0)
+        Self::read(Mode::Enforce, 0, 0, 0, Instant::now())
     }
 
     /// Returns this with what another reading knew better.
@@ -87,7 +88,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_newer_mode_wins_and_of_equal_ones_the_milder() {
-        let fleet = |mode, number| Fleet::read(mode, number, 0, 0);
+        let fleet = |mode, number| Fleet::read(mode, number, 0, 0, Instant::now());
         let old = fleet(Mode::Off, 3);
         assert_eq!(old.newer_mode(fleet(Mode::Enforce, 4)), (Mode::Enforce, 4));
         assert_eq!(fleet(Mode::Enforce, 4).newer_mode(old), (Mode::Enforce, 4));
@@ -96,11 +97,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_rest_of_settling_goes_by_this_machines_clock() {
-        let fleet = Fleet::read(Mode::Enforce, 0, 7_000, 5_000);
+        let fleet = Fleet::read(Mode::Enforce, 0, 7_000, 5_000, Instant::now());
         let settling = fleet.settling.unwrap();
         assert_eq!(settling.rest(), Duration::from_secs(2));
         tokio::time::advance(Duration::from_secs(3)).await;
         assert_eq!(settling.rest(), Duration::ZERO);
-        assert!(Fleet::read(Mode::Enforce, 0, 0, 5_000).settling.is_none());
+        assert!(Fleet::read(Mode::Enforce, 0, 0, 5_000, Instant::now()).settling.is_none());
     }
 }

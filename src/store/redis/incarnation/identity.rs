@@ -23,7 +23,7 @@ pub(crate) struct Identity {
     pub(crate) age: Duration,
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
-    /// What the metadata say of the fleet, as read by the last poll of this connection.
+    /// What the metadata say of the fleet, as read by the last poll of this connection; of others than that for checks, when it joined.
     pub(crate) fleet: ArcSwap<Fleet>,
 }
 

@@ -144,7 +144,7 @@ impl JoinIncarnation {
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let newest = newest.int()?;
-        let fleet = ArcSwap::from_pointee(self.fleet.read(fleet, us / 1000)?);
+        let fleet = ArcSwap::from_pointee(self.fleet.read(fleet, us / 1000, sent)?);
         Ok(Identity { digester, incarnation, age, newest, fleet })
     }
 

@@ -2,11 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::time::Instant;
+
 use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
 use crate::store::link::reply::Reply;
 use crate::store::redis::fleet::Fleet;
+
+/// How much later than another reply one can have been written that comes before it, ms.
+const LATE_MS: i64 = 3_000;
 
 /// The newest that this process has read.
 pub(crate) struct KnownFleet {
@@ -70,19 +75,27 @@ impl KnownFleet {
     }
 
     /// Reads what a join was told, and keeps what is new of it.
-    pub(super) fn read(&self, fields: [Reply; 3], now_ms: i64) -> Result<Fleet, StoreError> {
+    /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
+    pub(super) fn read(
+        &self,
+        fields: [Reply; 3],
+        now_ms: i64,
+        sent: Instant,
+    ) -> Result<Fleet, StoreError> {
         let [settles, mode, number] = fields;
         let mode = mode.text()?;
         let mode = Mode::from_letter(&mode).ok_or_else(|| StoreError::Odd {
             step: "join.lua",
             answer: format!("mode {mode:?}"),
         })?;
-        let read = Fleet::read(mode, number.int()?, settles.int()?, now_ms);
+        let read = Fleet::read(mode, number.int()?, settles.int()?, now_ms, sent);
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let known = newest.unwrap_or(read);
         let (mode, number) = known.newer_mode(read);
-        // What has settled stays so: another connection may have read it a moment before.
-        let settling = read.settling.filter(|_| known.settling.is_some() || !known.holds());
+        // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
+        // still while it is suspended.
+        let is_late = known.holds() && read.told_ms - known.told_ms <= LATE_MS;
+        let settling = read.settling.filter(|_| known.settling.is_some() || !is_late);
         self.tell(*newest, mode, settling.is_some());
         *newest = Some(read.with(mode, number, settling));
         self.mode.set(mode);
@@ -93,7 +106,7 @@ impl KnownFleet {
     fn tell(&self, before: Option<Fleet>, mode: Mode, settles: bool) {
         let filter = &*self.filter;
         let settled_before = before.map(|before| before.settling.is_some());
-        if settles && settled_before.is_none() {
+        if settles && settled_before != Some(true) {
             tracing::info!(
                 parent: None,
                 filter,
@@ -115,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    fn read(known: &KnownFleet, settles: i64) -> String {
+    fn read(known: &KnownFleet, settles: i64, now_ms: i64) -> String {
         let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
         let fields = [text(&settles.to_string()), text("e"), text("0")];
-        known.read(fields, 5_000).unwrap();
+        known.read(fields, now_ms, Instant::now()).unwrap();
         known.offer().settling
     }
 
@@ -126,9 +139,11 @@ mod tests {
     async fn what_has_settled_stays_so_for_a_reply_that_is_late_and_not_for_a_process_that_was_away()
      {
         let known = KnownFleet::new("users");
-        assert_eq!(read(&known, 0), "0");
-        assert_eq!(read(&known, 7_000), "0", "the reply is late");
+        assert_eq!(read(&known, 0, 5_000), "0");
+        assert_eq!(read(&known, 7_000, 5_000), "0", "the reply is late");
+        assert_eq!(read(&known, 67_000, 65_000), "2000", "this machine was suspended");
+        assert_eq!(read(&known, 0, 65_000), "0");
         tokio::time::advance(std::time::Duration::from_secs(60)).await;
-        assert_eq!(read(&known, 7_000), "2000", "it settles anew");
+        assert_eq!(read(&known, 67_000, 65_000), "2000", "it settles anew");
     }
 }

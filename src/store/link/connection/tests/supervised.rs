@@ -26,13 +26,15 @@ const SOUND: Far =
 struct Server(Arc<Mutex<Far>>);
 
 impl Wire for Server {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         let Far { run_id, history, role, .. } = self.0.lock().unwrap().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
         let replication = bulk(&format!("role:{role}\r\nmaster_replid:{history}\r\n"));
         let time = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
-        let replies = format!("{server}$0\r\n\r\n{replication}{time}");
+        // The connection for checks asks for the memory, too.
+        let memory = if packed.commands == 4 { "$0\r\n\r\n" } else { "" };
+        let replies = format!("{server}{replication}{memory}{time}");
         Box::pin(std::future::ready(Ok(replies.into_bytes())))
     }
 }
@@ -101,4 +103,22 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
             _ => {}
         }
     }
+}
+
+/// Else nobody would notice that the metadata are lost, while inserts go on.
+#[tokio::test(start_paused = true)]
+async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
+    let far = Arc::new(Mutex::new(SOUND));
+    let server = || Arc::new(Server(Arc::clone(&far)));
+    let outage = Arc::new(Outage::default());
+    let link = Arc::new(Link::new(server(), server(), Arc::clone(&outage), Purpose::Inserts));
+    tokio::spawn(Arc::clone(&link).supervise());
+    outage.set_checks_look(true);
+    let connection = link.connected(POLL).await.unwrap();
+    far.lock().unwrap().metadata_are_ours = false;
+    sleep(POLL * 5).await;
+    assert!(link.uses(&connection), "the link for checks looks");
+    outage.set_checks_look(false);
+    sleep(STALLED_POLL).await;
+    assert!(!link.uses(&connection), "it looks at once");
 }
