@@ -59,15 +59,14 @@ impl Shared {
     async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
         let fleet = async || self.guard.fleet().await.map_err(RebuildError::from);
         let seen = fleet().await?;
-        let wait = seen.longest_transaction;
         let filter = &*self.guard.metrics().filter;
         tracing::info!(
             filter,
-            ?wait,
+            wait = ?seen.longest_transaction,
             "waits for the transactions that have begun, and then rebuilds"
         );
         // What they create may become visible until then.
-        sleep(wait).await;
+        sleep(seen.longest_transaction).await;
         let after_us = fleet().await?.now_us;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {

@@ -5,8 +5,6 @@ use std::cell::RefCell;
 
 use crate::net;
 
-/// How long processes may take to follow a mode, ms.
-const FOLLOWED: u64 = 3_000;
 /// How long it may take until the one knows the mode that the other told, ms.
 const TOLD: u64 = 5_000;
 /// The longest transaction and the most that a replica lags, in any run, ms: what is created later than so long before the
@@ -68,7 +66,8 @@ pub(crate) fn sets_milder() -> u64 {
 
 /// A milder mode was acknowledged, for which so many steps had begun before. One that has begun since may have ended it.
 pub(crate) fn set_milder(steps: u64) {
-    let from = net::now_ms() + FOLLOWED;
+    // It is acknowledged when all processes follow.
+    let from = net::now_ms();
     with(|fleet| {
         if fleet.steps == steps {
             fleet.milder = true;

@@ -252,14 +252,14 @@ fn answer_from_before_the_replay() -> Plan {
     let mut operations = vec![
         (6000, What::Redis(Mishap::Dump)),
         (6950, create(0, ID, 0, 2400)),
-        (7000, trap("", 0, Effect::FallSilent(2300), 1)),
+        (7000, trap("", 0, Effect::FallSilent(3300), 1)),
         (7010, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
-        (9100, trap("", 1, Effect::FallSilent(2000), 1)),
-        (9100, trap(AGAIN, 0, Effect::DelayRequest(20), 3)),
-        (9100, trap("check", 0, Effect::DelayReply(15), 2000)),
-        (9110, check(1)),
+        (10_150, trap("", 1, Effect::FallSilent(2000), 1)),
+        (10_150, trap(AGAIN, 0, Effect::DelayRequest(20), 3)),
+        (10_150, trap("check", 0, Effect::DelayReply(15), 2000)),
+        (10_160, check(1)),
     ];
-    operations.extend((9300..10_600).map(|at| (at, check(0))));
+    operations.extend((10_300..11_600).map(|at| (at, check(0))));
     plan(DRAWN_UP + 3, CONFIG, operations)
 }
 
