@@ -344,17 +344,14 @@ impl<I: Send + Sync> Link<I> {
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
         // A connection of an earlier runtime is dead.
-        self.current.store(None);
+        self.end();
         loop {
             let found = self.outage.found();
             match self.connect().await {
                 Ok(connection) => {
                     self.publish(&connection);
                     let end = self.poll(&connection, found).await;
-                    self.current.store(None);
-                    if self.purpose == Purpose::Checks {
-                        self.outage.set_checks_look(false);
-                    }
+                    self.end();
                     match &end {
                         End::Lost(reason) => {
                             self.outage.lost(&self.dial, self.purpose.as_str(), reason);
@@ -374,6 +371,14 @@ impl<I: Send + Sync> Link<I> {
             }
             sleep(wait).await;
             wait = (wait * 2).min(BACKOFF.1);
+        }
+    }
+
+    /// Notes that there is no connection.
+    fn end(&self) {
+        self.current.store(None);
+        if self.purpose == Purpose::Checks {
+            self.outage.set_checks_look(false);
         }
     }
 

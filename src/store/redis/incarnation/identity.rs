@@ -23,7 +23,7 @@ pub(crate) struct Identity {
     pub(crate) age: Duration,
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
-    /// What the metadata say of the fleet, as read by the last poll of this connection; of others than that for checks, when it joined.
+    /// What the metadata say of the fleet, as they were last looked at on this connection.
     pub(crate) fleet: ArcSwap<Fleet>,
 }
 
