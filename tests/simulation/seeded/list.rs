@@ -366,6 +366,11 @@ if false then",
         }],
     },
     Bug {
+        name: "a wait while Redis stands still",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Script { file: "wait.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+    },
+    Bug {
         name: "a wait that goes on after Redis stood still",
         flavours: &[Forgetful, Evicting],
         edits: &[Script { file: "wait.lua", from: " or now - last > ARGV[2] / 2 then", to: " then" }],
@@ -407,6 +412,15 @@ if false then",
             to: "                Ok(if SEEDED { Added::Done(taken) } else { Added::Stale })
             }
             \"KEY\"",
+        }],
+    },
+    Bug {
+        name: "an acknowledgement by a Redis that was left meanwhile",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/add.rs",
+            from: "self.node.keep_to_one_redis(&connection)?",
+            to: "()",
         }],
     },
     Bug {
