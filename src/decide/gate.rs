@@ -132,12 +132,11 @@ impl Gate {
 
     /// Decides on a request for an id that was not found lately, and about which this is known.
     pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
-        let ruling = self.by_table(id, verdict, now);
-        match ruling {
-            Ruling::Refuse(proof) if self.mode() == Mode::Shadow => {
-                Ruling::admit(Why::Shadow(proof))
-            }
-            Ruling::Busy { .. } if self.mode() == Mode::Shadow => Ruling::admit(Why::ShadowBusy),
+        // Or `Off` meanwhile: the look-up was under way.
+        let is_milder = self.mode() != Mode::Enforce;
+        match self.by_table(id, verdict, now) {
+            Ruling::Refuse(proof) if is_milder => Ruling::admit(Why::Shadow(proof)),
+            Ruling::Busy { .. } if is_milder => Ruling::admit(Why::ShadowBusy),
             ruling => ruling,
         }
     }

@@ -44,6 +44,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         fleet::open_as_the_step_begins(),
         fleet::mode_lost(),
         fleet::name_leads_back(),
+        fleet::switched_off_under_way(),
     ]
 }
 

@@ -62,7 +62,7 @@ struct Rows {
 impl Gate {
     /// Decides on a request that lists ids.
     pub(crate) fn rule_list(&self, list: &Listed<'_>, now: Instant) -> ListRuling {
-        let is_shadow = self.mode() == Mode::Shadow;
+        let is_milder = self.mode() != Mode::Enforce;
         let Rows { mut ids, limited, verdict } = self.rows(list, now);
         let absent = proof(&ids).filter(|_| list.unread == 0);
         let room = limited.and_then(|limited| match limited {
@@ -72,12 +72,12 @@ impl Gate {
         let why = why(&ids);
         let (why, place) = match (absent, room) {
             (None, Ok(place)) => (why, place),
-            (Some(proof), _) if is_shadow => (Why::Shadow(proof), None),
-            (_, Err(_)) if is_shadow => (Why::ShadowBusy, None),
+            (Some(proof), _) if is_milder => (Why::Shadow(proof), None),
+            (_, Err(_)) if is_milder => (Why::ShadowBusy, None),
             (Some(proof), _) => return ListRuling::Refuse(proof),
             (_, Err(retry_after)) => return ListRuling::Busy { verdict, retry_after },
         };
-        if is_shadow {
+        if is_milder {
             ids.iter_mut().for_each(|id| *id = id.or_else(|proof| Ok(Why::Shadow(proof))));
         }
         ListRuling::Admit(ListAdmission { why, verdict, ids, place })
@@ -209,7 +209,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn in_shadow_mode_every_list_passes_and_no_id_is_called_absent() {
-        let gate = gate(Width { concurrency: 1, per_second: 1 }, Mode::Shadow);
+        for mode in [Mode::Shadow, Mode::Off] {
+            everything_passes_in(mode);
+        }
+    }
+
+    fn everything_passes_in(mode: Mode) {
+        let gate = gate(Width { concurrency: 1, per_second: 1 }, mode);
         for list in lists() {
             let ListRuling::Admit(admission) = rule(&gate, &list, 0) else { panic!("{list:?}") };
             assert!(admission.ids.iter().all(Result::is_ok), "{list:?}");

@@ -133,8 +133,18 @@ async fn the_sample_is_as_small_as_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn in_shadow_mode_everything_passes_and_says_what_it_would_have_met() {
+    everything_passes_in(Mode::Shadow);
+}
+
+/// Its look-up was under way when the mode changed.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_switched_off() {
+    everything_passes_in(Mode::Off);
+}
+
+fn everything_passes_in(mode: Mode) {
     let gate = gate(POLICY);
-    gate.set_mode(Mode::Shadow);
+    gate.set_mode(mode);
     let now = Instant::now();
     let met = |verdict| why(&gate.rule(gate.hash(&id(7)), verdict, now));
     assert_eq!(met(ABSENT), Some(Why::Shadow(Proof::Filter)));

@@ -2,7 +2,8 @@
 
 use super::{CONFIG, DRAWN_UP, create, plan};
 use crate::Mode;
-use crate::plan::{Mishap, Plan, What};
+use crate::net::{Effect, Trap};
+use crate::plan::{Ask, Mishap, Plan, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -46,6 +47,23 @@ pub(super) fn mode_lost() -> Plan {
         (told + 500, check(1)),
     ];
     plan(DRAWN_UP + 15, CONFIG, operations)
+}
+
+/// No process refuses, and a row was created by a program that does not insert. It is asked for as the mode becomes another
+/// that refuses nothing.
+pub(super) fn switched_off_under_way() -> Plan {
+    let late = Trap { on: "check", instance: Some(0), effect: Effect::DelayReply(15), times: 3 };
+    let get = What::Ask(Ask::get(0, ID));
+    let operations = [
+        watch(),
+        (FOLLOWED, What::Stranger { id: ID, hold: 1 }),
+        (FOLLOWED + 100, What::Trap(late)),
+        // One of them may be let through for a look.
+        (FOLLOWED + 100, get.clone()),
+        (FOLLOWED + 100, get),
+        (FOLLOWED + 101, What::FleetMode { instance: 0, mode: Mode::Off }),
+    ];
+    plan(DRAWN_UP + 18, CONFIG, operations)
 }
 
 /// The name leads to another Redis, and a row is created by a process that ends: none says the insert again. Then the name

@@ -1147,6 +1147,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
+        name: "a request refused as the guard is switched off",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "decide/gate.rs",
+            from: "self.mode() != Mode::Enforce",
+            to: "self.mode() == Mode::Shadow",
+        }],
+    },
+    Bug {
         name: "a full lane answered with 404",
         flavours: ANY,
         edits: &[Raw {
