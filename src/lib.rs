@@ -129,9 +129,9 @@ pub use rebuild::{
     from_blocking, from_fn, from_iter,
 };
 pub use store::JournalReach;
+pub use store::foreign::filter::ForeignFilter;
 pub use store::foreign::handle::ForeignHandle;
 pub use store::foreign::inspection::Inspection;
-pub use store::foreign::layout::ForeignFilter;
 pub use store::foreign::size::BloomSize;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]

@@ -21,7 +21,7 @@ use crate::middleware::shared::{Options, Shared};
 use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
-use crate::store::foreign::layout::ForeignFilter;
+use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::endpoint::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.

@@ -7,7 +7,7 @@ use crate::id::SecretKey;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::foreign::ForeignStore;
-use crate::store::foreign::layout::ForeignFilter;
+use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::migrating::MigratingStore;

@@ -24,8 +24,9 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::kind::Found;
 use super::known::Known;
-use super::round::{Asked, Found, Round};
+use super::round::{Asked, Round};
 use super::site::Connection;
 use super::site::Site;
 use crate::store::link::node::{Checks, Node, refuse};

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use ::redis::cmd;
 use tokio::time::Instant;
 
-use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
+use super::inspection::{Inspection, SiteInspection};
+use super::kind::{DEADLINE, KeyInspection};
 use super::layout::Layout;
-use super::module;
 use super::record::{Record, handed_over_to};
 use super::round::Round;
-use super::seal;
 use super::site::Connection;
 use super::site::Site;
 use crate::error::TrustError;
@@ -54,7 +53,7 @@ impl Site {
         ids: &[&[u8]],
         seen: &SiteInspection,
     ) -> Result<(), TrustError> {
-        for ((_, key), found) in self.trust.keys.iter().zip(&seen.keys) {
+        for (key, found) in self.trust.keys.all().zip(&seen.sight.keys) {
             self.measure(key, found, seen)?;
         }
         let connection = self.still_inspected(seen).await?;
@@ -107,7 +106,7 @@ impl Site {
         let record = Record { run: seen.run, generation, ids, seal, of };
         self.state(&connection, &record, seen).await?;
         // After a loss it is another one: copies of the filter have this one.
-        self.trust.drawn.store(None);
+        self.trust.kind.note_stated();
         let checks = self.node.checks.connected(DEADLINE).await?;
         self.trust.look(checks.wire(), &checks.process).await?;
         let known = self.trust.known();
@@ -128,17 +127,14 @@ impl Site {
     }
 
     fn changed(&self, what: &'static str) -> TrustError {
-        TrustError::Changed { key: self.trust.keys[0].1.clone(), what }
+        TrustError::Changed { key: self.trust.keys.first().to_owned(), what }
     }
 
-    /// Returns where the seal belongs; of a module, what it was sealed with.
+    /// Returns where the seal belongs, or what it is made of.
     fn seal_of(&self, seen: &SiteInspection) -> Result<u64, TrustError> {
-        let (seal, reason) = if self.trust.layout.is_module() {
-            (seen.seal, "it holds no id, has no room for a seal (16 ids), or a rate over 0.25")
-        } else {
-            (seal::place(self.trust.layout.end(seen.size)), "it has no room for a seal")
-        };
-        seal.ok_or_else(|| TrustError::Unsealable { key: self.trust.keys[0].1.clone(), reason })
+        let seal = self.trust.kind.seal_of(self.trust.layout.end(seen.size), &seen.sight);
+        let key = self.trust.keys.first();
+        seal.map_err(|reason| TrustError::Unsealable { key: key.to_owned(), reason })
     }
 
     /// Seals the filter and writes the statement, if it still is what was inspected.
@@ -148,21 +144,14 @@ impl Site {
         record: &Record,
         seen: &SiteInspection,
     ) -> Result<(), TrustError> {
+        let (keys, end) = (&self.trust.keys, self.trust.layout.end(seen.size));
         let mut command = cmd("EVAL");
-        command.arg(include_str!("state.lua")).arg(self.trust.keys.len() + 1);
-        command.arg(&self.trust.record);
-        for (_, key) in &self.trust.keys {
-            command.arg(key);
-        }
-        command.arg(record.encode()).arg(&record.of).arg(&seen.witnesses);
-        if self.trust.layout.is_module() {
-            command.arg(module::seal_ids(record.seal).collect::<Vec<_>>());
-        } else {
-            command.arg(&seal::draw().to_be_bytes()).arg(record.seal / 8);
-            command.arg(self.trust.layout.end(seen.size));
-        }
-        let reply = self.ask_all(connection, [command]).await?.remove(0);
-        let (key, end) = (self.trust.keys[0].1.clone(), self.trust.layout.end(seen.size));
+        command.arg(include_str!("state.lua")).arg(keys.all().len() + 1);
+        command.arg(&keys.statement).arg(keys.all().collect::<Vec<_>>());
+        command.arg(record.encode()).arg(&record.of).arg(&seen.sight.witnesses);
+        self.trust.kind.seal(&mut command, end, record.seal);
+        let reply = self.asker(connection).one(command).await?;
+        let key = keys.first().to_owned();
         match reply.int() {
             Ok(1) => Ok(()),
             Ok(0) => Err(self.changed("bits are clear that were set")),

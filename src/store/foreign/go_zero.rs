@@ -1,7 +1,8 @@
 //! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
 
+use super::filter::ForeignFilter;
 use super::hash::murmur3;
-use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
+use super::layout::{Layout, MOST_BITS, Place};
 use super::size::BloomSize;
 
 const HASHES: u32 = 14;
@@ -17,7 +18,7 @@ impl ForeignFilter {
     /// [`BloomSize::go_zero`].
     #[must_use]
     pub fn go_zero(key: &str, bits: u64) -> Self {
-        Self::new(GoZero { key: key.to_owned(), bits }).bounded(
+        Self::bitmap(GoZero { key: key.to_owned(), bits }).bounded(
             "bits of go_zero",
             bits,
             1,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ::redis::{Cmd, cmd};
 
+use super::filter::ForeignFilter;
 use super::hash::murmur3;
-use super::layout::{ForeignFilter, Layout, Place, set_bits};
+use super::layout::{Layout, Place, set_bits};
 use super::size::BloomSize;
 
 /// Which of Guava's strategies places the bits.
@@ -55,7 +56,7 @@ impl ForeignFilter {
         expiry: Option<Duration>,
     ) -> Self {
         let size = BloomSize::guava(ids, rate);
-        Self::new(Guava { strategy, key, size, expiry })
+        Self::bitmap(Guava { strategy, key, size, expiry })
             .rated("a filter of Guava's", ids, rate)
             .bounded("bits of a filter of Guava's", size.bits, 1, i32::MAX as u64)
     }

@@ -4,12 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
-use super::layout::{Layout, Place};
-use super::module::Info;
+use super::info::Info;
+use super::layout::Place;
 use super::record::{Record, Stated, handed_over_to};
 use super::size::BloomSize;
 use crate::error::StoreError;
-use crate::store::Live;
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -54,32 +53,17 @@ impl Known {
     pub(super) fn seal(&self) -> Option<u64> {
         Some(self.believed.as_ref().ok()?.record.seal)
     }
-
-    /// Describes the filter as its store does.
-    pub(super) fn live(&self, layout: &dyn Layout) -> Result<Live, Doubt> {
-        let believed = self.believed()?;
-        let Record { generation, ids, .. } = believed.record;
-        let (size, capacity, ids) = if layout.is_module() {
-            let seen = believed.seen.load_full().ok_or(Doubt::Changing)?;
-            if seen.is_full() {
-                return Err(Doubt::Full);
-            }
-            (seen.size(), seen.capacity, seen.ids)
-        } else {
-            let size = *self.size.as_ref().map_err(|_| Doubt::Foreign)?;
-            let size = layout.whole(size);
-            // As many as fill half of the bits.
-            (size, size.estimated_ids(size.bits / 2), ids)
-        };
-        let (rate, expected_rate) = (size.expected_rate(capacity) as f32, size.expected_rate(ids));
-        Ok(Live { generation, items: ids, capacity, rate, expected_rate })
-    }
 }
 
 impl Believed {
     pub(super) fn new(on: Vec<u8>, record: Record, stays: bool) -> Self {
         let (newest, seen) = (ArcSwapOption::empty(), ArcSwapOption::empty());
         Self { on, record, stays, newest, seen, lost: OnceLock::new() }
+    }
+
+    /// Returns what a module said of the filter last.
+    pub(super) fn seen(&self) -> Option<Arc<Info>> {
+        self.seen.load_full()
     }
 
     /// Returns how many ids a module's filter is known to have. To be asked before the module is.

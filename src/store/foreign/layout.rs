@@ -1,75 +1,14 @@
 //! What the store has to be told of another system's filter: one small trait, and a file for each system.
 
 use std::fmt;
-use std::sync::Arc;
 
 use ::redis::{Cmd, cmd};
 use smallvec::SmallVec;
 
 use super::size::BloomSize;
-use crate::error::SettingError;
-use crate::filter::SizingError;
-use crate::settings;
-use crate::store::link::endpoint::Endpoint;
 
 /// The longest Redis string has so many bits.
 pub(super) const MOST_BITS: u64 = 1 << 32;
-
-/// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
-///
-/// Given to [`Builder::foreign`](crate::Builder::foreign). Each constructor is named after the system; the guide's page
-/// [`other_filters`](crate::guide::other_filters) has them in a table.
-#[derive(Debug)]
-pub struct ForeignFilter {
-    pub(super) layout: Arc<dyn Layout>,
-    /// The instances that it is spread over, beside the guard's Redis.
-    pub(super) others: Vec<Endpoint>,
-    problem: Option<SettingError>,
-}
-
-impl ForeignFilter {
-    pub(super) fn new(layout: impl Layout) -> Self {
-        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
-    }
-
-    /// Notes that a number has to be within bounds.
-    pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
-        let within = settings::number(setting, value, &(min..=max));
-        self.judged(within)
-    }
-
-    /// Notes that a filter for so many ids at a rate has to be possible.
-    pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
-        let possible = rate > 0.0 && rate <= 1.0;
-        let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
-        self.bounded(setting, ids, 1, u64::MAX).judged(if possible {
-            Ok(())
-        } else {
-            Err(error.into())
-        })
-    }
-
-    /// Has the filter spread over further instances.
-    pub(super) fn on_instances(mut self, urls: &[&str]) -> Self {
-        for url in urls {
-            match Endpoint::parse(url) {
-                Ok(endpoint) => self.others.push(endpoint),
-                Err(error) => self = self.judged(Err(error)),
-            }
-        }
-        self
-    }
-
-    fn judged(mut self, judged: Result<(), SettingError>) -> Self {
-        self.problem = self.problem.or(judged.err());
-        self
-    }
-
-    /// Says whether there can be such a filter. To be called once.
-    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
-        self.problem.take().map_or(Ok(()), Err)
-    }
-}
 
 /// One system's filter. All that is particular to a system is said here, and in one file.
 pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
@@ -97,11 +36,6 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Whether the bits of this id would be others if the numbers were others.
     fn shows_numbers(&self, _id: &[u8]) -> bool {
         true
-    }
-
-    /// Whether a module of Redis keeps the filter in its only key, and hashes the ids itself. Its size means nothing.
-    fn is_module(&self) -> bool {
-        false
     }
 
     /// Returns on which of the instances an id's bits are.

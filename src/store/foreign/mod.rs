@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `layout` | what a system's file says, and the type that the application gives |
+//! | `filter`, `layout` | the type that the application gives, and what a system's file says |
 //! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
-//! | `site`, `handshake` | the part of a filter on one Redis: connections, checks, inserts |
-//! | `module` | what a filter is asked that a module of Redis keeps |
-//! | `bits`, `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
-//! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
+//! | `site`, `keys`, `handshake` | the part of a filter on one Redis: connections, checks, inserts |
+//! | `kind`, `bitmap`, `module` | what differs between bits of a string, and what a module of Redis keeps |
+//! | `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
+//! | `seal`, `info`, `known`, `trust`, `record` | when a missing bit may be believed |
 //! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
@@ -16,14 +16,18 @@
 //! know the guard write to the filter, and would not take a null away.
 
 mod batch;
-mod bits;
+mod bitmap;
 mod evidence;
+pub(crate) mod filter;
 pub(crate) mod handle;
 mod handshake;
 mod hash;
+mod info;
 pub(crate) mod inspection;
+mod keys;
+mod kind;
 mod known;
-pub(crate) mod layout;
+mod layout;
 mod module;
 mod record;
 mod round;
@@ -48,8 +52,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::filter::ForeignFilter;
 use self::inspection::Inspection;
-use self::layout::{ForeignFilter, Layout};
+use self::layout::Layout;
 use self::site::Site;
 use self::trust::Trust;
 use super::link::endpoint::Endpoint;
@@ -87,8 +92,7 @@ impl ForeignStore {
     ) -> Self {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
-            let trust =
-                Trust::new(Arc::clone(&layout), instance, is_left.then(|| settings.name.clone()));
+            let trust = Trust::new(filter, instance, is_left.then(|| settings.name.clone()));
             Arc::new(Site::new(trust, endpoint, settings, filter.others.is_empty()))
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
@@ -112,7 +116,7 @@ impl ForeignStore {
         for site in &self.sites {
             found.push(site.inspect().await?);
         }
-        Ok(Inspection::of(found, &*self.layout))
+        Ok(Inspection::of(found, &*self.layout, &*self.sites[0].trust.kind))
     }
 
     /// Whether a filter of the guard's own is to take its place.

@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use super::layout::{ForeignFilter, Layout, Place, numbers};
+use super::filter::ForeignFilter;
+use super::layout::{Layout, Place, numbers};
 use super::size::BloomSize;
 
 const MOST: [(&str, u64); 2] = [("m", i32::MAX as u64), ("k", 1_074)];
@@ -18,7 +19,7 @@ impl ForeignFilter {
     /// filters clear bits, and cannot be guarded.
     #[must_use]
     pub fn orestes(name: &str) -> Self {
-        Self::new(Orestes { name: name.to_owned() })
+        Self::bitmap(Orestes { name: name.to_owned() })
     }
 }
 

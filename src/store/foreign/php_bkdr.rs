@@ -1,6 +1,7 @@
 //! The PHP article's filter: BKDR hashes, and in its third version spread over instances and keys.
 
-use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
+use super::filter::ForeignFilter;
+use super::layout::{Layout, MOST_BITS, Place};
 use super::size::BloomSize;
 
 /// Seeds that are known to hash as PHP does. The next ones do not fit PHP's integers.
@@ -38,7 +39,7 @@ impl ForeignFilter {
 
     fn bkdr(name: &str, bits: u64, hashes: u32, spread: Option<(u64, u64)>) -> Self {
         let size = BloomSize::new(bits, hashes);
-        Self::new(PhpBkdr { name: name.to_owned(), size, spread }).bounded(
+        Self::bitmap(PhpBkdr { name: name.to_owned(), size, spread }).bounded(
             "hashes of a filter with BKDR hashes",
             hashes.into(),
             1,

@@ -2,7 +2,8 @@
 
 use ::redis::Cmd;
 
-use super::layout::{ForeignFilter, Layout, Place};
+use super::filter::ForeignFilter;
+use super::layout::{Layout, Place};
 use super::module;
 use super::size::BloomSize;
 
@@ -16,7 +17,7 @@ impl ForeignFilter {
     /// creates it.
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
-        Self::new(RedisBloom { key: key.to_owned() })
+        Self::module(RedisBloom { key: key.to_owned() })
     }
 }
 
@@ -27,10 +28,6 @@ impl Layout for RedisBloom {
 
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.key.clone())]
-    }
-
-    fn is_module(&self) -> bool {
-        true
     }
 
     fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {

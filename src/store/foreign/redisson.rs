@@ -2,7 +2,8 @@
 
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
-use super::layout::{ForeignFilter, Layout, Place, numbers};
+use super::filter::ForeignFilter;
+use super::layout::{Layout, Place, numbers};
 use super::size::BloomSize;
 
 /// What Redisson's own sizing allows, and what its smallest rate needs.
@@ -20,7 +21,7 @@ impl ForeignFilter {
     /// serialises objects, which no other program can hash.
     #[must_use]
     pub fn redisson(name: &str) -> Self {
-        Self::new(Redisson { name: name.to_owned() })
+        Self::bitmap(Redisson { name: name.to_owned() })
     }
 }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use ::redis::{Cmd, Value};
 
-use super::bits::{self, Part};
+use super::kind::{Found, Part, Query};
 use super::known::{Believed, Known, read_numbers};
 use super::layout::Place;
-use super::module::{self, Info};
 use super::record::Stated;
 use super::trust::Trust;
 use crate::error::StoreError;
@@ -36,19 +35,10 @@ impl Asked {
     }
 }
 
-/// Which ids have all the bits that were asked for, and whether what an absence rests on still is as it was.
-pub(super) type Found = (Vec<bool>, Result<(), Doubt>);
-
 /// What is asked.
 pub(super) struct Round<'a> {
     trust: &'a Trust,
-    known: &'a Known,
-    /// Each once, and the newest insert behind them.
-    places: Vec<&'a Place>,
-    /// What is asked of a bitmap.
-    parts: Vec<Part<'a>>,
-    /// How many ids a module's filter is known to have.
-    floor: u64,
+    asked: Query<'a>,
 }
 
 impl<'a> Round<'a> {
@@ -60,70 +50,39 @@ impl<'a> Round<'a> {
         bits: &Range<usize>,
         newest: Option<&'a Place>,
     ) -> Self {
-        let parts = places.clone().map(|place| bits::part(place, bits));
-        let newest_part = newest.map(|place| bits::part(place, &(0..usize::MAX)));
+        let parts = places.clone().map(|place| part(place, bits));
+        let newest_part = newest.map(|place| part(place, &(0..usize::MAX)));
         let parts = parts.chain(newest_part).collect();
         let floor = known.believed().map_or(0, Believed::floor);
-        Self { trust, known, places: places.chain(newest).collect(), parts, floor }
+        let places = places.chain(newest).collect();
+        Self { trust, asked: Query { keys: &trust.keys, known, places, parts, floor } }
     }
 
     /// Returns its commands.
     pub(super) fn commands(&self) -> Vec<Cmd> {
-        let Self { trust, ref places, .. } = *self;
-        let seal = self.known.seal();
-        let mut commands = Vec::new();
-        if trust.layout.is_module() {
-            let key = trust.key_of(0);
-            commands.push(module::ask(key, places.iter().map(|place| &*place.id), seal));
-            commands.push(Info::ask(key));
-            // Behind it, too: so it was asked of the filter that the seal is in.
-            if seal.is_some() {
-                commands.push(module::ask(key, [], seal));
-                commands.push(module::try_write(&trust.record));
-            }
-        } else {
-            commands.extend(bits::ask(trust, seal, &self.parts));
-        }
+        let Self { trust, asked } = self;
+        let mut commands = trust.kind.ask(asked);
         commands.extend(trust.config());
-        commands.push(Stated::ask(&trust.record));
+        commands.push(Stated::ask(&trust.keys.statement));
         commands
     }
 
     /// Reads their replies.
     pub(super) fn read(&self, mut replies: Vec<Value>) -> Result<Found, StoreError> {
+        let Self { trust, asked } = self;
         let stated = Stated::read(Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)))?;
-        self.trust.note_hand_over(stated.on.as_deref());
-        let (held, found) = if self.trust.layout.is_module() {
-            self.read_module(replies)?
-        } else {
-            self.read_bitmap(replies, &stated)?
-        };
-        let believed = self.known.believed.as_ref();
-        Ok((held, believed.map_or(Ok(()), |believed| believed.stands(found, &stated))))
-    }
-
-    fn read_bitmap(&self, replies: Vec<Value>, stated: &Stated) -> Result<Found, StoreError> {
+        trust.note_hand_over(stated.on.as_deref());
         let mut replies = replies.into_iter();
-        let (held, seals) = bits::read(self.known.seal(), &self.parts, &mut replies)?;
+        let (held, whole) = trust.kind.read(asked, &mut replies, &stated)?;
         let numbers = read_numbers(replies.next().map(|reply| Reply::new(STEP, reply)))?;
-        let is_whole =
-            numbers == self.known.config && seals.into_iter().all(|seal| stated.names(seal));
-        Ok((held, if is_whole { Ok(()) } else { Err(Doubt::Foreign) }))
+        let whole = if numbers == asked.known.config { whole } else { Err(Doubt::Foreign) };
+        let believed = asked.known.believed.as_ref();
+        Ok((held, believed.map_or(Ok(()), |believed| believed.stands(whole, &stated))))
     }
+}
 
-    fn read_module(&self, replies: Vec<Value>) -> Result<Found, StoreError> {
-        let mut replies = replies.into_iter();
-        let mut next = || Reply::new(STEP, replies.next().unwrap_or(Value::Nil));
-        let seal = self.known.seal().map_or(0, |_| module::SEALED as usize);
-        let mut held = module::flags(next(), self.places.len() + seal)?;
-        let mut sealed = held.split_off(self.places.len());
-        let info = Info::read(next())?;
-        let Ok(believed) = &self.known.believed else { return Ok((held, Ok(()))) };
-        sealed.extend(module::flags(next(), seal)?);
-        next().int()?;
-        let has_seal = sealed.into_iter().all(|one| one);
-        let grown =
-            if has_seal { believed.has_grown(self.floor, info) } else { Err(Doubt::Foreign) };
-        Ok((held, grown))
-    }
+/// Returns these of an id's bits, as far as it has so many.
+fn part<'a>(place: &'a Place, part: &Range<usize>) -> Part<'a> {
+    let end = part.end.min(place.bits.len());
+    (place.key, &place.bits[part.start.min(end)..end])
 }

@@ -2,8 +2,9 @@
 
 use ::redis::{Cmd, cmd};
 
+use super::filter::ForeignFilter;
 use super::hash::murmur3;
-use super::layout::{ForeignFilter, Layout, MOST_BITS, Place};
+use super::layout::{Layout, MOST_BITS, Place};
 use super::size::BloomSize;
 
 #[derive(Debug)]
@@ -18,7 +19,7 @@ impl ForeignFilter {
     #[must_use]
     pub fn rueidisprob(name: &str, ids: u64, rate: f64) -> Self {
         let size = BloomSize::rueidisprob(ids, rate);
-        Self::new(Rueidisprob { name: name.to_owned(), size })
+        Self::bitmap(Rueidisprob { name: name.to_owned(), size })
             .rated("rueidisprob", ids, rate)
             .bounded("bits of rueidisprob", size.bits, 1, MOST_BITS)
     }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, Value, cmd};
+use ::redis::{Cmd, cmd};
 use tokio::time::{Instant, sleep};
 
 use super::handshake::Looks;
 use super::known::Known;
 use super::layout::Place;
-use super::module;
 use super::record::HANDED_OVER;
 use super::round::{Asked, Round};
 use super::rounds::Rounds;
@@ -23,7 +22,6 @@ use crate::store::link::connection::{self, Purpose};
 use crate::store::link::endpoint::Endpoint;
 use crate::store::link::node::Node;
 use crate::store::link::refusal::next_try;
-use crate::store::link::reply::Reply;
 use crate::store::link::wire::{one, pipeline};
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
@@ -113,7 +111,7 @@ impl Site {
         let places = self.places(*size, ids);
         let of_each_key = || places.chunk_by(|one, other| one.key == other.key);
         let add = |places: &[Place]| {
-            self.trust.layout.add(*size, self.trust.key_of(places[0].key), places)
+            self.trust.layout.add(*size, self.trust.keys.at(places[0].key), places)
         };
         let mut commands: Vec<Cmd> = of_each_key().flat_map(add).collect();
         let adds = commands.len();
@@ -126,12 +124,7 @@ impl Site {
         let (_, whole) = round.read(replies.split_off(adds))?;
         self.trust.heed(connection.wire(), &known, whole).await;
         self.trust.takes_inserts()?;
-        let new = if self.trust.layout.is_module() {
-            let reply = replies.pop().unwrap_or(Value::Nil);
-            module::flags(Reply::new("an insert", reply), places.len())?
-        } else {
-            were_clear(&places, &replies)
-        };
+        let new = self.trust.kind.were_new(&places, replies)?;
         let newest = places.into_iter().zip(new).rev().find(|(_, is_new)| *is_new);
         if let (Ok(believed), Some((newest, _))) = (known.believed(), newest) {
             believed.newest.store(Some(Arc::new(newest)));
@@ -165,7 +158,7 @@ impl Site {
     async fn try_hand_over(&self) -> Result<(), StoreError> {
         let connection = self.node.inserts.connected(ATTEMPT).await?;
         let word = [HANDED_OVER, self.trust.moves_to.as_deref().unwrap_or_default()].concat();
-        let word = cmd("HSET").arg(&self.trust.record).arg("on").arg(word).clone();
+        let word = cmd("HSET").arg(&self.trust.keys.statement).arg("on").arg(word).clone();
         self.node.inserts.ask(&connection, &one(word), ATTEMPT).await?;
         self.node.keep_to_one_redis(&connection)?;
         let checks = self.node.checks.connected(ATTEMPT).await?;
@@ -192,7 +185,7 @@ impl Site {
             let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             return Condition { live: Err(doubt), settling: None, trouble };
         };
-        let live = known.live(&*self.trust.layout);
+        let live = self.trust.live(&known);
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
         Condition { live, settling: None, trouble }
     }
@@ -211,16 +204,6 @@ async fn repeated<F: Future<Output = Result<(), StoreError>>>(
         }
     }
     Ok(())
-}
-
-/// Says of which places a bit was clear before, by the replies to their commands.
-fn were_clear(places: &[Place], replies: &[Value]) -> Vec<bool> {
-    let mut before = replies.iter().flat_map(|reply| match reply {
-        Value::Array(bits) => bits.as_slice(),
-        other => std::slice::from_ref(other),
-    });
-    let mut bits_of = |place: &Place| before.by_ref().take(place.bits.len()).collect::<Vec<_>>();
-    places.iter().map(|place| bits_of(place).contains(&&Value::Int(0))).collect()
 }
 
 fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {

@@ -11,13 +11,15 @@ use std::time::Duration;
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 
+use super::filter::ForeignFilter;
+use super::keys::Keys;
+use super::kind::Kind;
 use super::known::{Believed, Known, Numbers, read_numbers};
 use super::layout::Layout;
-use super::module::{self, Info};
 use super::record::{Record, handed_over_to};
-use super::seal;
 use crate::error::StoreError;
 use crate::filter::Generation;
+use crate::store::Live;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::doubt;
 use crate::store::link::reply::Reply;
@@ -25,22 +27,15 @@ use crate::store::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
 use crate::verdict::Doubt;
 
 const STEP: &str = "a look at a foreign filter";
-/// From which age on, in µs, a seal gives way to a new one: a little less than a second, as often as each process looks.
-const OLD: u64 = 900_000;
-
-/// The keys of a filter on one Redis, and what is known of them.
+/// A filter on one Redis, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Trust {
     pub(super) layout: Arc<dyn Layout>,
-    /// Each with its place among the layout's.
-    pub(super) keys: Vec<(usize, String)>,
-    /// Where the statement is.
-    pub(super) record: String,
+    pub(super) kind: Box<dyn Kind>,
+    pub(super) keys: Keys,
     /// The name of the guard's own filter that is to take this one's place, if one is.
     pub(super) moves_to: Option<String>,
     known: ArcSwapOption<Known>,
-    /// What a module's filter was sealed with, if that was not stated yet.
-    pub(super) drawn: ArcSwapOption<u64>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
     /// One look at a time: a later one that ends sooner would be judged a loss by the one before.
@@ -50,17 +45,14 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    pub(super) fn new(layout: Arc<dyn Layout>, instance: usize, moves_to: Option<String>) -> Self {
-        let keys = layout.keys().into_iter().enumerate();
-        let here = keys.filter(|(_, (its, _))| *its == instance);
-        let keys: Vec<_> = here.map(|(at, (_, key))| (at, key)).collect();
+    pub(super) fn new(filter: &ForeignFilter, instance: usize, moves_to: Option<String>) -> Self {
+        let layout = Arc::clone(&filter.layout);
         Self {
-            record: beside(keys.first().map_or("", |(_, key)| key)),
-            keys,
+            kind: (filter.kind)(),
+            keys: Keys::on(&*layout, instance),
             layout,
             moves_to,
             known: ArcSwapOption::empty(),
-            drawn: ArcSwapOption::empty(),
             lost: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             handed_over_to: OnceLock::new(),
@@ -88,12 +80,17 @@ impl Trust {
     }
 
     pub(super) fn foreign(&self, reason: &str) -> StoreError {
-        StoreError::Foreign { key: self.keys[0].1.clone(), reason: reason.to_owned() }
+        StoreError::Foreign { key: self.keys.first().to_owned(), reason: reason.to_owned() }
     }
 
-    /// Returns a key by its place among the layout's.
-    pub(super) fn key_of(&self, place: usize) -> &str {
-        self.keys.iter().find(|(at, _)| *at == place).map_or("", |(_, key)| key)
+    /// Describes the filter as its store does.
+    pub(super) fn live(&self, known: &Known) -> Result<Live, Doubt> {
+        let believed = known.believed()?;
+        let size = *known.size.as_ref().map_err(|_| Doubt::Foreign)?;
+        let (size, capacity, items) = self.kind.extent(&*self.layout, size, believed)?;
+        let (rate, expected_rate) =
+            (size.expected_rate(capacity) as f32, size.expected_rate(items));
+        Ok(Live { generation: believed.record.generation, items, capacity, rate, expected_rate })
     }
 
     /// Says in words why the filter is not believed.
@@ -169,7 +166,7 @@ impl Trust {
         process: &RedisProcess,
     ) -> Result<(), StoreError> {
         let _alone = self.looking.lock().await;
-        let record = cmd("HMGET").arg(&self.record).arg(&["on", "stays"]).clone();
+        let record = cmd("HMGET").arg(&self.keys.statement).arg(&["on", "stays"]).clone();
         let commands = pipeline([record].into_iter().chain(self.config()));
         let replies = exchange(wire, &commands, HANDSHAKE).await?;
         let mut replies = replies.into_iter().map(|reply| Reply::new(STEP, reply));
@@ -200,17 +197,7 @@ impl Trust {
     }
 
     async fn look_at_filter(&self, wire: &dyn Wire, known: &Known) -> Result<(), StoreError> {
-        let asked = match known.believed() {
-            Ok(believed) if self.layout.is_module() => self.ask_module(wire, believed).await,
-            Ok(believed) => self.ask_bitmap(wire, believed).await,
-            // Whether there is such a module.
-            Err(_) if self.layout.is_module() => {
-                let info = exchange(wire, &one(Info::ask(self.key_of(0))), HANDSHAKE).await;
-                info.map(|_| true).map_err(StoreError::from)
-            }
-            Err(_) => return Ok(()),
-        };
-        let lost = match asked {
+        let lost = match self.kind.look(wire, &self.keys, known.believed()).await {
             Ok(true) => return Ok(()),
             Ok(false) => Doubt::Foreign,
             Err(error) => match doubt(&error) {
@@ -285,33 +272,6 @@ impl Trust {
         }
     }
 
-    /// Has a bitmap looked at in one step, and its seal turned over if that is old; says whether all is as it was.
-    async fn ask_bitmap(&self, wire: &dyn Wire, believed: &Believed) -> Result<bool, StoreError> {
-        let mut command = cmd("EVAL");
-        command.arg(include_str!("look.lua")).arg(self.keys.len() + 1).arg(&self.record);
-        for (_, key) in &self.keys {
-            command.arg(key);
-        }
-        command.arg(&believed.on).arg(believed.record.seal / 8);
-        command.arg(&seal::draw().to_be_bytes()).arg(OLD);
-        let [reply] =
-            Reply::new(STEP, Value::Array(exchange(wire, &one(command), HANDSHAKE).await?))
-                .fields()?;
-        // Another statement is for the next look.
-        Ok(reply.int()? != 0)
-    }
-
-    /// Asks a module for the ids of the seal; says whether all are there, and no fewer others than before.
-    async fn ask_module(&self, wire: &dyn Wire, believed: &Believed) -> Result<bool, StoreError> {
-        let (key, floor) = (self.key_of(0), believed.floor());
-        let seals = module::ask(key, [], Some(believed.record.seal));
-        let replies = exchange(wire, &pipeline([seals, Info::ask(key)]), HANDSHAKE).await?;
-        let [seals, info] = Reply::new(STEP, Value::Array(replies)).fields()?;
-        let sealed = module::has_seal(seals)?;
-        let grown = believed.has_grown(floor, Info::read(info)?);
-        Ok(sealed && grown != Err(Doubt::Foreign))
-    }
-
     /// Ends trust, in all processes, where what was found says that the filter is not what it was.
     pub(super) async fn heed(&self, wire: &dyn Wire, known: &Known, found: Result<(), Doubt>) {
         if let (Err(doubt), Ok(believed)) = (found, known.believed())
@@ -328,7 +288,7 @@ impl Trust {
         let Ok(believed) = &known.believed else { return };
         let Some(why) = believed.lost.get() else { return };
         let mut command = cmd("EVAL");
-        command.arg(include_str!("revoke.lua")).arg(1).arg(&self.record).arg(&believed.on);
+        command.arg(include_str!("revoke.lua")).arg(1).arg(&self.keys.statement).arg(&believed.on);
         command.arg(u8::from(*why == Doubt::Disproved));
         // The next look tries again, and the other processes find out by themselves, too.
         exchange(wire, &one(command), Duration::from_millis(250)).await.ok();
@@ -341,9 +301,4 @@ fn handed_over(name: &str) -> String {
         "the guard's own filter {name:?} has taken its place (hand_over): only a guard of that name that moves to it \
          (migrate_from) may insert here"
     )
-}
-
-/// Returns where the statement is: beside a key.
-fn beside(key: &str) -> String {
-    if key.contains('{') { format!("{key}:bg:trust") } else { format!("{{{key}}}:bg:trust") }
 }

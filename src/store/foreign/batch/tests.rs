@@ -10,9 +10,9 @@ use super::*;
 use crate::filter::Generation;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::foreign::bits;
-use crate::store::foreign::bits::BITS;
-use crate::store::foreign::layout::ForeignFilter;
+use crate::store::foreign::bitmap;
+use crate::store::foreign::bitmap::BITS;
+use crate::store::foreign::filter::ForeignFilter;
 use crate::store::foreign::layout::Place;
 use crate::store::foreign::record::Record;
 use crate::store::foreign::rounds::FIRST;
@@ -138,7 +138,7 @@ struct Believing {
 
 impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
-        let trust = Trust::new(filter.layout, 0, None);
+        let trust = Trust::new(&filter, 0, None);
         let endpoint = Endpoint(Arc::new(NoDial));
         let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
         let redis = Arc::new(FakeRedis::default());
@@ -153,7 +153,7 @@ impl Believing {
             let mut keys = redis.0.lock().unwrap();
             keys.record = Some(record.encode().into_bytes());
             keys.named = vec![SEAL, SEAL];
-            keys.seals = trust.keys.iter().map(|(_, key)| (key.clone(), SEAL)).collect();
+            keys.seals = trust.keys.all().map(|key| (key.to_owned(), SEAL)).collect();
         }
         trust.look(live.wire(), &live.process).await.unwrap();
         let known = trust.known().unwrap();
@@ -170,7 +170,7 @@ impl Believing {
     /// Sets these of an id's bits.
     fn set(&self, id: u64, bits: Range<usize>) {
         let (place, mut keys) = (self.place(id), self.redis.0.lock().unwrap());
-        let key = self.site.trust.key_of(place.key);
+        let key = self.site.trust.keys.at(place.key);
         keys.set.extend(place.bits[bits].iter().map(|bit| (key.to_owned(), *bit)));
     }
 
@@ -280,8 +280,8 @@ async fn a_seal_that_is_missing_in_one_command_of_many_refuses_nothing() {
     (0..FLOOD).for_each(|id| filter.insert(id));
     let all = filter.place(0);
     let seal = filter.known.believed().unwrap().record.seal;
-    let parts = vec![bits::part(&all, &(0..usize::MAX)); FLOOD as usize];
-    let commands: Vec<Cmd> = bits::ask(&filter.site.trust, Some(seal), &parts).collect();
+    let parts = vec![(0, all.bits.as_slice()); FLOOD as usize];
+    let commands: Vec<Cmd> = bitmap::ask(&filter.site.trust.keys, Some(seal), &parts).collect();
     assert!(commands.len() > 2);
     let reply = |command: &Cmd, seal| {
         let bits = (command.args_iter().len() - 5) / 3;
@@ -290,7 +290,7 @@ async fn a_seal_that_is_missing_in_one_command_of_many_refuses_nothing() {
     for wrong in 0..commands.len() {
         let replies = commands.iter().enumerate();
         let replies = replies.map(|(at, command)| reply(command, SEAL ^ i64::from(at == wrong)));
-        let (held, seals) = bits::read(Some(seal), &parts, &mut replies.into_iter()).unwrap();
+        let (held, seals) = bitmap::read(Some(seal), &parts, &mut replies.into_iter()).unwrap();
         assert_eq!(seals.len(), commands.len());
         assert_eq!(seals.iter().position(|seal| *seal != SEAL), Some(wrong));
         assert_eq!(held, vec![false; FLOOD as usize]);

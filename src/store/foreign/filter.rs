@@ -1,0 +1,80 @@
+//! The type that the application gives.
+
+use std::sync::Arc;
+
+use super::bitmap::Bitmap;
+use super::kind::Kind;
+use super::layout::Layout;
+use super::module::Module;
+use crate::error::SettingError;
+use crate::filter::SizingError;
+use crate::settings;
+use crate::store::link::endpoint::Endpoint;
+
+/// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
+///
+/// Given to [`Builder::foreign`](crate::Builder::foreign). Each constructor is named after the system; the guide's page
+/// [`other_filters`](crate::guide::other_filters) has them in a table.
+#[derive(Debug)]
+pub struct ForeignFilter {
+    pub(super) layout: Arc<dyn Layout>,
+    /// How each part of it is kept.
+    pub(super) kind: fn() -> Box<dyn Kind>,
+    /// The instances that it is spread over, beside the guard's Redis.
+    pub(super) others: Vec<Endpoint>,
+    problem: Option<SettingError>,
+}
+
+impl ForeignFilter {
+    /// Returns one whose bits are those of strings.
+    pub(super) fn bitmap(layout: impl Layout) -> Self {
+        Self::new(layout, || Box::new(Bitmap))
+    }
+
+    /// Returns one that a module of Redis keeps in its only key. It hashes the ids itself, and the size means nothing.
+    pub(super) fn module(layout: impl Layout) -> Self {
+        Self::new(layout, || Box::new(Module::default()))
+    }
+
+    fn new(layout: impl Layout, kind: fn() -> Box<dyn Kind>) -> Self {
+        Self { layout: Arc::new(layout), kind, others: Vec::new(), problem: None }
+    }
+
+    /// Notes that a number has to be within bounds.
+    pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
+        let within = settings::number(setting, value, &(min..=max));
+        self.judged(within)
+    }
+
+    /// Notes that a filter for so many ids at a rate has to be possible.
+    pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
+        let possible = rate > 0.0 && rate <= 1.0;
+        let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
+        self.bounded(setting, ids, 1, u64::MAX).judged(if possible {
+            Ok(())
+        } else {
+            Err(error.into())
+        })
+    }
+
+    /// Has the filter spread over further instances.
+    pub(super) fn on_instances(mut self, urls: &[&str]) -> Self {
+        for url in urls {
+            match Endpoint::parse(url) {
+                Ok(endpoint) => self.others.push(endpoint),
+                Err(error) => self = self.judged(Err(error)),
+            }
+        }
+        self
+    }
+
+    fn judged(mut self, judged: Result<(), SettingError>) -> Self {
+        self.problem = self.problem.or(judged.err());
+        self
+    }
+
+    /// Says whether there can be such a filter. To be called once.
+    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
+        self.problem.take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,43 @@
+//! The keys of a filter on one Redis.
+
+use super::layout::Layout;
+
+/// Where a filter's bits on one Redis are, and the statement about them.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Each with its place among the layout's. Never empty.
+    here: Vec<(usize, String)>,
+    /// Where the statement is.
+    pub(super) statement: String,
+}
+
+impl Keys {
+    /// Returns those of a layout that are on this instance.
+    pub(super) fn on(layout: &dyn Layout, instance: usize) -> Self {
+        let keys = layout.keys().into_iter().enumerate();
+        let here = keys.filter(|(_, (its, _))| *its == instance);
+        let here: Vec<_> = here.map(|(at, (_, key))| (at, key)).collect();
+        let statement = beside(here.first().map_or("", |(_, key)| key));
+        Self { here, statement }
+    }
+
+    /// Returns all of them.
+    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.here.iter().map(|(_, key)| key.as_str())
+    }
+
+    /// Returns the first.
+    pub(super) fn first(&self) -> &str {
+        self.all().next().unwrap_or_default()
+    }
+
+    /// Returns one by its place among the layout's.
+    pub(super) fn at(&self, place: usize) -> &str {
+        self.here.iter().find(|(at, _)| *at == place).map_or("", |(_, key)| key)
+    }
+}
+
+/// Returns where the statement is: beside a key.
+fn beside(key: &str) -> String {
+    if key.contains('{') { format!("{key}:bg:trust") } else { format!("{{{key}}}:bg:trust") }
+}
