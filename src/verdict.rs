@@ -59,9 +59,6 @@ macro_rules! doubts {
         }
 
         impl Doubt {
-            #[cfg(test)]
-            pub(crate) const ALL: &[Self] = &[$(Self::$doubt,)*];
-
             /// Returns a short fixed name, fit for a metric's label.
             #[must_use]
             pub const fn as_str(self) -> &'static str {

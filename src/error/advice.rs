@@ -1,6 +1,6 @@
 //! What to do about what goes wrong: one table, from the cause to a sentence or two.
 //!
-//! The state of a guard, its log lines and the guide's page `operating` say these sentences, and no others.
+//! The state of a guard, its log lines and the documentation say these sentences, and no others.
 
 use super::{ChangeError, FleetError, RebuildError, StoreError};
 use crate::verdict::Doubt;
@@ -8,7 +8,9 @@ use crate::verdict::Doubt;
 macro_rules! advice {
     ($($type:ident { $($cause:pat => $advice:expr;)* })*) => { $(
         impl $type {
-            /// Returns what to do about it, in a sentence or two.
+            /// Returns what to do about it, in a sentence or two:
+            ///
+            $(#[doc = concat!("- `", stringify!($cause), "`: ", stringify!($advice))])*
             #[must_use]
             pub const fn advice(&self) -> &'static str {
                 match self {
@@ -96,50 +98,7 @@ advice! {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::filter::Sizing;
-    use crate::id::InvalidId;
-
-    const GUIDE: &str = include_str!("../guide/operating.md");
-
-    fn doubts() -> Vec<(&'static str, String, &'static str)> {
-        let all = Doubt::ALL.iter();
-        all.map(|doubt| ("Doubt", format!("{doubt:?}"), doubt.advice())).collect()
-    }
-
-    /// Those that have another advice than a doubt.
-    fn store_errors() -> Vec<(&'static str, String, &'static str)> {
-        let (step, reason) = ("swap", String::new());
-        [
-            StoreError::Foreign { key: String::new(), reason: reason.clone() },
-            StoreError::NoRoom { needed: 2, limit: 1 },
-            StoreError::Fenced { step },
-            StoreError::Lost { step },
-            StoreError::JournalGap { reason },
-            StoreError::OtherRedis,
-        ]
-        .map(|error| ("StoreError", format!("{error:?}"), error.advice()))
-        .to_vec()
-    }
-
-    fn rebuild_errors() -> Vec<(&'static str, String, &'static str)> {
-        [
-            RebuildError::NotMigrating,
-            RebuildError::NoSource,
-            RebuildError::Busy,
-            RebuildError::Source("gone".into()),
-            RebuildError::InvalidId { after: 1, source: InvalidId::NotText },
-            RebuildError::Empty,
-            RebuildError::Shrunk { previous: 2, found: 1, limit: 0.1 },
-            RebuildError::Sizing(Sizing::new(0, 0.1).unwrap_err()),
-            RebuildError::Outgrown { scans: 3, capacity: 1 },
-            RebuildError::TooLong { limit: Duration::from_secs(1) },
-        ]
-        .map(|error| ("RebuildError", format!("{error:?}"), error.advice()))
-        .to_vec()
-    }
 
     #[test]
     fn no_advice_has_the_application_wait_for_a_rebuild_of_another_systems_filter() {
@@ -149,29 +108,5 @@ mod tests {
             let advice = doubt.advice();
             assert!(advice.contains("another system's filter needs trust_after"), "{advice}");
         }
-    }
-
-    #[test]
-    fn the_guide_says_the_same() {
-        // There, what is code stands between backticks.
-        let guide = GUIDE.replace('`', "");
-        let names_a_cause = |cell: &str| cell.contains("::");
-        let is_row = |line: &&str| {
-            line.starts_with("| ") && line.split('|').nth(1).is_some_and(names_a_cause)
-        };
-        let listed: Vec<&str> = guide.lines().filter(is_row).collect();
-        let mut rows = [doubts(), store_errors(), rebuild_errors()].concat();
-        rows.push((
-            "ChangeError",
-            "Invalid".to_owned(),
-            ChangeError::Invalid(InvalidId::NotText).advice(),
-        ));
-        rows.push(("FleetError", "Overtaken".to_owned(), FleetError::Overtaken.advice()));
-        for (of, shown, advice) in &rows {
-            let name = shown.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
-            let row = format!("| {of}::{name} | {advice} |");
-            assert!(listed.contains(&row.as_str()), "the guide lacks\n{row}");
-        }
-        assert_eq!(listed.len(), rows.len(), "the guide lists what there is not");
     }
 }

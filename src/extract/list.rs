@@ -13,7 +13,7 @@ use crate::id::{Id, InvalidId};
 ///
 /// Of all values of the parameter, each piece is read by the handler's type, as it stands: nothing is trimmed.
 /// The request is refused only when all of them are absent. [`Verdicts`](crate::Verdicts) tells the handler
-/// which are, and has an example; [`guide::contract`](crate::guide::contract) says what a list teaches. As with
+/// which are, and has an example; [`FoundIds`](crate::FoundIds) says what a list teaches. As with
 /// [`Query`](crate::Query), every route below the layer that gets the parameter is guarded.
 ///
 /// | the list | the request |
@@ -36,6 +36,48 @@ use crate::id::{Id, InvalidId};
 /// let (request, ()) = http::Request::get("/users?id=7&id=8&id=9").body(())?.into_parts();
 /// assert_eq!(users.extract(&request), Extraction::Ids(ids.to_vec()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A guard has one extractor. For one filter behind both `/users/7` and `/users?ids=7,8`:
+///
+/// ```
+/// use bloom_guard::{Extraction, Id, IdExtractor, InvalidId, PathPattern, QueryList};
+/// use http::request::Parts;
+///
+/// struct Users {
+///     one: PathPattern<u64>,
+///     many: QueryList<u64>,
+/// }
+///
+/// impl IdExtractor for Users {
+///     fn extract(&self, parts: &Parts) -> Extraction {
+///         match self.one.extract(parts) {
+///             Extraction::Unguarded if parts.uri.path() == "/users" => self.many.extract(parts),
+///             found => found,
+///         }
+///     }
+///
+///     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
+///         self.one.canonical(text)
+///     }
+///
+///     fn is_ambiguous(&self) -> bool {
+///         self.one.is_ambiguous()
+///     }
+/// }
+///
+/// let users = Users {
+///     one: PathPattern::new("/users/{id}")?,
+///     many: QueryList::separated("ids", ','),
+/// };
+/// let extract = |target: &str| {
+///     let (parts, ()) = http::Request::get(target).body(()).expect("is valid").into_parts();
+///     users.extract(&parts)
+/// };
+/// assert_eq!(extract("/users/7?ids=8"), Extraction::Id(Id::new("7")?));
+/// assert_eq!(extract("/users?ids=7,8"), Extraction::Ids(vec![Id::new("7"), Id::new("8")]));
+/// assert_eq!(extract("/orders?ids=7,8"), Extraction::Unguarded);
+/// # Ok::<(), bloom_guard::BoxError>(())
 /// ```
 pub struct QueryList<T = String> {
     key: Box<str>,

@@ -12,6 +12,28 @@ use super::sizing::Sizing;
 use super::state::{Generation, State};
 
 /// What a stored filter says of itself.
+///
+/// ```
+/// use bloom_guard::filter::{Filter, Generation, Header, Membership, Sizing, State};
+/// use bloom_guard::{Digester, Id, SecretKey};
+///
+/// // What a rebuild does, in memory.
+/// let sizing = Sizing::new(1_000, 0.001)?;
+/// let digest = Digester::new(&SecretKey::new([7; 16]), "users").digest(&Id::new("42")?);
+/// let filter = Filter::new(sizing.geometry(0x5eed));
+/// filter.insert(&digest);
+///
+/// // The first 64 bytes of the string, and what a reader makes of them.
+/// let generation = Generation::new(1_767_268_800_000_000).expect("a time in microseconds");
+/// let header = Header::new(generation, 1, &sizing, 0x5eed).with_state(State::Live);
+/// let read = Header::decode(&header.encode())?;
+/// assert_eq!(read, header);
+///
+/// // The same geometry finds the same bits.
+/// assert_eq!(read.geometry.position(&digest), filter.geometry().position(&digest));
+/// assert_eq!(filter.lookup(&digest), Membership::Possible);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Header {

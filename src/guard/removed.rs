@@ -13,8 +13,9 @@ pub enum Removed {
     /// - The id was inserted lately: within twice the sum of
     ///   [`longest_transaction`](crate::Builder::longest_transaction) and
     ///   [`handler_time`](crate::Builder::handler_time). A record with this id may be there, or on its way.
-    /// - The filter's data in Redis are younger than that; without Redis, this process is.
-    /// - There is no filter, and nothing is refused anyway.
+    /// - The filter's data in Redis are younger than that: it started, failed over or lost them. Without Redis, this process is.
+    /// - More ids were inserted within that time than are marked: an import of more than 100,000, say.
+    /// - There is no filter, and nothing is refused anyway; or it was replaced during the call.
     /// - This process has removed too many ids: 10,000 at once, and 100 a second after that.
     Withheld,
 }

@@ -14,7 +14,7 @@
 //! | 10 | [`testing`] | How does an application test its handlers behind the guard? |
 //! | 11 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
 //! | 12 | [`format`](mod@format) | How can another program read the stored filter? |
-//! | 13 | [`design`] | Why is the guard built as it is? |
+//! | 13 | [`design`] | Why is the guard built as it is? For those who change the code. |
 //!
 //! Some words, used on all pages:
 //!
@@ -24,8 +24,7 @@
 //! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
 //! | generation | one build of the filter; each rebuild makes the next |
 //! | null | a 404, or a deletion, that is remembered for a while |
-//! | *found* | an id is *found* for ten minutes after this process saw the handler answer a GET or HEAD for it with 2xx or 304 |
-//! | *missed* | an id that is not *found* is *missed* when the handler answers 404, 408 or 5xx in this process, or the request is given up: for 45 s after the last time (1.4 to 1.5 lives of a null), or until it is *found* |
+//! | *found*, *missed* | [two sets of ids](attackers#found-and-missed) that each process keeps: seen to exist lately, and missing or unanswered lately |
 //! | lane | the way for requests whose id is *missed* or unknown: so many at once, so many a second, the others 503 |
 //! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
 //! | create mark | a note that an id was inserted lately, so that no null is stored for it |

@@ -95,9 +95,17 @@ impl fmt::Debug for Verdicts {
 /// An extension by which a handler says which of the ids that a request lists it found: of the response, whatever its
 /// status.
 ///
-/// These ids become *found*, in each guard that has read a list from the request. The ids that the handler was asked for and
-/// does not name become *missed*, as by a 404. No null is stored for them. Without this extension the response teaches
-/// nothing, and an attacker can ask for the filter's false positives in lists as often as he likes:
+/// It must name all that are there, on whatever page: the others become *missed*, and later requests for them may meet a full
+/// lane. It counts in each guard that has read a list from the request. No null is stored.
+///
+/// | the handler answers a list | an id that it was told is absent | any other |
+/// |---|---|---|
+/// | 408 or 5xx, or the request is given up | no change | becomes *missed*, unless it is *found* |
+/// | with `FoundIds` that have the id | is looked into, as the canary's | becomes *found* |
+/// | with `FoundIds` that do not | no change | is *found* no longer, or becomes *missed* |
+/// | anything else, also with [`Missing`](crate::Missing) | no change | no change |
+///
+/// Without it an attacker can ask for the filter's false positives in lists as often as he likes:
 /// [`guide::attackers`](crate::guide::attackers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundIds(Vec<Id>);

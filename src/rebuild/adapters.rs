@@ -148,13 +148,33 @@ where
 /// keeps its thread.
 ///
 /// ```
-/// let source = bloom_guard::from_blocking(|ids| {
-///     for id in 0..1_000_u64 {
-///         ids.push(id)?;
+/// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_blocking};
+/// use rusqlite::Connection;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// const DATABASE: &str = "file:orders?mode=memory&cache=shared";
+/// let db = Connection::open(DATABASE)?;
+/// db.execute_batch("CREATE TABLE orders (number TEXT PRIMARY KEY); INSERT INTO orders VALUES ('A-1'), ('A-2'), ('A-3')")?;
+///
+/// // One statement is one snapshot. Any error, also halfway, leaves the live filter as it is.
+/// let source = from_blocking(move |ids| {
+///     let db = Connection::open(DATABASE)?;
+///     let mut orders = db.prepare("SELECT number FROM orders")?;
+///     let mut rows = orders.query([])?;
+///     while let Some(row) = rows.next()? {
+///         ids.push(row.get::<_, String>(0)?)?;
 ///     }
 ///     Ok(())
 /// });
-/// # let _ = source;
+/// let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)
+///     .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC; the first one now
+///     .build()?;
+///
+/// let report = guard.rebuild_now().await?;
+/// assert_eq!((report.ids, report.scans), (3, 1));
+/// # Ok(())
+/// # }
 /// ```
 pub fn from_blocking<F>(scan: F) -> impl RebuildSource
 where

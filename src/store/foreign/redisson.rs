@@ -18,7 +18,7 @@ impl ForeignFilter {
     /// A filter of Redisson, from `getBloomFilter(name, StringCodec.INSTANCE)`. Its size is read from Redis.
     ///
     /// The codec has to write plain text, as `StringCodec`, `LongCodec` and `IntegerCodec` do. Redisson's default codec
-    /// serialises objects, which no other program can hash.
+    /// serialises objects, which no other program can hash. Under a changed config, answers are unknown and inserts fail.
     #[must_use]
     pub fn redisson(name: &str) -> Self {
         Self::bitmap(Redisson { name: name.to_owned() })
