@@ -802,7 +802,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 file: BATCH,
                 from: "            let known = self.seen.seq(",
                 to: "            let geometry = *before.get_or_insert(header.geometry);
-            let header = if SEEDED && geometry.string_len() == header.geometry.string_len() {
+            let header = if SEEDED && geometry.blocks() == header.geometry.blocks() {
                 Arc::new(Header { geometry, ..*header })
             } else {
                 header
