@@ -6,8 +6,6 @@ use std::hash::Hasher as _;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use smallvec::SmallVec;
 
-use crate::siphash::Beginning;
-
 /// The canonical bytes of a resource id, at most [`Id::MAX_LEN`] of them.
 ///
 /// Whatever the handler treats as the same record must have the same bytes here, in requests, in
@@ -222,7 +220,7 @@ impl fmt::Debug for SecretKey {
 /// Computes the digests of one filter: its key and its namespace, hashed ahead.
 #[derive(Clone)]
 pub(crate) struct Digester {
-    beginning: Beginning,
+    beginning: SipHasher24,
     key_id: u32,
 }
 
@@ -230,13 +228,17 @@ impl Digester {
     /// Returns the digester of a namespace (a filter's name, at most 255 bytes) under a key.
     pub(crate) fn new(key: &SecretKey, namespace: &str) -> Self {
         let len = u8::try_from(namespace.len()).unwrap_or(u8::MAX);
-        let beginning = Beginning::new(&key.0, &[&[len], namespace.as_bytes()].concat());
+        let mut beginning = SipHasher24::new_with_key(&key.0);
+        beginning.write(&[len]);
+        beginning.write(namespace.as_bytes());
         Self { beginning, key_id: key.id_for(namespace) }
     }
 
     /// Returns the digest of an id.
     pub(crate) fn digest(&self, id: &Id) -> Digest {
-        Digest(self.beginning.digest(id.as_bytes()))
+        let mut hasher = self.beginning;
+        hasher.write(id.as_bytes());
+        Digest(hasher.finish128().as_bytes())
     }
 
     /// Returns the id of the key.

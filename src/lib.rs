@@ -92,7 +92,6 @@ mod observe;
 mod random;
 mod rebuild;
 mod settings;
-mod siphash;
 mod store;
 #[cfg(test)]
 mod tests;

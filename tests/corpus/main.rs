@@ -42,8 +42,6 @@ mod link {
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../src/random.rs"]
 mod random;
-#[path = "../../src/siphash.rs"]
-mod siphash;
 mod store {
     pub(crate) use crate::link;
 }

@@ -17,5 +17,3 @@ mod id;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../src/random.rs"]
 mod random;
-#[path = "../../src/siphash.rs"]
-mod siphash;
