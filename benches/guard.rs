@@ -1,5 +1,4 @@
-//! What the guard costs a request: the filter's look-up, a check, the middleware beside the bare
-//! service.
+//! What the guard costs a request: a check, the middleware beside the bare service.
 //!
 //! `cargo bench -p bloom-guard-tests --bench guard`. Compare only figures of one run.
 
@@ -9,8 +8,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
 
-use bloom_guard::filter::{Filter, Sizing};
-use bloom_guard::{BloomGuard, Digest, Digester, Id, PathPattern, Schedule, SecretKey, from_iter};
+use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::future::join_all;
 use http::{Request, Response, StatusCode};
@@ -22,29 +20,6 @@ const IDS: u64 = 1_000_000;
 const RATE: f64 = 0.001;
 /// Checks under way together, where many are.
 const AT_ONCE: u64 = 64;
-
-fn filter(c: &mut Criterion) {
-    let digester = Digester::new(&SecretKey::new([7; 16]), "users");
-    let digest = |id: u64| digester.digest(&Id::display(&id).expect("short"));
-    let filter = Filter::new(Sizing::new(IDS, RATE).expect("within bounds").geometry(1));
-    for id in 0..IDS {
-        filter.insert(&digest(id));
-    }
-    // More digests than the caches hold, so that look-ups meet memory as they do in a service.
-    let present: Vec<Digest> = (0..IDS).step_by(7).map(digest).collect();
-    let absent: Vec<Digest> = (0..IDS).step_by(7).map(|id| digest(id + IDS)).collect();
-
-    let mut group = c.benchmark_group("filter");
-    group.bench_function("digest of a decimal id", |b| {
-        let id = Id::display(&1_234_567_u64).expect("short");
-        b.iter(|| digester.digest(black_box(&id)));
-    });
-    for (name, digests) in [("look-up, present", &present), ("look-up, absent", &absent)] {
-        let mut digests = digests.iter().cycle();
-        group.bench_function(name, |b| b.iter(|| filter.lookup(digests.next().expect("endless"))));
-    }
-    group.finish();
-}
 
 fn guard(builder: bloom_guard::Builder, runtime: &Runtime) -> BloomGuard {
     runtime.block_on(async {
@@ -150,5 +125,5 @@ fn poll_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-criterion_group!(benches, filter, check, middleware);
+criterion_group!(benches, check, middleware);
 criterion_main!(benches);

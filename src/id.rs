@@ -6,8 +6,6 @@ use std::hash::Hasher as _;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use smallvec::SmallVec;
 
-use crate::siphash::Beginning;
-
 /// The canonical bytes of a resource id, at most [`Id::MAX_LEN`] of them.
 ///
 /// Whatever the handler treats as the same record must have the same bytes here, in requests, in
@@ -134,21 +132,19 @@ impl InvalidId {
 /// polluted filters (Gerbet, Kumar & Lauradoux 2015; Clayton, Patton & Shrimpton 2019; Filić et al.
 /// 2022).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Digest([u8; 16]);
+pub(crate) struct Digest([u8; 16]);
 
 impl Digest {
     /// The size of a digest in bytes.
-    pub const LEN: usize = 16;
+    pub(crate) const LEN: usize = 16;
 
     /// Returns the digest with these bytes.
-    #[must_use]
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+    pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
     /// Returns the bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 16] {
+    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
@@ -206,8 +202,7 @@ impl SecretKey {
 
     /// Returns the number by which the header of the filter with this name knows the key: it tells
     /// keys apart, and one filter from another of the same key, and tells nothing about the key.
-    #[must_use]
-    pub fn id_for(&self, namespace: &str) -> u32 {
+    pub(crate) fn id_for(&self, namespace: &str) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"bloom-guard key id of ");
         hasher.write(namespace.as_bytes());
@@ -224,29 +219,30 @@ impl fmt::Debug for SecretKey {
 
 /// Computes the digests of one filter: its key and its namespace, hashed ahead.
 #[derive(Clone)]
-pub struct Digester {
-    beginning: Beginning,
+pub(crate) struct Digester {
+    beginning: SipHasher24,
     key_id: u32,
 }
 
 impl Digester {
     /// Returns the digester of a namespace (a filter's name, at most 255 bytes) under a key.
-    #[must_use]
-    pub fn new(key: &SecretKey, namespace: &str) -> Self {
+    pub(crate) fn new(key: &SecretKey, namespace: &str) -> Self {
         let len = u8::try_from(namespace.len()).unwrap_or(u8::MAX);
-        let beginning = Beginning::new(&key.0, &[&[len], namespace.as_bytes()].concat());
+        let mut beginning = SipHasher24::new_with_key(&key.0);
+        beginning.write(&[len]);
+        beginning.write(namespace.as_bytes());
         Self { beginning, key_id: key.id_for(namespace) }
     }
 
     /// Returns the digest of an id.
-    #[must_use]
-    pub fn digest(&self, id: &Id) -> Digest {
-        Digest(self.beginning.digest(id.as_bytes()))
+    pub(crate) fn digest(&self, id: &Id) -> Digest {
+        let mut hasher = self.beginning;
+        hasher.write(id.as_bytes());
+        Digest(hasher.finish128().as_bytes())
     }
 
     /// Returns the id of the key.
-    #[must_use]
-    pub const fn key_id(&self) -> u32 {
+    pub(crate) const fn key_id(&self) -> u32 {
         self.key_id
     }
 }

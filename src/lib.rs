@@ -81,7 +81,7 @@ mod builder;
 mod decide;
 mod error;
 mod extract;
-pub mod filter;
+mod filter;
 mod guard;
 pub mod guide;
 mod id;
@@ -92,7 +92,6 @@ mod observe;
 mod random;
 mod rebuild;
 mod settings;
-mod siphash;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -110,9 +109,10 @@ pub use extract::Captures;
 pub use extract::{
     AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query, QueryList,
 };
+pub use filter::{Generation, Sizing, SizingError};
 pub use guard::finding::Finding;
 pub use guard::removed::Removed;
-pub use id::{Digest, Digester, Id, InvalidId, SecretKey};
+pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::future::ResponseFuture;
 pub use middleware::layer::{BloomGuard, RejectingLayer};
 pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};

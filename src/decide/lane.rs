@@ -35,11 +35,11 @@ pub(crate) struct Lane {
 #[non_exhaustive]
 pub struct LaneState {
     /// Requests in it.
-    pub in_use: u32,
+    pub in_use: u64,
     /// Requests that it lets through at once.
-    pub width: u32,
+    pub width: u64,
     /// Requests that may enter it in a second; one that lists ids counts for each of them that needs the lane.
-    pub per_second: u32,
+    pub per_second: u64,
     /// Requests for which it had no room in the last minute, to ten seconds exact.
     pub rejected_last_minute: u64,
 }
@@ -114,9 +114,9 @@ impl Lane {
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
         let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         LaneState {
-            in_use: concurrency.saturating_sub(free),
-            width: concurrency,
-            per_second,
+            in_use: concurrency.saturating_sub(free).into(),
+            width: concurrency.into(),
+            per_second: per_second.into(),
             rejected_last_minute: rejected.proceed(now).parts.iter().sum(),
         }
     }

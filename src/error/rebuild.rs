@@ -53,7 +53,7 @@ pub enum RebuildError {
     )]
     Outgrown {
         /// How often it was scanned.
-        scans: u32,
+        scans: u64,
         /// The ids the last filter was sized for.
         capacity: u64,
     },

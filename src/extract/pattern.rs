@@ -79,10 +79,4 @@ impl PatternError {
     fn new(pattern: &str, problem: Problem) -> Self {
         Self { pattern: pattern.into(), problem }
     }
-
-    /// Returns the pattern.
-    #[must_use]
-    pub fn pattern(&self) -> &str {
-        &self.pattern
-    }
 }

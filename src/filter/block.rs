@@ -2,9 +2,8 @@
 
 use std::iter;
 
-use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, MAX_HASHES, string_len};
-use super::rate::false_positive_rate;
-use crate::Digest;
+use super::format::{BLOCK_LEN, FormatError, HEADER_LEN, MAX_BLOCKS, MAX_HASHES};
+use crate::id::Digest;
 
 /// Bits of a hash that make a position in a block.
 const POSITION_BITS: u32 = 9;
@@ -13,7 +12,7 @@ const POSITIONS_PER_WORD: u8 = 7;
 
 /// What decides where an id's bits are: as many blocks, so many bits an id, and a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     blocks: u32,
     hashes: u8,
     seed: u32,
@@ -27,7 +26,7 @@ impl Geometry {
     ///
     /// [`FormatError::Blocks`] and [`FormatError::Hashes`] when a number is zero or beyond
     /// [`MAX_BLOCKS`] or [`MAX_HASHES`].
-    pub const fn new(blocks: u32, hashes: u8, seed: u32) -> Result<Self, FormatError> {
+    pub(crate) const fn new(blocks: u32, hashes: u8, seed: u32) -> Result<Self, FormatError> {
         if blocks == 0 || blocks > MAX_BLOCKS {
             return Err(FormatError::Blocks { found: blocks });
         }
@@ -43,38 +42,22 @@ impl Geometry {
     }
 
     /// Returns the number of 64-byte blocks.
-    #[must_use]
-    pub const fn blocks(&self) -> u32 {
+    pub(crate) const fn blocks(&self) -> u32 {
         self.blocks
     }
 
     /// Returns the number of positions per id.
-    #[must_use]
-    pub const fn hashes(&self) -> u8 {
+    pub(crate) const fn hashes(&self) -> u8 {
         self.hashes
     }
 
     /// Returns the seed of the positions.
-    #[must_use]
-    pub const fn seed(&self) -> u32 {
+    pub(crate) const fn seed(&self) -> u32 {
         self.seed
     }
 
-    /// Returns the length of the stored string in bytes, header and trailer included.
-    #[must_use]
-    pub const fn string_len(&self) -> u64 {
-        string_len(self.blocks as u64)
-    }
-
-    /// Returns the false-positive rate to expect with this many ids in the filter.
-    #[must_use]
-    pub fn expected_rate(&self, items: u64) -> f64 {
-        false_positive_rate(self.blocks, self.hashes, items)
-    }
-
     /// Returns where the bits of an id are.
-    #[must_use]
-    pub fn position(&self, digest: &Digest) -> Position {
+    pub(crate) fn position(&self, digest: &Digest) -> Position {
         let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];
         for bit in groups.flatten() {
@@ -150,27 +133,24 @@ impl Bit {
 /// Word w of a mask covers bits 64·w to 64·w + 63 of the block, the first of them being the topmost of
 /// the word. That is the number a `BITFIELD … GET i64` reads there, in two's complement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Position {
+pub(crate) struct Position {
     block: u32,
     mask: [u64; 8],
 }
 
 impl Position {
     /// Returns the number of the block.
-    #[must_use]
-    pub const fn block(&self) -> u32 {
+    pub(crate) const fn block(&self) -> u32 {
         self.block
     }
 
     /// Returns the mask over the block.
-    #[must_use]
-    pub const fn mask(&self) -> &[u64; 8] {
+    pub(crate) const fn mask(&self) -> &[u64; 8] {
         &self.mask
     }
 
     /// Returns where the block begins, in bytes from the start of the stored string.
-    #[must_use]
-    pub const fn byte_offset(&self) -> u32 {
+    pub(crate) const fn byte_offset(&self) -> u32 {
         HEADER_LEN as u32 + self.block * BLOCK_LEN as u32
     }
 
@@ -178,7 +158,7 @@ impl Position {
     ///
     /// The longest string has 2³² bits, so the greatest offset fits a `u32` (and is the greatest that
     /// `SETBIT` takes).
-    pub fn bit_offsets(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn bit_offsets(&self) -> impl Iterator<Item = u32> + use<> {
         let (mut first, mut words) = (self.byte_offset() * 8, self.mask.into_iter());
         let mut mask = words.next().unwrap_or_default();
         iter::from_fn(move || {
@@ -208,8 +188,7 @@ impl Position {
     }
 
     /// Returns what the block's bits say of the id.
-    #[must_use]
-    pub fn is_in(&self, words: &[u64; 8]) -> Membership {
+    pub(crate) fn is_in(&self, words: &[u64; 8]) -> Membership {
         let set = |(mask, word): (&u64, &u64)| mask & !word == 0;
         Membership::possible_if(self.mask.iter().zip(words).all(set))
     }
@@ -238,8 +217,7 @@ impl Span {
 
 /// What a filter's bits say of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Membership {
+pub(crate) enum Membership {
     /// All bits of the id are set: it is in the filter, or it is a false positive.
     Possible,
     /// A bit of the id is not set: it was never put into this filter.
@@ -247,15 +225,6 @@ pub enum Membership {
 }
 
 impl Membership {
-    /// Returns a short fixed name, fit for a metric's label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Possible => "possible",
-            Self::Never => "never",
-        }
-    }
-
     pub(super) const fn possible_if(all_set: bool) -> Self {
         if all_set { Self::Possible } else { Self::Never }
     }
@@ -301,7 +270,7 @@ const fn split_mix(state: &mut u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::format::MAX_STRING_LEN;
+    use crate::filter::format::{MAX_STRING_LEN, string_len};
 
     #[test]
     fn murmur3_is_the_reference_one() {
@@ -376,8 +345,7 @@ mod tests {
 
     #[test]
     fn the_last_bit_of_the_longest_string_has_an_offset() {
-        let geometry = Geometry::new(MAX_BLOCKS, 1, 0).unwrap();
-        assert_eq!(geometry.string_len(), MAX_STRING_LEN);
+        assert_eq!(string_len(MAX_BLOCKS.into()), MAX_STRING_LEN);
         let last = Position { block: MAX_BLOCKS - 1, mask: [0, 0, 0, 0, 0, 0, 0, 1] };
         assert_eq!(u64::from(last.byte_offset()) + 128, MAX_STRING_LEN);
         let end_of_blocks = (MAX_STRING_LEN - 64) * 8;

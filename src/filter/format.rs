@@ -1,98 +1,40 @@
 //! The stored format, byte by byte.
 //!
-//! A filter is one string, `header (64 bytes) ‖ blocks × 64 bytes ‖ trailer (64 bytes)`, of at most
-//! [`MAX_STRING_LEN`] bytes. All integers are big-endian, so that Redis's `BITFIELD` reads them as
-//! they are.
-//!
-//! # Header
-//!
-//! | offset | type | field |
-//! |---|---|---|
-//! | 0 | u64 | magic: `BLMGUARD` in ASCII |
-//! | 8 | u16 | format version: 1 |
-//! | 10 | u8 | layout of the bits: 1, cache-line blocks |
-//! | 11 | u8 | state: 0x0f loading, 0x33 catching up, 0x55 live, 0x66 disproved; 0 for a filter put out of use |
-//! | 12 | u8 | hashes: positions per id, 1 to 32 |
-//! | 13 | 3 bytes | reserved: zero |
-//! | 16 | i64 | generation: the fencing token, a Redis time in µs; greater than 0, at most 2^53 − 2 |
-//! | 24 | u64 | nonce: tells two builds of one generation apart |
-//! | 32 | u32 | blocks: 1 to 8 388 606 |
-//! | 36 | u32 | seed of the positions |
-//! | 40 | u32 | id of the digests' secret key |
-//! | 44 | u32 | hash of the `run_id` of the Redis process the filter was verified on |
-//! | 48 | u32 | items: ids counted by the build; `u32::MAX` stands for that many or more |
-//! | 52 | u32 | capacity: ids the filter was sized for; greater than 0 |
-//! | 56 | f32 | false-positive rate the filter was sized for; above 0 and below 1 |
-//! | 60 | u32 | checksum |
-//!
-//! The checksum is CRC-32/ISO-HDLC (zlib's and gzip's: polynomial 0x04C11DB7 reflected, initial value
-//! and final XOR all ones) over bytes 0 to 59 with byte 11, the state, taken as zero. A change of state
-//! therefore writes that one byte and nothing else.
-//!
-//! Readers check in this order: length, magic, version, layout, checksum, then the fields. A header of
-//! a later version is reported as that, not as a damaged one.
-//!
-//! # Blocks
-//!
-//! Block n is bytes `64 + 64·n` to `127 + 64·n`. Bit b of a block, 0 to 511, is in its byte `b >> 3`
-//! under the mask `0x80 >> (b & 7)`, which is Redis's own order: `GETBIT` finds it at offset
-//! `(64 + 64·n)·8 + b`. All offsets are below 2³².
-//!
-//! The bits of a digest (16 bytes) come from (h1, h2) = `MurmurHash3` x64-128 of the digest with
-//! the header's seed:
-//!
-//! - the block is `(h1 · blocks) >> 64`, computed in 128 bits;
-//! - the first seven positions in the block are 9 bits each of h2, lowest bits first: position i is
-//!   `(h2 >> 9·i) & 511`, and the topmost bit of h2 goes unused;
-//! - the next seven come in the same way from the first output of `SplitMix64` started at h2, the
-//!   next from its second output, and so on. Output n is `mix(h2 + n · 0x9E3779B97F4A7C15)` modulo 2⁶⁴,
-//!   where `mix(z)` is `z ^= z >> 30; z *= 0xBF58476D1CE4E5B9; z ^= z >> 27; z *= 0x94D049BB133111EB;
-//!   z ^= z >> 31`.
-//!
-//! Positions may coincide; an id then has fewer than `hashes` bits.
-//!
-//! # Trailer
-//!
-//! 48 zero bytes; the stamp, 8 bytes; then the bits of magic ⊕ generation as the string's last 8 bytes. A string
-//! cut short cannot end like that.
-//!
-//! The stamp is a u64: the number of the last insert that was written while the filter was live, counted by the
-//! store; 0 in a filter that is being built. A reader that knows of later inserts has an older copy before it. One
-//! that knows of none need not look.
+#![doc = include_str!("format.md")]
 
 /// The first eight bytes: `BLMGUARD`.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
+pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
 /// The format version this crate reads and writes.
-pub const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
 /// The layout of the bits this crate reads and writes: cache-line blocks.
-pub const LAYOUT: u8 = 1;
+pub(crate) const LAYOUT: u8 = 1;
 
 /// The size of the header in bytes.
-pub const HEADER_LEN: usize = 64;
+pub(crate) const HEADER_LEN: usize = 64;
 /// The size of a block in bytes.
-pub const BLOCK_LEN: usize = 64;
+pub(crate) const BLOCK_LEN: usize = 64;
 /// The size of the trailer in bytes.
-pub const TRAILER_LEN: usize = 64;
+pub(crate) const TRAILER_LEN: usize = 64;
 /// The longest string Redis takes by default (`proto-max-bulk-len`): 512 MiB.
-pub const MAX_STRING_LEN: u64 = 512 * 1024 * 1024;
+pub(crate) const MAX_STRING_LEN: u64 = 512 * 1024 * 1024;
 /// The most blocks a string has room for.
-pub const MAX_BLOCKS: u32 =
+pub(crate) const MAX_BLOCKS: u32 =
     ((MAX_STRING_LEN as usize - HEADER_LEN - TRAILER_LEN) / BLOCK_LEN) as u32;
 
 /// The most positions an id can have.
-pub const MAX_HASHES: u8 = 32;
+pub(crate) const MAX_HASHES: u8 = 32;
 
 /// Where the state is, in bytes from the start.
-pub const STATE_OFFSET: usize = 11;
+pub(crate) const STATE_OFFSET: usize = 11;
 /// Where the generation is, in bytes from the start.
-pub const GENERATION_OFFSET: usize = 16;
+pub(crate) const GENERATION_OFFSET: usize = 16;
 /// Where the nonce is, in bytes from the start.
-pub const NONCE_OFFSET: usize = 24;
+pub(crate) const NONCE_OFFSET: usize = 24;
 /// How far the trailer's one number, [`Generation::seal`](super::Generation::seal), is from the end of the string, in bytes.
-pub const SEAL_FROM_END: usize = 8;
+pub(crate) const SEAL_FROM_END: usize = 8;
 
 /// How far the trailer's stamp, the number of the last insert, is from the end of the string, in bytes.
-pub const STAMP_FROM_END: usize = 16;
+pub(crate) const STAMP_FROM_END: usize = 16;
 
 pub(super) const VERSION_OFFSET: usize = 8;
 pub(super) const LAYOUT_OFFSET: usize = 10;
@@ -114,8 +56,7 @@ pub(super) const fn string_len(blocks: u64) -> u64 {
 
 /// Why bytes are not a filter of ours.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FormatError {
+pub(crate) enum FormatError {
     /// There are no bytes at all, as when the key is missing.
     #[error("no bytes")]
     Empty,
@@ -189,13 +130,5 @@ pub enum FormatError {
     Rate {
         /// What it is.
         found: f32,
-    },
-    /// The blocks are more or fewer than the header says.
-    #[error("blocks take {len} bytes, not {expected}")]
-    Length {
-        /// How many bytes of blocks there are.
-        len: u64,
-        /// How many there should be.
-        expected: u64,
     },
 }

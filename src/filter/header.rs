@@ -8,89 +8,45 @@ use super::format::{
     TRAILER_LEN, VERSION, VERSION_OFFSET, string_len,
 };
 use super::rate::false_positive_rate;
-use super::sizing::Sizing;
 use super::state::{Generation, State};
 
 /// What a stored filter says of itself.
-///
-/// ```
-/// use bloom_guard::filter::{Filter, Generation, Header, Membership, Sizing, State};
-/// use bloom_guard::{Digester, Id, SecretKey};
-///
-/// // What a rebuild does, in memory.
-/// let sizing = Sizing::new(1_000, 0.001)?;
-/// let digest = Digester::new(&SecretKey::new([7; 16]), "users").digest(&Id::new("42")?);
-/// let filter = Filter::new(sizing.geometry(0x5eed));
-/// filter.insert(&digest);
-///
-/// // The first 64 bytes of the string, and what a reader makes of them.
-/// let generation = Generation::new(1_767_268_800_000_000).expect("a time in microseconds");
-/// let header = Header::new(generation, 1, &sizing, 0x5eed).with_state(State::Live);
-/// let read = Header::decode(&header.encode())?;
-/// assert_eq!(read, header);
-///
-/// // The same geometry finds the same bits.
-/// assert_eq!(read.geometry.position(&digest), filter.geometry().position(&digest));
-/// assert_eq!(filter.lookup(&digest), Membership::Possible);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct Header {
+pub(crate) struct Header {
     /// How far the build has come.
-    pub state: State,
+    pub(crate) state: State,
     /// The build's fencing token.
-    pub generation: Generation,
+    pub(crate) generation: Generation,
     /// Tells two builds of one generation apart.
-    pub nonce: u64,
+    pub(crate) nonce: u64,
     /// Where ids go.
-    pub geometry: Geometry,
+    pub(crate) geometry: Geometry,
     /// The id of the secret key the digests were made with.
-    pub key_id: u32,
+    pub(crate) key_id: u32,
     /// A hash of the `run_id` of the Redis process the filter was verified on.
-    pub run: u32,
+    pub(crate) run: u32,
     /// How many ids the build counted, `u32::MAX` standing for that many or more.
-    pub items: u32,
+    pub(crate) items: u32,
     /// How many ids the filter was sized for.
-    pub capacity: u32,
+    pub(crate) capacity: u32,
     /// The false-positive rate the filter was sized for.
-    pub rate: f32,
+    pub(crate) rate: f32,
 }
 
 impl Header {
-    /// Returns the header of a filter whose build begins: loading, with no ids counted, and with key
-    /// and process left at zero for the caller to fill in.
-    #[must_use]
-    pub const fn new(generation: Generation, nonce: u64, sizing: &Sizing, seed: u32) -> Self {
-        Self {
-            state: State::Loading,
-            generation,
-            nonce,
-            geometry: sizing.geometry(seed),
-            key_id: 0,
-            run: 0,
-            items: 0,
-            capacity: sizing.capacity(),
-            rate: sizing.rate() as f32,
-        }
-    }
-
     /// Returns the same header in another state.
-    #[must_use]
-    pub const fn with_state(mut self, state: State) -> Self {
+    pub(crate) const fn with_state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
 
     /// Returns the false-positive rate to expect with the ids that the build counted.
-    #[must_use]
-    pub fn expected_rate(&self) -> f64 {
+    pub(crate) fn expected_rate(&self) -> f64 {
         false_positive_rate(self.geometry.blocks(), self.geometry.hashes(), self.items.into())
     }
 
     /// Returns the stored bytes.
-    #[must_use]
-    pub fn encode(&self) -> [u8; HEADER_LEN] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let Self { state, generation, nonce, geometry, key_id, run, items, capacity, rate } = *self;
         let mut bytes = [0; HEADER_LEN];
         put(&mut bytes, 0, MAGIC.to_be_bytes());
@@ -117,7 +73,7 @@ impl Header {
     /// # Errors
     ///
     /// A [`FormatError`] that says what the bytes are instead.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let bytes = match (bytes.first_chunk(), bytes.len()) {
             (Some(header), _) => header,
             (None, 0) => return Err(FormatError::Empty),
@@ -145,16 +101,14 @@ impl Header {
     }
 
     /// Returns the bytes the string ends with.
-    #[must_use]
-    pub fn trailer(&self) -> [u8; TRAILER_LEN] {
+    pub(crate) fn trailer(&self) -> [u8; TRAILER_LEN] {
         let mut bytes = [0; TRAILER_LEN];
         put(&mut bytes, TRAILER_LEN - SEAL_FROM_END, self.generation.seal().to_be_bytes());
         bytes
     }
 
     /// Returns the length of the whole string in bytes.
-    #[must_use]
-    pub const fn string_len(&self) -> u64 {
+    pub(crate) const fn string_len(&self) -> u64 {
         string_len(self.geometry.blocks() as u64)
     }
 }
@@ -207,8 +161,33 @@ fn take<const N: usize>(bytes: &[u8; HEADER_LEN], offset: usize) -> [u8; N] {
 }
 
 #[cfg(test)]
+impl Header {
+    /// Returns the header of a filter whose build begins: loading, with no ids counted, and with key
+    /// and process left at zero.
+    pub(crate) const fn new(
+        generation: Generation,
+        nonce: u64,
+        sizing: &super::Sizing,
+        seed: u32,
+    ) -> Self {
+        Self {
+            state: State::Loading,
+            generation,
+            nonce,
+            geometry: sizing.geometry(seed),
+            key_id: 0,
+            run: 0,
+            items: 0,
+            capacity: sizing.capacity(),
+            rate: sizing.rate() as f32,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::Sizing;
     use crate::filter::format::MAX_BLOCKS;
 
     fn header() -> Header {

@@ -7,9 +7,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::{Geometry, Group, Membership, Position};
-use super::format::{BLOCK_LEN, FormatError};
-use super::rate::load_of_fill;
-use crate::Digest;
+use super::format::BLOCK_LEN;
+use crate::id::Digest;
 
 /// Ids whose blocks are fetched at once. Their positions fit the innermost cache.
 const FETCHED: usize = 64;
@@ -20,34 +19,19 @@ const FETCHED: usize = 64;
 /// must see an insert has been told of it by other means (an acknowledgement, a join), which orders
 /// the two. A look-up that races an insert may see half of it and say [`Membership::Never`]: that
 /// insert has not returned yet.
-pub struct Filter {
+pub(crate) struct Filter {
     geometry: Geometry,
     blocks: Box<[Block]>,
 }
 
 impl Filter {
     /// Returns an empty filter.
-    #[must_use]
-    pub fn new(geometry: Geometry) -> Self {
+    pub(crate) fn new(geometry: Geometry) -> Self {
         Self { geometry, blocks: (0..geometry.blocks()).map(|_| Block::default()).collect() }
     }
 
-    /// Returns the filter with these blocks, as they are stored between header and trailer.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError::Length`] when the bytes are not as many as the geometry's blocks.
-    pub fn load(geometry: Geometry, bytes: &[u8]) -> Result<Self, FormatError> {
-        let (blocks, rest) = bytes.as_chunks();
-        if !rest.is_empty() || blocks.len() as u64 != u64::from(geometry.blocks()) {
-            let expected = u64::from(geometry.blocks()) * BLOCK_LEN as u64;
-            return Err(FormatError::Length { len: bytes.len() as u64, expected });
-        }
-        Ok(Self { geometry, blocks: blocks.iter().map(Block::from_bytes).collect() })
-    }
-
     /// Puts an id into the filter.
-    pub fn insert(&self, digest: &Digest) {
+    pub(crate) fn insert(&self, digest: &Digest) {
         let position = self.geometry.position(digest);
         for (word, mask) in self.block(&position).0.iter().zip(position.mask()) {
             if *mask != 0 {
@@ -72,8 +56,7 @@ impl Filter {
     }
 
     /// Returns what the filter says of an id.
-    #[must_use]
-    pub fn lookup(&self, digest: &Digest) -> Membership {
+    pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
         let (block, mut groups) = self.geometry.bits(digest);
         let words = &self.blocks[block as usize].0;
         let word = |word: usize| words[word].load(Ordering::Relaxed);
@@ -86,21 +69,13 @@ impl Filter {
     }
 
     /// Returns where ids go in this filter.
-    #[must_use]
-    pub const fn geometry(&self) -> Geometry {
+    pub(crate) const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// Returns the size of the blocks in bytes.
-    #[must_use]
-    pub const fn byte_len(&self) -> usize {
+    pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
-    }
-
-    /// Returns how many bits are set.
-    #[must_use]
-    pub fn ones(&self) -> u64 {
-        self.blocks.iter().map(Block::ones).sum()
     }
 
     /// Returns how many bits are set in these blocks.
@@ -108,24 +83,8 @@ impl Filter {
     /// # Panics
     ///
     /// When the range is not within the filter's blocks.
-    #[must_use]
-    pub fn ones_in(&self, blocks: Range<u32>) -> u64 {
+    pub(crate) fn ones_in(&self, blocks: Range<u32>) -> u64 {
         self.range(blocks).iter().map(Block::ones).sum()
-    }
-
-    /// Returns the fraction of bits that are set.
-    #[must_use]
-    pub fn fill(&self) -> f64 {
-        self.ones() as f64 / (self.byte_len() as f64 * 8.0)
-    }
-
-    /// Returns how many distinct ids would fill the filter as it is filled: a good estimate while it
-    /// holds no more than it was sized for, and `u64::MAX` when every bit is set.
-    #[must_use]
-    pub fn estimated_items(&self) -> u64 {
-        let load = load_of_fill(self.geometry.hashes(), self.fill());
-        // Infinity saturates.
-        (load * f64::from(self.geometry.blocks())).round() as u64
     }
 
     /// Appends the stored bytes of these blocks: what belongs at
@@ -134,7 +93,7 @@ impl Filter {
     /// # Panics
     ///
     /// When the range is not within the filter's blocks.
-    pub fn write_blocks(&self, blocks: Range<u32>, out: &mut Vec<u8>) {
+    pub(crate) fn write_blocks(&self, blocks: Range<u32>, out: &mut Vec<u8>) {
         let blocks = self.range(blocks);
         out.reserve(blocks.len() * BLOCK_LEN);
         let words = blocks.iter().flat_map(Block::words);
@@ -172,11 +131,6 @@ impl fmt::Debug for Filter {
 struct Block([AtomicU64; 8]);
 
 impl Block {
-    fn from_bytes(bytes: &[u8; BLOCK_LEN]) -> Self {
-        let words = bytes.as_chunks().0;
-        Self(std::array::from_fn(|w| AtomicU64::new(u64::from_be_bytes(words[w]))))
-    }
-
     fn words(&self) -> [u64; 8] {
         std::array::from_fn(|w| self.0[w].load(Ordering::Relaxed))
     }
@@ -197,28 +151,6 @@ mod tests {
         Digest::from_bytes(
             u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes(),
         )
-    }
-
-    #[test]
-    fn bytes_of_another_length_are_no_filter() {
-        let geometry = Geometry::new(2, 3, 0).unwrap();
-        for len in [0, 64, 127, 129, 192] {
-            let error = FormatError::Length { len: len as u64, expected: 128 };
-            assert_eq!(Filter::load(geometry, &vec![0; len]).unwrap_err(), error);
-        }
-    }
-
-    #[test]
-    fn a_look_up_says_what_the_whole_mask_says() {
-        for hashes in [1, 7, 8, 32] {
-            let filter = Filter::new(Geometry::new(50, hashes, 7).unwrap());
-            (0..1_000 / u64::from(hashes)).for_each(|n| filter.insert(&digest(n)));
-            for digest in (0..2_000).map(digest) {
-                let position = filter.geometry.position(&digest);
-                let whole = position.is_in(&filter.block(&position).words());
-                assert_eq!(filter.lookup(&digest), whole);
-            }
-        }
     }
 
     #[test]
@@ -250,16 +182,5 @@ mod tests {
             };
             assert_eq!(bytes(&together), bytes(&one_by_one), "{count}");
         }
-    }
-
-    #[test]
-    fn the_fill_tells_how_many_ids_there_are() {
-        let filter = Filter::new(Sizing::new(20_000, 0.001).unwrap().geometry(1));
-        assert_eq!((filter.fill(), filter.estimated_items()), (0.0, 0));
-        (0..20_000).chain(0..20_000).for_each(|n| filter.insert(&digest(n)));
-        let estimate = filter.estimated_items();
-        assert!((19_600..20_400).contains(&estimate), "{estimate}");
-        let full = Filter::load(Geometry::new(1, 3, 0).unwrap(), &[0xff; 64]).unwrap();
-        assert_eq!((full.fill(), full.estimated_items()), (1.0, u64::MAX));
     }
 }

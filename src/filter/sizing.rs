@@ -5,13 +5,13 @@ use super::format::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
 
 /// The least number of ids a filter can be sized for.
-pub const MIN_CAPACITY: u64 = 1;
+const MIN_CAPACITY: u64 = 1;
 /// The greatest number of ids a filter can be sized for, whatever room they take.
-pub const MAX_CAPACITY: u64 = u32::MAX as u64;
+const MAX_CAPACITY: u64 = u32::MAX as u64;
 /// The lowest false-positive rate a filter can be sized for.
-pub const MIN_RATE: f64 = 1e-9;
+const MIN_RATE: f64 = 1e-9;
 /// The highest false-positive rate a filter can be sized for.
-pub const MAX_RATE: f64 = 0.5;
+const MAX_RATE: f64 = 0.5;
 
 /// The size of a filter: the fewest blocks that hold so many ids at such a false-positive rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +24,8 @@ pub struct Sizing {
 
 impl Sizing {
     /// A million ids at a rate of one in a thousand: 1.9 MB.
-    pub const DEFAULT: Self = Self { capacity: 1_000_000, rate: 0.001, blocks: 30_363, hashes: 9 };
+    pub(crate) const DEFAULT: Self =
+        Self { capacity: 1_000_000, rate: 0.001, blocks: 30_363, hashes: 9 };
 
     /// Returns the size for `capacity` ids at a false-positive rate of at most `rate`.
     ///
@@ -49,21 +50,13 @@ impl Sizing {
     }
 
     /// Returns the number of ids the filter is meant for.
-    #[must_use]
-    pub const fn capacity(&self) -> u32 {
+    pub(crate) const fn capacity(&self) -> u32 {
         self.capacity
     }
 
     /// Returns the false-positive rate asked for.
-    #[must_use]
-    pub const fn rate(&self) -> f64 {
+    pub(crate) const fn rate(&self) -> f64 {
         self.rate
-    }
-
-    /// Returns the number of 64-byte blocks.
-    #[must_use]
-    pub const fn blocks(&self) -> u32 {
-        self.blocks
     }
 
     /// Returns the number of positions per id.
@@ -91,8 +84,7 @@ impl Sizing {
     }
 
     /// Returns where ids go in a filter of this size with this seed.
-    #[must_use]
-    pub const fn geometry(&self, seed: u32) -> Geometry {
+    pub(crate) const fn geometry(&self, seed: u32) -> Geometry {
         Geometry::sized(self.blocks, self.hashes, seed)
     }
 }
@@ -143,9 +135,9 @@ pub enum SizingError {
     Capacity {
         /// The capacity asked for.
         value: u64,
-        /// The least there is: [`MIN_CAPACITY`].
+        /// The least there is: 1.
         min: u64,
-        /// The greatest there is: [`MAX_CAPACITY`].
+        /// The greatest there is: 2³² − 1.
         max: u64,
     },
     /// The false-positive rate is out of range, or not a number.
@@ -153,9 +145,9 @@ pub enum SizingError {
     Rate {
         /// The rate asked for.
         value: f64,
-        /// The lowest there is: [`MIN_RATE`].
+        /// The lowest there is: 1e-9.
         min: f64,
-        /// The highest there is: [`MAX_RATE`].
+        /// The highest there is: 0.5.
         max: f64,
     },
     /// The filter would not fit into a Redis string.
@@ -167,7 +159,7 @@ pub enum SizingError {
         rate: f64,
         /// The bytes it would take.
         bytes: u64,
-        /// The bytes there are: [`MAX_STRING_LEN`].
+        /// The bytes there are: 512 MiB.
         max: u64,
     },
 }

@@ -9,8 +9,7 @@ use super::format::{FormatError, MAGIC};
 /// The bytes differ from each other and from zero in four bits: the state lies outside the header's
 /// checksum, and no flipped bit or two may turn a building filter live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum State {
+pub(crate) enum State {
     /// The blocks are being uploaded; nobody else writes to them.
     Loading = 0x0f,
     /// The blocks are there, adds go to them, and the journal is being replayed.
@@ -22,20 +21,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns a short fixed name, fit for a metric's label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::CatchingUp => "catching_up",
-            Self::Live => "live",
-            Self::Disproved => "disproved",
-        }
-    }
-
     /// Returns the byte that stands for the state in a header.
-    #[must_use]
-    pub const fn as_byte(self) -> u8 {
+    pub(crate) const fn as_byte(self) -> u8 {
         self as u8
     }
 
@@ -57,12 +44,11 @@ pub struct Generation(i64);
 impl Generation {
     /// The greatest generation: a time in the year 2255. Up to here whole numbers are exact in Lua, and
     /// there is always a greater one to come after.
-    pub const MAX: Self = Self((1 << 53) - 2);
+    pub(crate) const MAX: Self = Self((1 << 53) - 2);
 
     /// Returns the generation of this time, or `None` when it is not greater than zero or greater than
     /// [`MAX`](Self::MAX).
-    #[must_use]
-    pub const fn new(micros: i64) -> Option<Self> {
+    pub(crate) const fn new(micros: i64) -> Option<Self> {
         if micros > 0 && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
     }
 
@@ -73,8 +59,7 @@ impl Generation {
     }
 
     /// Returns the number a complete string of this generation ends with.
-    #[must_use]
-    pub const fn seal(self) -> i64 {
+    pub(crate) const fn seal(self) -> i64 {
         MAGIC.cast_signed() ^ self.0
     }
 }

@@ -64,6 +64,7 @@ pub mod findings {}
 pub mod testing {}
 
 #[doc = include_str!("format.md")]
+#[doc = include_str!("../filter/format.md")]
 pub mod format {}
 
 #[doc = include_str!("design.md")]

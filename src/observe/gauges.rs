@@ -97,9 +97,9 @@ mod recorded {
         journal_required_seconds, Seconds, "How far back the journal must reach for a rebuild that begins now",
             |state| Some(state.journal?.required.as_secs_f64());
         lane_in_use, Count, "Requests in the lane",
-            |state| Some(state.lane.in_use.into());
+            |state| Some(state.lane.in_use as f64);
         lane_width, Count, "Requests that the lane lets through at once",
-            |state| Some(state.lane.width.into());
+            |state| Some(state.lane.width as f64);
         lane_rejected_last_minute, Count, "Requests for which the lane had no room in the last minute",
             |state| Some(state.lane.rejected_last_minute as f64);
     }

@@ -27,7 +27,7 @@ pub struct RebuildReport {
     /// The size of the stored filter, header and trailer included, in bytes.
     pub bytes: u64,
     /// How often the source was scanned: once, unless it outgrew the size planned for it.
-    pub scans: u32,
+    pub scans: u64,
     /// How long the scans took.
     pub scan_took: Duration,
     /// How long all of it took.

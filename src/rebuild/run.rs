@@ -23,7 +23,7 @@ use crate::store::{Begun, BoxFuture, Build, Plan, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
-const SCANS: u32 = 3;
+const SCANS: u64 = 3;
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
 /// The head-room for a filter that is sized from a count, not by the application.
@@ -79,7 +79,7 @@ struct Scanned {
     sizing: Sizing,
     ids: u64,
     sample: Vec<Digest>,
-    scans: u32,
+    scans: u64,
 }
 
 impl RebuildRun<'_> {

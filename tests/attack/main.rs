@@ -4,4 +4,3 @@ mod bound;
 mod flood;
 mod lanes;
 mod neighbour;
-mod rate;

@@ -1,9 +1,9 @@
 //! The journal: whatever Redis answers, reading it never panics, and no digest is lost or invented
 //! without an error.
 
-use bloom_guard::Digest;
 use redis::Value;
 
+use crate::id::Digest;
 use crate::replies;
 use crate::source::Source;
 use crate::values;

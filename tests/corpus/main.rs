@@ -23,26 +23,28 @@ mod replay;
 #[cfg(test)]
 mod seeds;
 
-// `replies` finds its neighbours where they are in the crate: the filter, from its sources, too, and the
-// rest from what is public.
+// `replies` finds its neighbours where they are in the crate: the filter and the ids, from their
+// sources, too, and the rest from what is public.
 #[expect(dead_code, unused_imports, reason = "a part of what is compiled in is used")]
 #[path = "../../src/filter/mod.rs"]
 mod filter;
 mod error {
     pub(crate) use bloom_guard::StoreError;
 }
-mod id {
-    pub(crate) use bloom_guard::Digest;
-}
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+#[path = "../../src/id.rs"]
+mod id;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../src/store/link"]
 mod link {
     pub(crate) mod reply;
 }
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+#[path = "../../src/random.rs"]
+mod random;
 mod store {
     pub(crate) use crate::link;
 }
 mod verdict {
     pub(crate) use bloom_guard::Doubt;
 }
-use bloom_guard::Digest;

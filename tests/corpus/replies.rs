@@ -9,12 +9,13 @@ mod sources {
     }
 }
 
-use bloom_guard::{Digest, Doubt, StoreError};
+use bloom_guard::{Doubt, StoreError};
 use redis::Value;
 
 use self::sources::rebuild::journal::{Coverage, Entry};
 use self::sources::view::View;
 use crate::filter::Header;
+use crate::id::Digest;
 use crate::store::link::reply::Reply;
 
 /// Reads the fields of `view.lua`; returns what they say of the live key.

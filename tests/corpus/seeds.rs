@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use bloom_guard::{Digester, Id, SecretKey};
-
 use crate::filter::{Filter, Generation, Header, Sizing, State};
+use crate::id::{Digester, Id, SecretKey};
 use crate::replay::directory;
 use crate::{extractor, header, journal, kept};
 

@@ -1,8 +1,8 @@
 //! Replies as a fuzzer chooses them, and what a journal's reply says.
 
-use bloom_guard::Digest;
 use redis::{PushKind, Value, VerbatimFormat};
 
+use crate::id::Digest;
 use crate::source::Source;
 
 /// Returns a reply of any kind, most often one that looks like a part of a journal.

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use bloom_guard::filter::{Sizing, SizingError};
 use bloom_guard::{
-    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SettingError, from_iter,
+    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SettingError, Sizing,
+    SizingError, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);

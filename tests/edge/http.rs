@@ -8,8 +8,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use bloom_guard::{
-    BloomGuard, Builder, NotFound, OnInvalid, PathPattern, ProblemDetails, RejectReason, Rejected,
-    Rejection, Schedule,
+    BloomGuard, Builder, NotFound, PathPattern, ProblemDetails, RejectReason, Rejected, Rejection,
+    Schedule,
 };
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -134,23 +134,6 @@ async fn a_record_is_served_from_the_request_after_its_creation_on() {
         assert_refused(&reader.get(&target).await, StatusCode::NOT_FOUND);
         assert_eq!(creator.send(Method::POST, &target).await.status(), StatusCode::CREATED);
         assert_eq!(reader.get(&target).await.status(), StatusCode::OK);
-    }
-}
-
-#[tokio::test]
-async fn a_malformed_id_is_refused_as_the_application_likes() {
-    for (option, status) in
-        [(None, StatusCode::NOT_FOUND), (Some(OnInvalid::BadRequest), StatusCode::BAD_REQUEST)]
-    {
-        let table = Table::with(0..IDS);
-        let builder = builder(&table);
-        let guard = match option {
-            None => builder.build().unwrap(),
-            Some(option) => builder.on_invalid(option).build().unwrap(),
-        };
-        let server = serve(&guard, &table).await;
-        assert_refused(&server.connect().await.get(MALFORMED).await, status);
-        assert_eq!((table.lookups(), guard.stats().invalid), (0, 1));
     }
 }
 

@@ -1,10 +1,8 @@
-//! The edges: ids and how they are found in requests, HTTP, the tower contract, settings, stored bytes.
+//! The edges: ids and how they are found in requests, HTTP, the tower contract, settings.
 
 mod config;
 mod contract;
 mod extraction;
-mod filter;
-mod golden;
 mod http;
 mod ids;
 mod list;

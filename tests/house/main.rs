@@ -21,7 +21,7 @@ const ORDER: [&[&str]; 8] = [
     // Errors name what is wrong with a filter's size.
     &["error"],
     &["filter"],
-    &["id", "mode", "siphash", "verdict", "random", "background"],
+    &["id", "mode", "verdict", "random", "background"],
 ];
 /// The rooms inside `store/`, in the same order. Those of one row do not know each other.
 const STORES: [&[&str]; 4] =

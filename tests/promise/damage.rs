@@ -97,12 +97,6 @@ async fn an_emptied_redis_never_refuses() {
 }
 
 #[tokio::test]
-async fn an_expired_filter_never_refuses() {
-    let expire = |redis: &RedisServer| assert_eq!(redis.run::<i64>(&["PEXPIRE", BITS, "0"]), 1);
-    nothing_is_refused_after(expire, Doubt::NoFilter).await;
-}
-
-#[tokio::test]
 async fn an_evicted_filter_never_refuses() {
     let evict = |redis: &RedisServer| {
         redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);

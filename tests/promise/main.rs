@@ -2,7 +2,6 @@
 //! the application's own timing can do.
 
 mod canary;
-mod counting;
 mod damage;
 mod exactness;
 mod findings;

@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use bloom_guard::filter::{Filter, Membership, Sizing};
-use bloom_guard::{Digest, Digester, Id, SecretKey};
 use fastbloom::AtomicBloomFilter;
 
 use crate::contender::OURS;
+use crate::filter::{Filter, Membership, Sizing};
+use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::ids::{Kind, Random};
 use crate::report::{Report, Rounds, grouped, median};
 use crate::scale::{RATE, Scale};

@@ -18,6 +18,17 @@ mod redisbloom_module;
 mod report;
 mod scale;
 
+// The look-up in this process is private to the crate, so it is compiled in from its sources as they stand.
+#[expect(dead_code, unused_imports, reason = "a part of what is compiled in is used")]
+#[path = "../../../src/filter/mod.rs"]
+mod filter;
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+#[path = "../../../src/id.rs"]
+mod id;
+#[expect(dead_code, reason = "a part of what is compiled in is used")]
+#[path = "../../../src/random.rs"]
+mod random;
+
 use std::path::PathBuf;
 
 use crate::report::Report;

@@ -148,8 +148,8 @@ mod tests {
         let generation = Generation::new(1).unwrap();
         let sizing = Sizing::new(10, 0.01).unwrap();
         let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
-        let full = vec![0xff; sizing.blocks() as usize * 64];
-        let filter = Filter::load(sizing.geometry(0), &full).unwrap();
+        let filter = Filter::new(sizing.geometry(0));
+        (0..=u8::MAX).for_each(|n| filter.insert(&digest(n)));
         let live = Live { header, filter: Arc::new(filter), replaced_disproved: false };
         shared.live.store(Some(Arc::new(live)));
         store

@@ -346,16 +346,6 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
     },
     Bug {
-        name: "a wait that began with the incarnation",
-        flavours: &[Forgetful, Evicting],
-        edits: &[Script {
-            file: "swap.lua",
-            from: FIRST_SWAP,
-            to: "if meta[4] ~= ARGV[4] and now < redis.call('HGET', KEYS[3], 'since') + grace then return 'HELD' end
-if false then",
-        }],
-    },
-    Bug {
         name: "a wait that began with the rebuild",
         flavours: &[Forgetful, Evicting],
         edits: &[Script {
@@ -802,7 +792,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 file: BATCH,
                 from: "            let known = self.seen.seq(",
                 to: "            let geometry = *before.get_or_insert(header.geometry);
-            let header = if SEEDED && geometry.string_len() == header.geometry.string_len() {
+            let header = if SEEDED && geometry.blocks() == header.geometry.blocks() {
                 Arc::new(Header { geometry, ..*header })
             } else {
                 header
@@ -907,18 +897,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             from: "request.method != Method::GET || upgrade",
             to: "!reads(&request.method) || upgrade",
         }],
-    },
-    Bug {
-        name: "a 404 to one caller's credentials told to all",
-        flavours: ANY,
-        edits: &[
-            Source { file: RULES, from: UNTAUGHT, to: "query || self.marker" },
-            Raw {
-                file: RULES,
-                from: "Teaches::Always if self.shared =>",
-                to: "Teaches::Always if self.shared || SEEDED =>",
-            },
-        ],
     },
     Bug {
         name: "a 404 without credentials told to all",

@@ -7,8 +7,8 @@
 
 use std::thread;
 
-use bloom_guard::filter::{Filter, Membership, Sizing};
-use bloom_guard::{Digester, Id, SecretKey};
+use crate::filter::{Filter, Membership, Sizing};
+use crate::id::{Digester, Id, SecretKey};
 
 const CAPACITY: u64 = 1_000_000;
 const THREADS: u64 = 2;

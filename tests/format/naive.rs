@@ -4,16 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use bloom_guard::Digest;
-use bloom_guard::filter::format::{BLOCK_LEN, HEADER_LEN, MAX_BLOCKS, TRAILER_LEN};
-use bloom_guard::filter::{
-    Filter, Generation, Geometry, Header, MAX_HASHES, Membership, Position, Sizing, State,
-};
 use proptest::prelude::*;
 
-/// Where a header has its state, which no checksum covers, and its checksum.
-const STATE_OFFSET: usize = 11;
-const CHECKSUM_OFFSET: usize = 60;
+use crate::filter::format::{BLOCK_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN};
+use crate::filter::{Filter, Generation, Geometry, Header, Membership, Position, Sizing, State};
+use crate::id::Digest;
 
 /// `SplitMix64`'s n-th word after a seed.
 fn split_mix(seed: u64, n: u64) -> u64 {
@@ -56,17 +51,6 @@ impl Naive {
         let all = Self::bits(geometry, digest).all(set);
         if all { Membership::Possible } else { Membership::Never }
     }
-}
-
-/// CRC-32/ISO-HDLC of a header, its state taken as zero, bit by bit.
-fn checksum(header: &[u8; HEADER_LEN]) -> u32 {
-    let covered = header[..CHECKSUM_OFFSET].iter().enumerate();
-    !covered.fold(u32::MAX, |crc, (at, byte)| {
-        let byte = if at == STATE_OFFSET { 0 } else { *byte };
-        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
 }
 
 /// A word's bit, counted from the front of a block, as its bytes lie in Redis.
@@ -151,10 +135,8 @@ proptest! {
         filter.write_blocks(0..blocks / 2, &mut bytes);
         filter.write_blocks(blocks / 2..blocks, &mut bytes);
         prop_assert_eq!(&bytes, &naive.0);
-        let loaded = Filter::load(geometry, &bytes).unwrap();
 
         let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        prop_assert_eq!(filter.ones(), ones);
         prop_assert_eq!(filter.ones_in(0..1) + filter.ones_in(1..blocks), ones);
 
         for digest in &inserted {
@@ -163,7 +145,6 @@ proptest! {
         for digest in asked.into_iter().map(Digest::from_bytes) {
             let expected = naive.lookup(geometry, &digest);
             prop_assert_eq!(filter.lookup(&digest), expected);
-            prop_assert_eq!(loaded.lookup(&digest), expected);
         }
     }
 
@@ -172,34 +153,6 @@ proptest! {
         let mut bytes = header.encode().to_vec();
         bytes.extend(tail);
         prop_assert_eq!(Header::decode(&bytes), Ok(header));
-    }
-
-    #[test]
-    fn a_flipped_bit_outside_the_state_never_passes(header in headers()) {
-        for bit in (0..HEADER_LEN * 8).filter(|bit| bit / 8 != STATE_OFFSET) {
-            let mut bytes = header.encode();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Header::decode(&bytes).is_err(), "bit {}", bit);
-        }
-    }
-
-    #[test]
-    fn no_bytes_make_decode_panic(
-        header in headers(),
-        bytes: Vec<u8>,
-        fields: [u8; 36],
-        more: [u8; 17],
-    ) {
-        let _ = Header::decode(&bytes);
-        // With a checksum that is right, so that the fields themselves are looked at.
-        let mut framed = header.encode();
-        framed[STATE_OFFSET..][..more.len()].copy_from_slice(&more);
-        framed[HEADER_LEN - fields.len()..].copy_from_slice(&fields);
-        let right = checksum(&framed);
-        framed[CHECKSUM_OFFSET..].copy_from_slice(&right.to_be_bytes());
-        if let Ok(header) = Header::decode(&framed) {
-            prop_assert_eq!(header.encode(), framed);
-        }
     }
 
     #[test]
@@ -227,9 +180,11 @@ proptest! {
         let rate = 10_f64.powf(exponent);
         let sizing = Sizing::new(capacity, rate).unwrap();
         prop_assert!(sizing.expected_rate(capacity) <= rate);
-        if let Some(fewer) = sizing.blocks().checked_sub(1).filter(|fewer| *fewer > 0) {
-            let geometry = Geometry::new(fewer, sizing.hashes(), 0).unwrap();
-            prop_assert!(geometry.expected_rate(capacity) > rate);
+        let geometry = sizing.geometry(0);
+        if let Ok(geometry) = Geometry::new(geometry.blocks() - 1, geometry.hashes(), 0) {
+            let header = Header::new(Generation::MAX, 0, &sizing, 0);
+            let fewer = Header { geometry, items: capacity as u32, ..header };
+            prop_assert!(fewer.expected_rate() > rate);
         }
     }
 
