@@ -287,12 +287,12 @@ impl Guard {
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
-    pub(crate) async fn tell_rests(&self) {
+    pub(crate) async fn tell_rests(self: Arc<Self>) {
         tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
     }
 
     /// Looks into what was found although it was held absent, for as long as it is polled.
-    pub(crate) async fn look_into_findings(&self) {
+    pub(crate) async fn look_into_findings(self: Arc<Self>) {
         self.findings.look_into(&*self.store, &self.metrics).await;
     }
 
@@ -307,7 +307,7 @@ impl Guard {
     }
 
     /// Looks each second how the guard fares, for as long as it is polled.
-    pub(crate) async fn watch(&self) {
+    pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;

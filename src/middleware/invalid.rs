@@ -34,7 +34,7 @@ impl InvalidCanary {
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
-    pub(super) async fn tell_rests(&self) {
+    pub(super) async fn tell_rests(self: Arc<Self>) {
         self.alarms.tell_rests().await;
     }
 

@@ -148,26 +148,13 @@ impl Shared {
     pub(crate) fn start(&self) {
         self.guard.start();
         self.background.start(|tasks| {
-            let guard = Arc::clone(&self.guard);
-            let filter = &self.guard.metrics().filter;
-            tasks.spawn(persist(Arc::clone(filter), "canary", move || {
-                let guard = Arc::clone(&guard);
-                async move { guard.look_into_findings().await }
-            }));
-            let guard = Arc::clone(&self.guard);
-            tasks.spawn(persist(Arc::clone(filter), "state", move || {
-                let guard = Arc::clone(&guard);
-                async move { guard.watch().await }
-            }));
-            let (guard, invalid) = (Arc::clone(&self.guard), Arc::clone(&self.invalid));
-            tasks.spawn(persist(Arc::clone(filter), "log", move || {
-                let (guard, invalid) = (Arc::clone(&guard), Arc::clone(&invalid));
-                async move { tokio::join!(guard.tell_rests(), invalid.tell_rests()).0 }
-            }));
+            let (name, guard) = (self.name(), &self.guard);
+            persist(tasks, name, "canary", guard, Guard::look_into_findings);
+            persist(tasks, name, "state", guard, Guard::watch);
+            persist(tasks, name, "log", guard, Guard::tell_rests);
+            persist(tasks, name, "log", &self.invalid, InvalidCanary::tell_rests);
             if self.rebuilder.has_source() {
-                let rebuilder = Arc::clone(&self.rebuilder);
-                let run = move || Arc::clone(&rebuilder).run();
-                tasks.spawn(persist(Arc::clone(filter), "rebuild", run));
+                persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
             }
         });
     }

@@ -118,12 +118,8 @@ impl Store for RedisStore {
         self.background.start(|tasks| {
             let name = &self.shared.name;
             node::start(&self.shared, 3, name, tasks);
-            let shared = Arc::clone(&self.shared);
-            let replay = move || Arc::clone(&shared).replay_own_inserts();
-            tasks.spawn(persist(Arc::clone(name), "own inserts", replay));
-            let shared = Arc::clone(&self.shared);
-            let sample = move || Arc::clone(&shared).look_into_samples();
-            tasks.spawn(persist(Arc::clone(name), "samples", sample));
+            persist(tasks, name, "own inserts", &self.shared, Shared::replay_own_inserts);
+            persist(tasks, name, "samples", &self.shared, Shared::look_into_samples);
         });
     }
 
