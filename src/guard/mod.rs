@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
-use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::list::{ListRuling, Listed};
@@ -30,10 +29,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{
-    Answer, FleetChange, FleetChanged, FleetView, JournalReach, Lookup, NullClaim, Remembered,
-    Store,
-};
+use crate::store::{Answer, JournalReach, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
@@ -94,17 +90,20 @@ impl Guard {
         }
     }
 
-    /// Starts the store's background tasks; needs a Tokio runtime.
-    pub(crate) fn start(&self) {
-        self.store.start();
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// Whether a request's record was found lately, so that it is admitted; the table's first row.
@@ -273,19 +272,6 @@ impl Guard {
         })
     }
 
-    /// Asks how all processes of the filter stand.
-    pub(crate) async fn fleet(&self) -> Result<FleetView, StoreError> {
-        self.store.fleet().await
-    }
-
-    /// Changes how all processes of the filter act.
-    pub(crate) async fn change_fleet(
-        &self,
-        change: FleetChange,
-    ) -> Result<FleetChanged, StoreError> {
-        self.store.change_fleet(change).await
-    }
-
     /// Writes the lines that end bursts, for as long as it is polled.
     pub(crate) async fn tell_rests(self: Arc<Self>) {
         tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
@@ -299,11 +285,6 @@ impl Guard {
     /// Checks an id of its own, to see whether checks succeed.
     pub(crate) async fn probe(&self) {
         probe(&*self.store, &self.metrics).await;
-    }
-
-    /// Waits for the next record that was found although it was held absent.
-    pub(crate) async fn next_finding(&self) -> Finding {
-        self.findings.next().await
     }
 
     /// Looks each second how the guard fares, for as long as it is polled.

@@ -106,6 +106,10 @@ impl Store for MigratingStore {
         self.own.change_fleet(change)
     }
 
+    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        Some(Box::pin(self.old.hand_over()))
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
         self.own.begin()
     }

@@ -248,6 +248,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Changes how all processes act.
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>>;
 
+    /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
+    /// more. It may be repeated.
+    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        None
+    }
+
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>>;
 }

@@ -115,11 +115,6 @@ impl ForeignStore {
         Ok(Inspection::of(found, &*self.layout))
     }
 
-    /// Whether a filter of the guard's own is to take its place.
-    pub(crate) fn is_left(&self) -> bool {
-        self.sites[0].trust.moves_to.is_some()
-    }
-
     /// Whether the guard's own filter is known to have taken this one's place.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.sites.iter().any(|site| site.trust.is_handed_over())
