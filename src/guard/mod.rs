@@ -8,7 +8,7 @@ pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -29,7 +29,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{Answer, JournalReach, Lookup, NullClaim, Remembered, Store};
+use crate::store::{Answer, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
@@ -55,8 +55,6 @@ pub(crate) struct Guard {
     removals: Bucket,
     nulls: NullLimits,
     jitter: Jitter,
-    /// How far back the journal reached when it was last asked.
-    journal: Mutex<Option<JournalReach>>,
 }
 
 /// How long nulls last, and how many are written.
@@ -86,7 +84,6 @@ impl Guard {
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
             jitter: Jitter::new(),
-            journal: Mutex::default(),
         }
     }
 
@@ -293,16 +290,13 @@ impl Guard {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;
             }
-            let journal = self.store.journal().await;
-            *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
             self.gauges.set(&self.state());
             sleep(WATCH).await;
         }
     }
 
     pub(crate) fn state(&self) -> GuardState {
-        let journal = *self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        GuardState::new(self.store.condition(), journal, &self.gate, &self.metrics)
+        GuardState::new(self.store.condition(), &self.gate, &self.metrics)
     }
 }
 

@@ -132,8 +132,8 @@ impl Shared {
     /// Makes a filter live that has what all processes have begun to create until now.
     async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
         self.start();
-        let fleet = async || self.guard.store().fleet().await.map_err(RebuildError::from);
-        let seen = fleet().await?;
+        let survey = async || self.guard.store().survey().await.map_err(RebuildError::from);
+        let seen = survey().await?.fleet;
         tracing::info!(
             filter = &**self.name(),
             wait = ?seen.longest_transaction,
@@ -141,7 +141,7 @@ impl Shared {
         );
         // What they create may become visible until then.
         sleep(seen.longest_transaction).await;
-        let after_us = fleet().await?.now_us;
+        let after_us = survey().await?.now_us;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use super::foreign::ForeignStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
+    Store, Survey,
 };
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -86,20 +86,12 @@ impl Store for MigratingStore {
         self.answering().condition()
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        self.own.journal()
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.own.survey()
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
         self.own.fleet_mode()
-    }
-
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.own.fleet()
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {

@@ -22,8 +22,8 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Plan, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Plan,
+    Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -204,20 +204,12 @@ impl Store for Gated {
         self.store.condition()
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        self.store.journal()
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.store.survey()
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
         self.store.fleet_mode()
-    }
-
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.store.fleet()
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {

@@ -55,8 +55,8 @@ use self::trust::Trust;
 use super::link::endpoint::Endpoint;
 use super::link::node;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
+    Store, Survey,
 };
 use crate::background::Background;
 use crate::error::{StoreError, TrustError};
@@ -193,20 +193,12 @@ impl Store for ForeignStore {
         conditions.fold(first, |one, other| if one.live.is_ok() { other } else { one })
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        Box::pin(std::future::ready(None))
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.cannot(NEVER_REBUILT)
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
         Arc::default()
-    }
-
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.cannot(NO_FLEET)
     }
 
     fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {

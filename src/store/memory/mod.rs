@@ -79,38 +79,30 @@ impl Store for MemoryStore {
     }
 
     fn condition(&self) -> Condition {
-        let incomplete = self.0.books().marks.are_incomplete(Instant::now());
-        let trouble = incomplete.then(|| {
+        let (now, books) = (Instant::now(), self.0.books());
+        let required = self.0.retention.overlap;
+        let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
+        let trouble = books.marks.are_incomplete(now).then(|| {
             "more ids were inserted in a short time than are marked: no 404 is remembered"
                 .to_owned()
         });
-        Condition { live: self.0.header().map(Live::from), settling: None, trouble }
-    }
-
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        let reaches = self.0.books().journal.reaches(Instant::now());
-        let reach = JournalReach { reaches, required: self.0.retention.overlap };
-        Box::pin(std::future::ready(Some(reach)))
+        drop(books);
+        Condition { live: self.0.header().map(Live::from), settling: None, journal, trouble }
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.header().map(Live::from);
-        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None };
+        let fleet = FleetView {
+            incarnation: Vec::new(),
+            number: self.0.fleet.number.load(Ordering::SeqCst),
+            longest_transaction: self.0.retention.overlap,
+        };
+        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None, fleet };
         Box::pin(std::future::ready(Ok(survey)))
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
         Arc::clone(&self.0.fleet.mode)
-    }
-
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        let view = FleetView {
-            incarnation: Vec::new(),
-            number: self.0.fleet.number.load(Ordering::SeqCst),
-            longest_transaction: self.0.retention.overlap,
-            now_us: self.0.clock.now_us(),
-        };
-        Box::pin(std::future::ready(Ok(view)))
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use ::redis::{Pipeline, Value, cmd};
 use tokio::time::sleep;
 
 use super::fleet::HOLDS;
 use super::shared::Shared;
 use crate::error::StoreError;
 use crate::mode::Mode;
-use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
-use crate::store::{FleetChange, FleetChanged, FleetView};
+use crate::store::{FleetChange, FleetChanged};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
 /// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
@@ -24,28 +22,6 @@ static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
 const DEADLINE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Asks which mode the metadata name, which times processes state, and what Redis's clock shows.
-    pub(super) async fn fleet(&self) -> Result<FleetView, StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
-        let mut commands = Pipeline::with_capacity(2);
-        commands.add_command(
-            cmd("HMGET").arg(&self.keys.meta).arg(&["inc", "mode_at", "reach"]).clone(),
-        );
-        commands.add_command(cmd("TIME"));
-        let replies = self.node.inserts.ask(&connection, &commands, DEADLINE).await?;
-        let [fields, time] = Reply::new("the fleet's mode", Value::Array(replies)).fields()?;
-        let [incarnation, number, reach] = fields.fields()?;
-        let [seconds, micros] = time.fields()?;
-        // A mark lasts for twice the longest transaction, and longer.
-        let longest = Duration::from_millis(reach.number()? / 2);
-        Ok(FleetView {
-            incarnation: incarnation.optional_bytes()?.unwrap_or_default(),
-            number: i64::try_from(number.number()?).unwrap_or(i64::MAX),
-            longest_transaction: longest.max(self.retention.overlap),
-            now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
-        })
-    }
-
     /// Changes the metadata, and waits until every process goes by it.
     pub(super) async fn change_fleet(
         &self,

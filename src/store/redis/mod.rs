@@ -5,11 +5,10 @@
 //! | `check/` | what is known of ids, in one round trip |
 //! | `add` | inserts: acknowledged when every filter that needs them has them |
 //! | `null` | ids that were found missing |
-//! | `fleet` | what all processes go by: the mode, and until when the filter settles |
+//! | `fleet` | what the metadata say to all processes: the mode, until when the filter settles, how far back the journal reaches |
 //! | `change_fleet` | changes that |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
-//! | `reach` | how far back the journal reaches |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
 //! | `settings_differ` | tells that other processes have other settings |
@@ -26,7 +25,6 @@ pub(crate) mod fleet;
 mod incarnation;
 mod keys;
 mod null;
-mod reach;
 mod rebuild;
 mod sample;
 mod settings_differ;
@@ -55,8 +53,8 @@ use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
 use super::link::node::{self, Node};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
+    Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::StoreError;
@@ -154,20 +152,12 @@ impl Store for RedisStore {
         self.shared.condition()
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        Box::pin(async { self.shared.journal().await.ok().flatten() })
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         Box::pin(self.shared.survey())
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
         self.shared.fleet.mode()
-    }
-
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        Box::pin(self.shared.fleet())
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
