@@ -12,7 +12,7 @@ use crate::background;
 use crate::error::{FleetError, RebuildError, StoreError};
 use crate::mode::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::store::{FleetChange, FleetChanged, FleetView};
+use crate::store::{FleetChange, FleetView};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl BloomGuard {
     /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
     pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
         self.shared.start();
-        self.shared.change_fleet(FleetChange::Mode(mode)).await
+        self.shared.guard.store().change_fleet(FleetChange::Mode(mode)).await
     }
 
     /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.
@@ -62,7 +62,7 @@ impl BloomGuard {
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
         let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
-        self.shared.change_fleet(FleetChange::Enforce { seen, after_us }).await?;
+        self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after_us }).await?;
         Ok(report)
     }
 
@@ -113,10 +113,11 @@ impl BloomGuard {
         let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
         let settled = FleetChange::Settled { seen, after_us };
-        let changed =
-            self.shared.guard.store().change_fleet(settled).await.map_err(RebuildError::from)?;
-        if changed == FleetChanged::Overtaken {
-            return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));
+        match self.shared.guard.store().change_fleet(settled).await {
+            Ok(()) => {}
+            Err(FleetError::Overtaken) => return Err(Arc::new(StoreError::OtherRedis.into())),
+            Err(FleetError::Rebuild(error)) => return Err(error),
+            Err(FleetError::Store(error)) => return Err(Arc::new(error.into())),
         }
         hand_over.await.map_err(RebuildError::from)?;
         Ok(report)
@@ -150,12 +151,5 @@ impl Shared {
             }
         };
         Ok(Rebuilt { seen, after_us, report })
-    }
-
-    async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        match self.guard.store().change_fleet(change).await? {
-            FleetChanged::Done => Ok(()),
-            FleetChanged::Overtaken => Err(FleetError::Overtaken),
-        }
     }
 }

@@ -17,10 +17,9 @@ use tokio::time::Instant;
 
 use super::foreign::ForeignStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
-    Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -94,7 +93,7 @@ impl Store for MigratingStore {
         self.own.fleet_mode()
     }
 
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         self.own.change_fleet(change)
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
 use crate::mode::{Mode, SharedMode};
@@ -151,14 +151,6 @@ pub(crate) enum FleetChange {
     Settled { seen: FleetView, after_us: i64 },
 }
 
-/// What becomes of such a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FleetChanged {
-    Done,
-    /// The mode was changed by another call, the metadata are others, or an older filter is live: nothing was changed.
-    Overtaken,
-}
-
 /// How all processes of a filter stand: what a change of them begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
@@ -240,8 +232,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the mode that all processes of the filter share, as it changes.
     fn fleet_mode(&self) -> Arc<SharedMode>;
 
-    /// Changes how all processes act.
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>>;
+    /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
+    /// metadata are others, or an older filter is live.
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>>;
 
     /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
     /// more. It may be repeated.

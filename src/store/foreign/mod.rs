@@ -55,11 +55,10 @@ use self::trust::Trust;
 use super::link::endpoint::Endpoint;
 use super::link::node;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
-    Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::Background;
-use crate::error::{StoreError, TrustError};
+use crate::error::{FleetError, StoreError, TrustError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -103,8 +102,12 @@ impl ForeignStore {
     }
 
     /// Says that a guard's own filter can do something, and this one cannot.
-    fn cannot<T: Send + 'static>(&self, why: &str) -> BoxFuture<'_, Result<T, StoreError>> {
-        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why))))
+    fn cannot<T, E>(&self, why: &str) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why).into())))
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
@@ -201,7 +204,7 @@ impl Store for ForeignStore {
         Arc::default()
     }
 
-    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         self.cannot(NO_FLEET)
     }
 

@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::shared::{BATCH, Shared};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach, Live,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Live, Lookup,
+    NullClaim, Remembered, Store, Survey,
 };
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Id, SecretKey};
 use crate::mode::SharedMode;
@@ -105,9 +105,9 @@ impl Store for MemoryStore {
         Arc::clone(&self.0.fleet.mode)
     }
 
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         let live = self.0.header().map_or(0, |header| header.generation.get());
-        Box::pin(std::future::ready(Ok(self.0.fleet.change(change, live))))
+        Box::pin(std::future::ready(self.0.fleet.change(change, live)))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

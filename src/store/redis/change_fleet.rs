@@ -6,10 +6,10 @@ use tokio::time::sleep;
 
 use super::fleet::HOLDS;
 use super::shared::Shared;
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::mode::Mode;
+use crate::store::FleetChange;
 use crate::store::link::script::{Script, hex};
-use crate::store::{FleetChange, FleetChanged};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
 /// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
@@ -23,10 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Changes the metadata, and waits until every process goes by it.
-    pub(super) async fn change_fleet(
-        &self,
-        change: FleetChange,
-    ) -> Result<FleetChanged, StoreError> {
+    pub(super) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let major = connection.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
@@ -46,15 +43,15 @@ impl Shared {
                 self.fleet.changed(&change, number);
                 // No process acts on what it read before.
                 sleep(HOLDS).await;
-                Ok(FleetChanged::Done)
+                Ok(())
             }
-            "OVERTAKEN" => Ok(FleetChanged::Overtaken),
+            "OVERTAKEN" => Err(FleetError::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
                 self.node.inserts.withdraw(&connection);
-                Err(StoreError::Changing)
+                Err(StoreError::Changing.into())
             }
-            _ => Err(odd(outcome)),
+            _ => Err(odd(outcome).into()),
         }
     }
 }

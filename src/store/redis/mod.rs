@@ -53,11 +53,10 @@ use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
 use super::link::node::{self, Node};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, Lookup, NullClaim, Remembered,
-    Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -160,7 +159,7 @@ impl Store for RedisStore {
         self.shared.fleet.mode()
     }
 
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         Box::pin(self.shared.change_fleet(change))
     }
 
