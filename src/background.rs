@@ -63,26 +63,35 @@ pub(crate) fn span(filter: &str) -> Span {
     tracing::error_span!("bloom_guard", filter)
 }
 
-/// Runs a task of a filter's, and again if it panics: a bug that shows once must not end it for
-/// good. The task ends when this future is dropped.
-pub(crate) async fn persist<F>(filter: Arc<str>, name: &'static str, task: impl Fn() -> F)
-where
+/// Spawns a task of a filter's, on what it works with. It is run again if it panics: a bug that shows once must not
+/// end it for good.
+pub(crate) fn persist<T, F>(
+    tasks: &mut JoinSet<()>,
+    filter: &Arc<str>,
+    name: &'static str,
+    with: &Arc<T>,
+    task: impl Fn(Arc<T>) -> F + Send + 'static,
+) where
+    T: Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    loop {
-        let mut alone = JoinSet::new();
-        let span = span(&filter);
-        alone.spawn(task().instrument(span.clone()));
-        match alone.join_next().await {
-            Some(Err(error)) if error.is_panic() => {
-                span.in_scope(|| {
-                    tracing::error!(task = name, %error, "a background task panicked and starts again");
-                });
-                sleep(REST).await;
+    let (filter, with) = (Arc::clone(filter), Arc::clone(with));
+    tasks.spawn(async move {
+        loop {
+            let mut alone = JoinSet::new();
+            let span = span(&filter);
+            alone.spawn(task(Arc::clone(&with)).instrument(span.clone()));
+            match alone.join_next().await {
+                Some(Err(error)) if error.is_panic() => {
+                    span.in_scope(|| {
+                        tracing::error!(task = name, %error, "a background task panicked and starts again");
+                    });
+                    sleep(REST).await;
+                }
+                _ => return,
             }
-            _ => return,
         }
-    }
+    });
 }
 
 #[cfg(test)]
@@ -94,12 +103,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_starts_again() {
         let runs = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&runs);
-        persist("users".into(), "test", move || {
-            let run = counted.fetch_add(1, Ordering::SeqCst);
-            async move { assert!(run == 2, "the first two runs panic") }
-        })
-        .await;
+        let mut tasks = JoinSet::new();
+        persist(&mut tasks, &"users".into(), "test", &runs, |runs| async move {
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            assert!(run == 2, "the first two runs panic");
+        });
+        tasks.join_all().await;
         assert_eq!(runs.load(Ordering::SeqCst), 3);
     }
 

@@ -8,20 +8,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::stores::Stores;
+use self::stores::store;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
 use crate::guard::{Guard, NullLimits};
 use crate::id::SecretKey;
-use crate::middleware::invalid::InvalidCanary;
 use crate::middleware::layer::BloomGuard;
-use crate::middleware::shared::{Options, Shared};
+use crate::middleware::options::Options;
+use crate::middleware::shared::Shared;
 use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::foreign::filter::ForeignFilter;
+use crate::store::foreign::handle::ForeignHandle;
 use crate::store::link::endpoint::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
@@ -218,26 +219,26 @@ impl Builder {
             problems.push(SettingError::ForeignWithRebuild);
         }
         // Values that are out of bounds make no store.
-        let foreign = foreign.as_ref().map(|filter| (filter, is_migrating));
-        let stores = problems.is_empty().then(|| Stores::new(&settings, redis.as_ref(), foreign));
-        let stores = match stores {
-            Some(Ok(stores)) => stores,
+        let made = || store(&settings, redis.as_ref(), foreign.as_ref(), is_migrating);
+        let (store, foreign) = match problems.is_empty().then(made) {
+            Some(Ok(made)) => made,
             problem => {
                 problems.extend(problem.and_then(Result::err));
                 return Err(ConfigError::new(problems));
             }
         };
-        if source.is_none() && stores.foreign.is_none() {
+        if source.is_none() && foreign.is_none() {
             tell_that_nobody_builds(&settings.name, redis.as_ref());
         }
         let metrics = Arc::new(Metrics::new(&settings.name));
-        let invalid = InvalidCanary::new(Arc::clone(&metrics), policy.audits);
         let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
         let policy = policy.with(&settings);
-        let Stores { answering, rebuilt, foreign } = stores;
-        let guard = Guard::new(answering, Arc::clone(&metrics), &policy, nulls);
-        let rebuilder = Rebuilder::new(rebuilt, Arc::clone(&extractor), source, &settings, metrics);
-        let shared = Arc::new(Shared::new(guard, foreign, rebuilder, extractor, options, invalid));
+        let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
+        let foreign = foreign.map(|foreign| ForeignHandle::new(foreign, Arc::clone(&extractor)));
+        let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
+        let audits = policy.audits;
+        let shared = Shared::new(guard, rebuilder, extractor, options, audits, foreign);
+        let shared = Arc::new(shared);
         if let Some(redis) = &redis {
             living::note(&shared, redis);
         }

@@ -1,4 +1,4 @@
-//! Which stores a guard has.
+//! Which store a guard has.
 
 use std::sync::Arc;
 
@@ -13,40 +13,28 @@ use crate::store::memory::MemoryStore;
 use crate::store::migrating::MigratingStore;
 use crate::store::redis::RedisStore;
 
-/// The stores of one guard.
-pub(super) struct Stores {
-    /// The one that answers requests.
-    pub(super) answering: Arc<dyn Store>,
-    /// The one whose filter is rebuilt.
-    pub(super) rebuilt: Arc<dyn Store>,
-    /// The one whose filter another system writes.
-    pub(super) foreign: Option<Arc<ForeignStore>>,
+/// The store that answers, and the one whose filter another system writes, where it is that one, or moves away from it.
+pub(super) type Stores = (Arc<dyn Store>, Option<Arc<ForeignStore>>);
+
+/// Makes the store of a guard.
+pub(super) fn store(
+    settings: &Settings,
+    redis: Option<&Endpoint>,
+    foreign: Option<&ForeignFilter>,
+    is_migrating: bool,
+) -> Result<Stores, SettingError> {
+    let Some(filter) = foreign else { return Ok((own(settings, redis)?, None)) };
+    let server = redis.ok_or(SettingError::ForeignWithoutRedis)?;
+    let old = Arc::new(ForeignStore::new(settings, filter, server, is_migrating));
+    let store: Arc<dyn Store> = if is_migrating {
+        Arc::new(MigratingStore::new(own(settings, redis)?, Arc::clone(&old)))
+    } else {
+        Arc::<ForeignStore>::clone(&old)
+    };
+    Ok((store, Some(old)))
 }
 
-impl Stores {
-    /// Makes them. A filter of another system is moved away from, or not.
-    pub(super) fn new(
-        settings: &Settings,
-        redis: Option<&Endpoint>,
-        foreign: Option<(&ForeignFilter, bool)>,
-    ) -> Result<Self, SettingError> {
-        let Some((filter, is_migrating)) = foreign else {
-            let own = own(settings, redis)?;
-            return Ok(Self { answering: Arc::clone(&own), rebuilt: own, foreign: None });
-        };
-        let server = redis.ok_or(SettingError::ForeignWithoutRedis)?;
-        let old = Arc::new(ForeignStore::new(settings, filter, server, is_migrating));
-        let foreign = Some(Arc::clone(&old));
-        if is_migrating {
-            let own = own(settings, redis)?;
-            let answering = Arc::new(MigratingStore::new(Arc::clone(&own), old));
-            return Ok(Self { answering, rebuilt: own, foreign });
-        }
-        Ok(Self { answering: Arc::<ForeignStore>::clone(&old), rebuilt: old, foreign })
-    }
-}
-
-/// Returns the store of a filter of the guard's own.
+/// Makes the store of a filter of the guard's own.
 fn own(settings: &Settings, redis: Option<&Endpoint>) -> Result<Arc<dyn Store>, SettingError> {
     if let Some(server) = redis {
         return Ok(Arc::new(RedisStore::new(settings, server.clone())));

@@ -8,13 +8,12 @@ pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
-use self::finding::Finding;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::list::{ListRuling, Listed};
@@ -30,10 +29,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::store::{
-    Answer, FleetChange, FleetChanged, FleetView, JournalReach, Lookup, NullClaim, Remembered,
-    Store,
-};
+use crate::store::{Answer, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
@@ -59,8 +55,6 @@ pub(crate) struct Guard {
     removals: Bucket,
     nulls: NullLimits,
     jitter: Jitter,
-    /// How far back the journal reached when it was last asked.
-    journal: Mutex<Option<JournalReach>>,
 }
 
 /// How long nulls last, and how many are written.
@@ -90,21 +84,23 @@ impl Guard {
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
             jitter: Jitter::new(),
-            journal: Mutex::default(),
         }
     }
 
-    /// Starts the store's background tasks; needs a Tokio runtime.
-    pub(crate) fn start(&self) {
-        self.store.start();
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// Whether a request's record was found lately, so that it is admitted; the table's first row.
@@ -273,26 +269,13 @@ impl Guard {
         })
     }
 
-    /// Asks how all processes of the filter stand.
-    pub(crate) async fn fleet(&self) -> Result<FleetView, StoreError> {
-        self.store.fleet().await
-    }
-
-    /// Changes how all processes of the filter act.
-    pub(crate) async fn change_fleet(
-        &self,
-        change: FleetChange,
-    ) -> Result<FleetChanged, StoreError> {
-        self.store.change_fleet(change).await
-    }
-
     /// Writes the lines that end bursts, for as long as it is polled.
-    pub(crate) async fn tell_rests(&self) {
+    pub(crate) async fn tell_rests(self: Arc<Self>) {
         tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
     }
 
     /// Looks into what was found although it was held absent, for as long as it is polled.
-    pub(crate) async fn look_into_findings(&self) {
+    pub(crate) async fn look_into_findings(self: Arc<Self>) {
         self.findings.look_into(&*self.store, &self.metrics).await;
     }
 
@@ -301,27 +284,19 @@ impl Guard {
         probe(&*self.store, &self.metrics).await;
     }
 
-    /// Waits for the next record that was found although it was held absent.
-    pub(crate) async fn next_finding(&self) -> Finding {
-        self.findings.next().await
-    }
-
     /// Looks each second how the guard fares, for as long as it is polled.
-    pub(crate) async fn watch(&self) {
+    pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;
             }
-            let journal = self.store.journal().await;
-            *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
             self.gauges.set(&self.state());
             sleep(WATCH).await;
         }
     }
 
     pub(crate) fn state(&self) -> GuardState {
-        let journal = *self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        GuardState::new(self.store.condition(), journal, &self.gate, &self.metrics)
+        GuardState::new(self.store.condition(), &self.gate, &self.metrics)
     }
 }
 

@@ -1,15 +1,18 @@
-//! What an operator does to all processes of a filter at once.
+//! What an operator does to all processes of a filter at once: rebuilds it, and changes how they act.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tracing::Instrument;
 
+use super::layer::BloomGuard;
 use super::shared::Shared;
+use crate::background;
 use crate::error::{FleetError, RebuildError, StoreError};
 use crate::mode::Mode;
-use crate::rebuild::{RebuildReport, Shrinking};
-use crate::store::{FleetChange, FleetChanged, FleetView};
+use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
+use crate::store::{FleetChange, FleetView};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
@@ -23,51 +26,123 @@ struct Rebuilt {
     report: RebuildReport,
 }
 
-impl Shared {
-    /// Sets the mode of all processes.
-    pub(super) async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
-        self.start();
-        self.change_fleet(FleetChange::Mode(mode)).await
+/// For operators.
+impl BloomGuard {
+    /// Switches all processes of the filter between enforcing, watching and standing aside. Returns after three seconds, when
+    /// all of them do so. Each takes the milder of this mode and its own.
+    /// The mode is kept in Redis until it is set again, and processes that know it tell a Redis that came back empty.
+    ///
+    /// The way back from a milder mode is [`enforce_everywhere`](Self::enforce_everywhere). With [`Mode::Enforce`] this turns
+    /// back at once: what processes created meanwhile that do not insert into this filter is refused.
+    ///
+    /// Without Redis it cannot be set: there is [`set_mode`](Self::set_mode) in each process. Without a filter in Redis it is
+    /// the mode of all clones of this guard.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
+    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
+        self.shared.start();
+        self.shared.guard.store().change_fleet(FleetChange::Mode(mode)).await
     }
 
-    /// Has all processes enforce, by a filter that has what processes created which are gone by now.
-    pub(super) async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
-        self.start();
-        let rebuilt = self.rebuild_with_what_was_begun().await?;
-        let (seen, after_us) = (rebuilt.seen, rebuilt.after_us);
-        self.change_fleet(FleetChange::Enforce { seen, after_us }).await?;
-        Ok(rebuilt.report)
+    /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.
+    ///
+    /// To be called by an operator, not by start-up code, **once the last process is gone that creates records and does not
+    /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
+    ///
+    /// It waits for the longest transaction and handler that any process states, 15.5 minutes by default, for transactions of
+    /// those that are gone; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
+    /// a [source](crate::Builder::rebuild). If the future is dropped before, all stays as it is: spawn it.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile, or Redis is another; [`FleetError::Rebuild`] as
+    /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
+    /// not answer.
+    pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
+        let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
+        self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after_us }).await?;
+        Ok(report)
     }
 
-    /// Has the guard's own filter take the other system's place.
-    pub(super) async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        let old = self.foreign.as_ref().filter(|old| old.is_left());
-        let old = old.ok_or(RebuildError::NotMigrating)?;
-        self.start();
-        let Rebuilt { seen, after_us, report } = self.rebuild_with_what_was_begun().await?;
+    /// Rebuilds the filter now, whatever the schedule says; after the rebuild that this process is at,
+    /// if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Why no new filter went live; the one that was live still is. In particular
+    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after 105 minutes,
+    /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
+    pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.shared.rebuild(Shrinking::Refused).await
+    }
+
+    /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
+    /// after a purge, or for a table that is empty to begin with. Until then, or until a
+    /// rebuild reads a first row, an empty table has no filter.
+    ///
+    /// # Errors
+    ///
+    /// Why no new filter went live; the one that was live still is.
+    pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.shared.rebuild(Shrinking::Accepted).await
+    }
+
+    /// Returns how far a rebuild in this process is, and how the last one ended.
+    #[must_use]
+    pub fn rebuild_status(&self) -> RebuildStatus {
+        self.shared.rebuilder.status()
+    }
+
+    /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
+    /// other system's filter any more. Then the application may be run without `migrate_from`, and the old filter be
+    /// deleted once all its processes are.
+    ///
+    /// To be called once, by one process, when every program that creates records inserts into the guard's own filter: this
+    /// is what the call states. It waits for [`longest_transaction`](crate::Builder::longest_transaction), for transactions
+    /// of programs that did not; rebuilds the guard's own filter from then; and writes beside the old filter that the
+    /// guard's own has taken its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
+    /// the last step's reply was lost, none or the guard's own. Call it again.
+    pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
+        let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
+        let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
         let settled = FleetChange::Settled { seen, after_us };
-        let changed = self.guard.change_fleet(settled).await.map_err(RebuildError::from)?;
-        if changed == FleetChanged::Overtaken {
-            return Err(Arc::new(RebuildError::from(StoreError::OtherRedis)));
+        match self.shared.guard.store().change_fleet(settled).await {
+            Ok(()) => {}
+            Err(FleetError::Overtaken) => return Err(Arc::new(StoreError::OtherRedis.into())),
+            Err(FleetError::Rebuild(error)) => return Err(error),
+            Err(FleetError::Store(error)) => return Err(Arc::new(error.into())),
         }
-        old.hand_over().await.map_err(RebuildError::from)?;
+        hand_over.await.map_err(RebuildError::from)?;
         Ok(report)
+    }
+}
+
+impl Shared {
+    async fn rebuild(&self, shrinking: Shrinking) -> Result<RebuildReport, Arc<RebuildError>> {
+        self.start();
+        self.rebuilder.rebuild(shrinking).instrument(background::span(self.name())).await
     }
 
     /// Makes a filter live that has what all processes have begun to create until now.
     async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
-        let fleet = async || self.guard.fleet().await.map_err(RebuildError::from);
-        let seen = fleet().await?;
-        let filter = &*self.guard.metrics().filter;
+        self.start();
+        let survey = async || self.guard.store().survey().await.map_err(RebuildError::from);
+        let seen = survey().await?.fleet;
         tracing::info!(
-            filter,
+            filter = &**self.name(),
             wait = ?seen.longest_transaction,
             "waits for the transactions that have begun, and then rebuilds"
         );
         // What they create may become visible until then.
         sleep(seen.longest_transaction).await;
-        let after_us = fleet().await?.now_us;
+        let after_us = survey().await?.now_us;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.
@@ -76,12 +151,5 @@ impl Shared {
             }
         };
         Ok(Rebuilt { seen, after_us, report })
-    }
-
-    async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        match self.guard.change_fleet(change).await? {
-            FleetChanged::Done => Ok(()),
-            FleetChanged::Overtaken => Err(FleetError::Overtaken),
-        }
     }
 }

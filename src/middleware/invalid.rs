@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// How many refusals of invalid ids pass as a sample, and what is said of their answers.
 #[derive(Debug)]
-pub(crate) struct InvalidCanary {
+pub(super) struct InvalidCanary {
     metrics: Arc<Metrics>,
     sample: Bucket,
     alarms: Throttle,
@@ -28,13 +28,13 @@ pub(crate) struct InvalidCanary {
 
 impl InvalidCanary {
     /// Lets so many through in a second.
-    pub(crate) fn new(metrics: Arc<Metrics>, per_second: u32) -> Self {
+    pub(super) fn new(metrics: &Arc<Metrics>, per_second: u32) -> Self {
         let alarms = Throttle::new(&metrics.filter, PAUSE, tell_of_more);
-        Self { metrics, sample: Bucket::empty(per_second), alarms }
+        Self { metrics: Arc::clone(metrics), sample: Bucket::empty(per_second), alarms }
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
-    pub(super) async fn tell_rests(&self) {
+    pub(super) async fn tell_rests(self: Arc<Self>) {
         self.alarms.tell_rests().await;
     }
 

@@ -10,8 +10,9 @@ use tower_layer::Layer;
 use super::rejection::NotFound;
 use super::service::BloomGuardService;
 use super::shared::Shared;
-use crate::error::{ChangeError, FleetError, RebuildError};
+use crate::error::ChangeError;
 use crate::extract::AsId;
+use crate::guard::Guard;
 use crate::guard::finding::Finding;
 use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
@@ -19,7 +20,6 @@ use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
-use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
 use crate::store::foreign::handle::ForeignHandle;
 use crate::verdict::Verdict;
 
@@ -47,7 +47,7 @@ const ASKED: usize = 256;
 /// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
 #[derive(Clone)]
 pub struct BloomGuard {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl BloomGuard {
@@ -70,8 +70,7 @@ impl BloomGuard {
     /// The reason why the value is no id. A request for it would be refused as invalid.
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
-        self.shared.start();
-        let lookup = self.shared.guard.check(&id, Instant::now()).answer().await;
+        let lookup = self.guard().check(&id, Instant::now()).answer().await;
         Ok(lookup.verdict_for(|| Scope::Everyone))
     }
 
@@ -86,10 +85,10 @@ impl BloomGuard {
         I: IntoIterator<Item: AsId>,
     {
         let ids = ids.into_iter().map(|id| self.canonical(&id)).collect::<Result<Vec<_>, _>>()?;
-        self.shared.start();
+        let guard = self.guard();
         let mut verdicts = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ASKED) {
-            let lookups = self.shared.guard.check_many(ids.iter(), Instant::now()).answer().await;
+            let lookups = guard.check_many(ids.iter(), Instant::now()).answer().await;
             verdicts.extend(lookups.iter().map(|lookup| lookup.verdict_for(|| Scope::Everyone)));
         }
         Ok(verdicts)
@@ -108,8 +107,7 @@ impl BloomGuard {
     /// store did not acknowledge it. Try again, or let the creation fail.
     pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), ChangeError> {
         let id = self.canonical(id)?;
-        self.shared.start();
-        Ok(self.shared.guard.insert(vec![id]).await?)
+        Ok(self.guard().insert(vec![id]).await?)
     }
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
@@ -126,16 +124,16 @@ impl BloomGuard {
     where
         I: IntoIterator<Item: AsId>,
     {
-        self.shared.start();
+        let guard = self.guard();
         let mut batch = Vec::new();
         for id in ids {
             batch.push(self.canonical(&id)?);
             if batch.len() == BATCH {
-                self.shared.guard.insert(std::mem::take(&mut batch)).await?;
+                guard.insert(std::mem::take(&mut batch)).await?;
             }
         }
         if !batch.is_empty() {
-            self.shared.guard.insert(batch).await?;
+            guard.insert(batch).await?;
         }
         Ok(())
     }
@@ -155,8 +153,7 @@ impl BloomGuard {
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
     pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, ChangeError> {
         let id = self.canonical(id)?;
-        self.shared.start();
-        Ok(self.shared.guard.remove(&id).await?)
+        Ok(self.guard().remove(&id).await?)
     }
 
     /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
@@ -165,49 +162,13 @@ impl BloomGuard {
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.shared.start();
-        self.shared.guard.next_finding().await
+        self.guard().findings().next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.guard.gate().set_mode(mode);
-    }
-
-    /// Switches all processes of the filter between enforcing, watching and standing aside. Returns after three seconds, when
-    /// all of them do so. Each takes the milder of this mode and its own.
-    /// The mode is kept in Redis until it is set again, and processes that know it tell a Redis that came back empty.
-    ///
-    /// The way back from a milder mode is [`enforce_everywhere`](Self::enforce_everywhere). With [`Mode::Enforce`] this turns
-    /// back at once: what processes created meanwhile that do not insert into this filter is refused.
-    ///
-    /// Without Redis it cannot be set: there is [`set_mode`](Self::set_mode) in each process. Without a filter in Redis it is
-    /// the mode of all clones of this guard.
-    ///
-    /// # Errors
-    ///
-    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
-    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
-        self.shared.set_fleet_mode(mode).await
-    }
-
-    /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.
-    ///
-    /// To be called by an operator, not by start-up code, **once the last process is gone that creates records and does not
-    /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
-    ///
-    /// It waits for the longest transaction and handler that any process states, 15.5 minutes by default, for transactions of
-    /// those that are gone; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
-    /// a [source](crate::Builder::rebuild). If the future is dropped before, all stays as it is: spawn it.
-    ///
-    /// # Errors
-    ///
-    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile, or Redis is another; [`FleetError::Rebuild`] as
-    /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
-    /// not answer.
-    pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
-        self.shared.enforce_everywhere().await
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.
@@ -226,8 +187,7 @@ impl BloomGuard {
     /// called as often as is liked.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        self.shared.start();
-        self.shared.guard.state()
+        self.guard().state()
     }
 
     /// Waits until there is a filter that answers, also one that still [settles](crate::Builder::settle) and refuses
@@ -235,7 +195,6 @@ impl BloomGuard {
     /// [`Builder::rebuild`](crate::Builder::rebuild). It waits for as long as Redis or the source are
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
-        self.shared.start();
         while !self.state().is_ready() {
             self.shared.guard.probe().await;
             if !self.state().is_ready() {
@@ -244,59 +203,18 @@ impl BloomGuard {
         }
     }
 
-    /// Rebuilds the filter now, whatever the schedule says; after the rebuild that this process is at,
-    /// if there is one.
-    ///
-    /// # Errors
-    ///
-    /// Why no new filter went live; the one that was live still is. In particular
-    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after 105 minutes,
-    /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
-    pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.shared.rebuild(Shrinking::Refused).await
-    }
-
-    /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
-    /// after a purge, or for a table that is empty to begin with. Until then, or until a
-    /// rebuild reads a first row, an empty table has no filter.
-    ///
-    /// # Errors
-    ///
-    /// Why no new filter went live; the one that was live still is.
-    pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.shared.rebuild(Shrinking::Accepted).await
-    }
-
-    /// Returns how far a rebuild in this process is, and how the last one ended.
-    #[must_use]
-    pub fn rebuild_status(&self) -> RebuildStatus {
-        self.shared.rebuilder.status()
-    }
-
-    /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
-    /// other system's filter any more. Then the application may be run without `migrate_from`, and the old filter be
-    /// deleted once all its processes are.
-    ///
-    /// To be called once, by one process, when every program that creates records inserts into the guard's own filter: this
-    /// is what the call states. It waits for [`longest_transaction`](crate::Builder::longest_transaction), for transactions
-    /// of programs that did not; rebuilds the guard's own filter from then; and writes beside the old filter that the
-    /// guard's own has taken its place.
-    ///
-    /// # Errors
-    ///
-    /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
-    /// the last step's reply was lost, none or the guard's own. Call it again.
-    pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.shared.hand_over().await
-    }
-
     /// Returns the filter that another system writes, if this guard stands in front of one or moves away from it:
     /// [`Builder::foreign`](crate::Builder::foreign), [`Builder::migrate_from`](crate::Builder::migrate_from).
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignHandle> {
         self.shared.start();
-        let foreign = self.shared.foreign.clone()?;
-        Some(ForeignHandle::new(foreign, Arc::clone(&self.shared.extractor)))
+        self.shared.foreign.clone()
+    }
+
+    /// Returns what decides, with all that runs in the background.
+    fn guard(&self) -> &Guard {
+        self.shared.start();
+        &self.shared.guard
     }
 
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {

@@ -2,11 +2,14 @@
 
 mod fleet;
 pub(crate) mod future;
-pub(crate) mod invalid;
+mod invalid;
 pub(crate) mod layer;
 mod list;
+mod no_id;
+pub(crate) mod options;
 pub(crate) mod rejection;
 mod request;
+mod screen;
 pub(crate) mod service;
 pub(crate) mod shared;
 pub(crate) mod verdicts;

@@ -68,13 +68,8 @@ pub struct LiveFilter {
 
 impl GuardState {
     /// Puts together what the store, the lane and the counters know.
-    pub(crate) fn new(
-        condition: Condition,
-        journal: Option<JournalReach>,
-        gate: &Gate,
-        metrics: &Metrics,
-    ) -> Self {
-        let Condition { live, settling, trouble } = condition;
+    pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
+        let Condition { live, settling, journal, trouble } = condition;
         // The filter may be known, and checks of it fail.
         let failing = metrics.checks.doubt().filter(|_| live.is_ok());
         let live = failing.map_or(live, Err);

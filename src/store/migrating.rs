@@ -17,10 +17,9 @@ use tokio::time::Instant;
 
 use super::foreign::ForeignStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -83,11 +82,7 @@ impl Store for MigratingStore {
     }
 
     fn condition(&self) -> Condition {
-        self.answering().condition()
-    }
-
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        self.own.journal()
+        Condition { journal: self.own.condition().journal, ..self.answering().condition() }
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
@@ -98,12 +93,12 @@ impl Store for MigratingStore {
         self.own.fleet_mode()
     }
 
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.own.fleet()
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
+        self.own.change_fleet(change)
     }
 
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
-        self.own.change_fleet(change)
+    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        Some(Box::pin(self.old.hand_over()))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::{Filter, Generation, Geometry, Header};
 use crate::id::{Digest, Digester, Id};
 use crate::mode::{Mode, SharedMode};
@@ -115,18 +115,20 @@ impl From<Header> for Live {
     }
 }
 
-/// What a store says about itself at one moment, without being asked anything.
+/// What this process knows of a store at one moment, without asking anybody.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
     pub(crate) settling: Option<Duration>,
+    /// How far back the journal reaches, as read within the last seconds; nothing where that is not known.
+    pub(crate) journal: Option<JournalReach>,
     /// What is wrong, in words, when something is.
     pub(crate) trouble: Option<String>,
 }
 
-/// The live filter and the store's own clock, asked afresh.
+/// What a store answers when it is asked how it stands.
 #[derive(Debug, Clone)]
 pub(crate) struct Survey {
     pub(crate) live: Result<Live, Doubt>,
@@ -134,6 +136,7 @@ pub(crate) struct Survey {
     pub(crate) now_us: i64,
     /// From when on a rebuild has to begin for its filter to be believed, by that clock; nothing once one has gone live.
     pub(crate) settles_us: Option<i64>,
+    pub(crate) fleet: FleetView,
 }
 
 /// What an operator does to all processes of a filter at once.
@@ -148,15 +151,7 @@ pub(crate) enum FleetChange {
     Settled { seen: FleetView, after_us: i64 },
 }
 
-/// What becomes of such a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FleetChanged {
-    Done,
-    /// The mode was changed by another call, the metadata are others, or an older filter is live: nothing was changed.
-    Overtaken,
-}
-
-/// What a change of the fleet begins with.
+/// How all processes of a filter stand: what a change of them begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
     /// Which life of the metadata it is. Another Redis process may have lost a mode.
@@ -165,8 +160,6 @@ pub(crate) struct FleetView {
     pub(crate) number: i64,
     /// The longest transaction that any process states.
     pub(crate) longest_transaction: Duration,
-    /// The store's clock, µs since the Unix epoch.
-    pub(crate) now_us: i64,
 }
 
 /// How far back the journal reaches, and how far it must.
@@ -230,23 +223,24 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// the source that misses ids.
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The store's condition as this process knows it.
+    /// What this process knows of the store.
     fn condition(&self) -> Condition;
 
-    /// Asks how far back the journal reaches; nothing where that cannot be told.
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>>;
-
-    /// Asks for the live filter and the time.
+    /// Asks how the store stands, in one round trip.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
 
     /// Returns the mode that all processes of the filter share, as it changes.
     fn fleet_mode(&self) -> Arc<SharedMode>;
 
-    /// Asks how the fleet stands.
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>>;
+    /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
+    /// metadata are others, or an older filter is live.
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>>;
 
-    /// Changes how all processes act.
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>>;
+    /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
+    /// more. It may be repeated.
+    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        None
+    }
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>>;

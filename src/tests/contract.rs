@@ -16,10 +16,10 @@ use super::{
 };
 use crate::extract::IdExtractor;
 use crate::guard::Guard;
-use crate::middleware::invalid::InvalidCanary;
 use crate::middleware::layer::BloomGuard;
+use crate::middleware::options::Options;
 use crate::middleware::rejection::{RejectReason, Rejected};
-use crate::middleware::shared::{Options, Shared};
+use crate::middleware::shared::Shared;
 use crate::nulls::rules::NullRules;
 use crate::observe::metrics::Metrics;
 use crate::rebuild::Rebuilder;
@@ -29,12 +29,11 @@ use crate::verdict::{Proof, Verdict};
 fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
     let settings = settings();
     let metrics = Arc::new(Metrics::new(&settings.name));
-    let invalid = InvalidCanary::new(Arc::clone(&metrics), 0);
     let guard =
         Guard::new(Arc::clone(&store), Arc::clone(&metrics), &unaudited(), null_limits(&settings));
     let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
     let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings, metrics);
-    BloomGuard::new(Arc::new(Shared::new(guard, None, rebuilder, extractor, options, invalid)))
+    BloomGuard::new(Arc::new(Shared::new(guard, rebuilder, extractor, options, 0, None)))
 }
 
 /// The default options of an extractor whose 404s are the record's.

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::decide::policy::Policy;
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::extract::Extraction;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::guard::NullLimits;
@@ -22,8 +22,8 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Plan, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, FleetChange, Lookup, NullClaim, Plan, Remembered,
+    Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -204,10 +204,6 @@ impl Store for Gated {
         self.store.condition()
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        self.store.journal()
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.store.survey()
     }
@@ -216,11 +212,7 @@ impl Store for Gated {
         self.store.fleet_mode()
     }
 
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.store.fleet()
-    }
-
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         self.store.change_fleet(change)
     }
 

@@ -69,7 +69,7 @@ impl Site {
         command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(MARK).arg("00000001");
         command.arg("").arg("2000").arg(&known).arg(settle).arg(*rest).arg("").arg("0").arg(told);
         let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
-        assert_eq!(reply.len(), 13);
+        assert_eq!(reply.len(), 14);
     }
 }
 

@@ -12,15 +12,17 @@ mod real;
 
 pub(crate) use real::{Background, span};
 
-/// Runs a task of a filter's, and again if it panics.
-pub(crate) fn persist<F>(
-    filter: Arc<str>,
+/// Spawns a task of a filter's, and runs it again if it panics.
+pub(crate) fn persist<T, F>(
+    tasks: &mut JoinSet<()>,
+    filter: &Arc<str>,
     name: &'static str,
-    task: impl Fn() -> F,
-) -> impl Future<Output = ()>
-where
+    with: &Arc<T>,
+    task: impl Fn(Arc<T>) -> F + Send + 'static,
+) where
+    T: Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let process = pauses::current();
-    real::persist(filter, name, move || pauses::run(process, task()))
+    real::persist(tasks, filter, name, with, move |with| pauses::run(process, task(with)));
 }

@@ -60,11 +60,10 @@ use self::trust::Trust;
 use super::link::endpoint::Endpoint;
 use super::link::node;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::Background;
-use crate::error::{StoreError, TrustError};
+use crate::error::{FleetError, StoreError, TrustError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -107,8 +106,12 @@ impl ForeignStore {
     }
 
     /// Says that a guard's own filter can do something, and this one cannot.
-    fn cannot<T: Send + 'static>(&self, why: &str) -> BoxFuture<'_, Result<T, StoreError>> {
-        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why))))
+    fn cannot<T, E>(&self, why: &str) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why).into())))
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
@@ -117,11 +120,6 @@ impl ForeignStore {
             found.push(site.inspect().await?);
         }
         Ok(Inspection::of(found, &*self.layout, &*self.sites[0].trust.kind))
-    }
-
-    /// Whether a filter of the guard's own is to take its place.
-    pub(crate) fn is_left(&self) -> bool {
-        self.sites[0].trust.moves_to.is_some()
     }
 
     /// Whether the guard's own filter is known to have taken this one's place.
@@ -202,10 +200,6 @@ impl Store for ForeignStore {
         conditions.fold(first, |one, other| if one.live.is_ok() { other } else { one })
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        Box::pin(std::future::ready(None))
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.cannot(NEVER_REBUILT)
     }
@@ -214,11 +208,7 @@ impl Store for ForeignStore {
         Arc::default()
     }
 
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        self.cannot(NO_FLEET)
-    }
-
-    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         self.cannot(NO_FLEET)
     }
 

@@ -151,14 +151,10 @@ pub(crate) fn start<S: Checks>(
     tasks: &mut JoinSet<()>,
 ) {
     for link in store.node().links().into_iter().take(purposes) {
-        let link = Arc::clone(link);
-        let supervise = move || Arc::clone(&link).supervise();
-        tasks.spawn(persist(Arc::clone(filter), "connection", supervise));
+        persist(tasks, filter, "connection", link, Link::supervise);
     }
     for _ in 0..BATCHES {
-        let store = Arc::clone(store);
-        let send = move || send_checks(Arc::clone(&store));
-        tasks.spawn(persist(Arc::clone(filter), "checks", send));
+        persist(tasks, filter, "checks", store, send_checks);
     }
 }
 

@@ -100,11 +100,6 @@ impl Reply {
         Ok(words)
     }
 
-    /// Returns an integer that cannot be negative, 0 for a nil.
-    pub(crate) fn number(&self) -> Result<u64, StoreError> {
-        if matches!(self.value, Value::Nil) { Ok(0) } else { self.count() }
-    }
-
     /// Returns an integer that cannot be negative.
     pub(crate) fn count(&self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| self.odd())

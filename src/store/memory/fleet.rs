@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::error::FleetError;
 use crate::mode::{Mode, SharedMode};
-use crate::store::{FleetChange, FleetChanged};
+use crate::store::FleetChange;
 
 #[derive(Default)]
 pub(super) struct Fleet {
@@ -15,20 +16,20 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// Changes it; `live` is the live generation, 0 if there is none.
-    pub(super) fn change(&self, change: FleetChange, live: i64) -> FleetChanged {
+    pub(super) fn change(&self, change: FleetChange, live: i64) -> Result<(), FleetError> {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
             FleetChange::Enforce { seen, after_us } => {
                 if seen.number != self.number.load(Ordering::SeqCst) || live <= after_us {
-                    return FleetChanged::Overtaken;
+                    return Err(FleetError::Overtaken);
                 }
                 Mode::Enforce
             }
             // What only this process writes has nothing to settle.
-            FleetChange::Settled { .. } => return FleetChanged::Done,
+            FleetChange::Settled { .. } => return Ok(()),
         };
         self.number.fetch_add(1, Ordering::SeqCst);
         self.mode.set(mode);
-        FleetChanged::Done
+        Ok(())
     }
 }

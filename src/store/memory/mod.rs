@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::shared::{BATCH, Shared};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach, Live,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Live, Lookup,
+    NullClaim, Remembered, Store, Survey,
 };
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Id, SecretKey};
 use crate::mode::SharedMode;
@@ -79,23 +79,25 @@ impl Store for MemoryStore {
     }
 
     fn condition(&self) -> Condition {
-        let incomplete = self.0.books().marks.are_incomplete(Instant::now());
-        let trouble = incomplete.then(|| {
+        let (now, books) = (Instant::now(), self.0.books());
+        let required = self.0.retention.overlap;
+        let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
+        let trouble = books.marks.are_incomplete(now).then(|| {
             "more ids were inserted in a short time than are marked: no 404 is remembered"
                 .to_owned()
         });
-        Condition { live: self.0.header().map(Live::from), settling: None, trouble }
-    }
-
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        let reaches = self.0.books().journal.reaches(Instant::now());
-        let reach = JournalReach { reaches, required: self.0.retention.overlap };
-        Box::pin(std::future::ready(Some(reach)))
+        drop(books);
+        Condition { live: self.0.header().map(Live::from), settling: None, journal, trouble }
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.header().map(Live::from);
-        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None };
+        let fleet = FleetView {
+            incarnation: Vec::new(),
+            number: self.0.fleet.number.load(Ordering::SeqCst),
+            longest_transaction: self.0.retention.overlap,
+        };
+        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None, fleet };
         Box::pin(std::future::ready(Ok(survey)))
     }
 
@@ -103,19 +105,9 @@ impl Store for MemoryStore {
         Arc::clone(&self.0.fleet.mode)
     }
 
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        let view = FleetView {
-            incarnation: Vec::new(),
-            number: self.0.fleet.number.load(Ordering::SeqCst),
-            longest_transaction: self.0.retention.overlap,
-            now_us: self.0.clock.now_us(),
-        };
-        Box::pin(std::future::ready(Ok(view)))
-    }
-
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         let live = self.0.header().map_or(0, |header| header.generation.get());
-        Box::pin(std::future::ready(Ok(self.0.fleet.change(change, live))))
+        Box::pin(std::future::ready(self.0.fleet.change(change, live)))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use ::redis::{Pipeline, Value, cmd};
 use tokio::time::sleep;
 
 use super::fleet::HOLDS;
 use super::shared::Shared;
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::mode::Mode;
-use crate::store::link::reply::Reply;
+use crate::store::FleetChange;
 use crate::store::link::script::{Script, hex};
-use crate::store::{FleetChange, FleetChanged, FleetView};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
 /// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
@@ -24,33 +22,8 @@ static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
 const DEADLINE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Asks which mode the metadata name, which times processes state, and what Redis's clock shows.
-    pub(super) async fn fleet(&self) -> Result<FleetView, StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
-        let mut commands = Pipeline::with_capacity(2);
-        commands.add_command(
-            cmd("HMGET").arg(&self.keys.meta).arg(&["inc", "mode_at", "reach"]).clone(),
-        );
-        commands.add_command(cmd("TIME"));
-        let replies = self.node.inserts.ask(&connection, &commands, DEADLINE).await?;
-        let [fields, time] = Reply::new("the fleet's mode", Value::Array(replies)).fields()?;
-        let [incarnation, number, reach] = fields.fields()?;
-        let [seconds, micros] = time.fields()?;
-        // A mark lasts for twice the longest transaction, and longer.
-        let longest = Duration::from_millis(reach.number()? / 2);
-        Ok(FleetView {
-            incarnation: incarnation.optional_bytes()?.unwrap_or_default(),
-            number: i64::try_from(number.number()?).unwrap_or(i64::MAX),
-            longest_transaction: longest.max(self.retention.overlap),
-            now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
-        })
-    }
-
     /// Changes the metadata, and waits until every process goes by it.
-    pub(super) async fn change_fleet(
-        &self,
-        change: FleetChange,
-    ) -> Result<FleetChanged, StoreError> {
+    pub(super) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let major = connection.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
@@ -70,15 +43,15 @@ impl Shared {
                 self.fleet.changed(&change, number);
                 // No process acts on what it read before.
                 sleep(HOLDS).await;
-                Ok(FleetChanged::Done)
+                Ok(())
             }
-            "OVERTAKEN" => Ok(FleetChanged::Overtaken),
+            "OVERTAKEN" => Err(FleetError::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
                 self.node.inserts.withdraw(&connection);
-                Err(StoreError::Changing)
+                Err(StoreError::Changing.into())
             }
-            _ => Err(odd(outcome)),
+            _ => Err(odd(outcome).into()),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What all processes of one filter go by: its mode, and until when it settles.
+//! What all processes of one filter go by: its mode, until when it settles, and how far back its journal reaches.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::mode::Mode;
+use crate::store::JournalReach;
 
 /// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
 /// a second and a half at most.
@@ -18,6 +19,8 @@ pub(crate) struct Fleet {
     pub(crate) number: i64,
     /// Nothing once the filter has settled.
     pub(crate) settling: Option<Settling>,
+    /// How far back the journal reached; nothing where that could not be told.
+    pub(crate) journal: Option<JournalReach>,
     /// When that was, by Redis's clock, ms.
     pub(crate) told_ms: i64,
     read: Instant,
@@ -45,7 +48,7 @@ impl Fleet {
     pub(crate) fn read(mode: Mode, number: i64, until_ms: i64, now_ms: i64, read: Instant) -> Self {
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { mode, number, settling, told_ms: now_ms, read }
+        Self { mode, number, settling, journal: None, told_ms: now_ms, read }
     }
 
     /// Metadata that nobody has changed.

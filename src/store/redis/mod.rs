@@ -5,11 +5,10 @@
 //! | `check/` | what is known of ids, in one round trip |
 //! | `add` | inserts: acknowledged when every filter that needs them has them |
 //! | `null` | ids that were found missing |
-//! | `fleet` | what all processes go by: the mode, and until when the filter settles |
+//! | `fleet` | what the metadata say to all processes: the mode, until when the filter settles, how far back the journal reaches |
 //! | `change_fleet` | changes that |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
-//! | `reach` | how far back the journal reaches |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shared` | what all handles and tasks of one store share |
 //! | `settings_differ` | tells that other processes have other settings |
@@ -26,7 +25,6 @@ pub(crate) mod fleet;
 mod incarnation;
 mod keys;
 mod null;
-mod reach;
 mod rebuild;
 mod sample;
 mod settings_differ;
@@ -55,11 +53,10 @@ use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
 use super::link::node::{self, Node};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetChanged, FleetView, JournalReach,
-    Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
-use crate::error::StoreError;
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
@@ -118,12 +115,8 @@ impl Store for RedisStore {
         self.background.start(|tasks| {
             let name = &self.shared.name;
             node::start(&self.shared, 3, name, tasks);
-            let shared = Arc::clone(&self.shared);
-            let replay = move || Arc::clone(&shared).replay_own_inserts();
-            tasks.spawn(persist(Arc::clone(name), "own inserts", replay));
-            let shared = Arc::clone(&self.shared);
-            let sample = move || Arc::clone(&shared).look_into_samples();
-            tasks.spawn(persist(Arc::clone(name), "samples", sample));
+            persist(tasks, name, "own inserts", &self.shared, Shared::replay_own_inserts);
+            persist(tasks, name, "samples", &self.shared, Shared::look_into_samples);
         });
     }
 
@@ -158,10 +151,6 @@ impl Store for RedisStore {
         self.shared.condition()
     }
 
-    fn journal(&self) -> BoxFuture<'_, Option<JournalReach>> {
-        Box::pin(async { self.shared.journal().await.ok().flatten() })
-    }
-
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         Box::pin(self.shared.survey())
     }
@@ -170,11 +159,7 @@ impl Store for RedisStore {
         self.shared.fleet.mode()
     }
 
-    fn fleet(&self) -> BoxFuture<'_, Result<FleetView, StoreError>> {
-        Box::pin(self.shared.fleet())
-    }
-
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<FleetChanged, StoreError>> {
+    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         Box::pin(self.shared.change_fleet(change))
     }
 

@@ -22,7 +22,7 @@ use crate::store::journal_room::JournalRoom;
 use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
-use crate::store::{Condition, Live, Survey};
+use crate::store::{Condition, FleetView, Live, Survey};
 use crate::verdict::Doubt;
 
 static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
@@ -72,9 +72,27 @@ impl Shared {
         connection: &Arc<Connection>,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        let keys = [self.keys.bits.as_str(), self.keys.next.as_str()];
+        self.read_view_and_fleet(link, connection, deadline).await.map(|(view, _)| view)
+    }
+
+    /// Reads that, and how the fleet stands.
+    async fn read_view_and_fleet(
+        &self,
+        link: &Link,
+        connection: &Arc<Connection>,
+        deadline: Duration,
+    ) -> Result<(View, FleetView), StoreError> {
+        let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
         let reply = link.script(connection, &VIEW, &keys, &[], deadline).await?;
-        View::read(reply.fields()?)
+        let [view @ .., incarnation, number, reach] = reply.fields::<11>()?;
+        // A mark lasts for twice the longest transaction, and longer.
+        let longest = Duration::from_millis(reach.count()? / 2);
+        let fleet = FleetView {
+            incarnation: incarnation.bytes()?,
+            number: number.int()?,
+            longest_transaction: longest.max(self.retention.overlap),
+        };
+        Ok((View::read(view)?, fleet))
     }
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
@@ -86,10 +104,10 @@ impl Shared {
         Err(StoreError::Foreign { key: self.keys.bits.clone(), reason })
     }
 
-    /// Asks for the live filter and the time, and lets checks know what was found.
+    /// Asks how the filter and the fleet stand, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.node.bulk.connected(SURVEY).await?;
-        let view = self.read_view(&self.node.bulk, &connection, SURVEY).await?;
+        let (view, fleet) = self.read_view_and_fleet(&self.node.bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
@@ -109,7 +127,7 @@ impl Shared {
             }
         }
         let settles_us = self.fleet.settles_ms().map(|until| until.saturating_mul(1000));
-        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, settles_us })
+        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, settles_us, fleet })
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
@@ -145,7 +163,7 @@ impl Shared {
         let Some(connection) = self.node.checks.current() else {
             let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             let trouble = broken.map(|trouble| trouble.reason);
-            return Condition { live: Err(doubt), settling: None, trouble };
+            return Condition { live: Err(doubt), settling: None, journal: None, trouble };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
@@ -154,12 +172,13 @@ impl Shared {
             Ok(()) | Err(Doubt::Settling) => Ok(header),
             Err(doubt) => Err(doubt),
         });
-        let settling = connection.identity.fleet.load().settling;
+        let fleet = connection.identity.fleet.load();
         let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
-        let settling = settling.map(|settling| settling.rest());
-        Condition { live: live.map(Live::from), settling, trouble }
+        let settling = fleet.settling.map(|settling| settling.rest());
+        let journal = fleet.journal.filter(|_| fleet.holds());
+        Condition { live: live.map(Live::from), settling, journal, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the

@@ -18,7 +18,8 @@
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
 -- the incarnation's number, the number of the last entry, TIME s, µs, the longest life of a mark in ms that any
 -- caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the letter of the fleet's
--- mode, its number}.
+-- mode, its number, when the last entry was written that the journal has no more, ms: 0 while it has all that there
+-- were, '' where its oldest one does not tell}.
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
@@ -225,6 +226,14 @@ elseif has_say then
   raise('heir', asked)
   if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
 end
+local function last_dropped()
+  local oldest = redis.call('XRANGE', KEYS[2], '0', '+', 'COUNT', 1)[1]
+  if not oldest then return string.format('%.0f', get('seq') > 0 and get('last') or 0) end
+  local entry = {}
+  for i = 1, #oldest[2], 2 do entry[oldest[2][i]] = oldest[2][i + 1] end
+  local before = tonumber(entry.p or '')
+  return entry.s == '1' and '0' or before and string.format('%.0f', before) or ''
+end
 return {
   kid,
   meta.key or '',
@@ -238,4 +247,5 @@ return {
   string.format('%.0f', settles),
   mode,
   string.format('%.0f', mode_at),
+  last_dropped(),
 }

@@ -14,7 +14,6 @@ use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::settings::Settings;
-use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::is_unknown_script;
@@ -25,6 +24,7 @@ use crate::store::link::wire::{Clock, HANDSHAKE, ask};
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::settings_differ::OwnSettings;
+use crate::store::{BoxFuture, JournalReach};
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
@@ -129,8 +129,8 @@ impl JoinIncarnation {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
         }
-        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<13>()?;
-        let [number, seq, seconds, micros, reach, fleet @ ..] = rest;
+        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<14>()?;
+        let [number, seq, seconds, micros, reach, fleet @ .., last_dropped] = rest;
         let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
         let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
@@ -139,13 +139,26 @@ impl JoinIncarnation {
             let reason = "redis's clock and this machine's have parted".to_owned();
             return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
         }
-        self.own_settings.compare_times(Duration::from_millis(reach.count()?));
+        let reach = Duration::from_millis(reach.count()?);
+        self.own_settings.compare_times(reach);
         self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let newest = newest.int()?;
-        let fleet = ArcSwap::from_pointee(self.fleet.read(fleet, us / 1000, sent)?);
+        let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
+        fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
+        let fleet = ArcSwap::from_pointee(fleet);
         Ok(Identity { digester, incarnation, age, newest, fleet })
+    }
+
+    /// Returns how far back the journal reaches at this moment, ms; `reach` is how long the longest mark lasts.
+    fn journal(&self, reach: Duration, last_dropped: &str, now_ms: i64) -> Option<JournalReach> {
+        let dropped_ms: i64 = last_dropped.parse().ok()?;
+        let back = u64::try_from(now_ms.saturating_sub(dropped_ms)).unwrap_or(0);
+        // Metadata that were made anew know of no entry before.
+        let reaches = (dropped_ms > 0).then(|| Duration::from_millis(back));
+        // As far back as a rebuild reads it that begins now (rebuild/lease.lua).
+        Some(JournalReach { reaches, required: reach.max(self.own_settings.mark_ttl()) / 2 })
     }
 
     /// Returns what hashes with the filter's key, which is kept for the next join.

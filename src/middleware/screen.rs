@@ -1,0 +1,69 @@
+//! What a request turns out to be before anybody is asked.
+
+use http::Method;
+use http::request::Parts;
+
+use super::invalid::InvalidSample;
+use super::rejection::Rejected;
+use super::shared::Shared;
+use crate::extract::{Extraction, IdList};
+use crate::id::{Id, InvalidId};
+use crate::mode::Mode;
+use crate::nulls::rules::reads;
+
+/// What a request turns out to be before anybody is asked.
+pub(super) enum Screened {
+    /// Nothing to check.
+    Pass,
+    /// Refused as it is.
+    Reject(Rejected),
+    /// It would be refused, but belongs to the sample that shows whether that is right.
+    Sample(InvalidSample),
+    /// About this id.
+    About(Id),
+    /// About these ids.
+    List(IdList),
+}
+
+impl Shared {
+    /// Sorts a request by its head alone.
+    pub(super) fn screen(&self, parts: &Parts) -> Screened {
+        let metrics = self.guard.metrics();
+        metrics.requests.add(1);
+        let mode = self.guard.gate().mode();
+        let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
+            let extraction = self.extractor.extract(parts);
+            self.no_id.note(&extraction, self.name());
+            extraction
+        } else {
+            Extraction::Unguarded
+        };
+        match extraction {
+            Extraction::Id(id) => Screened::About(id),
+            Extraction::Ids(ids) => match IdList::new(ids) {
+                Ok(Some(list)) => Screened::List(list),
+                Ok(None) => self.unguarded(),
+                Err(reason) => self.screen_invalid(reason, mode, &parts.method),
+            },
+            Extraction::Unguarded => self.unguarded(),
+            Extraction::Invalid(reason) => self.screen_invalid(reason, mode, &parts.method),
+        }
+    }
+
+    fn unguarded(&self) -> Screened {
+        self.guard.metrics().unguarded.add(1);
+        Screened::Pass
+    }
+
+    fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
+        self.guard.metrics().invalid.add(1);
+        match self.options.on_invalid.status(reason) {
+            None => Screened::Pass,
+            Some(_) if reads(method) && (mode == Mode::Shadow || self.invalid.takes()) => {
+                Screened::Sample(InvalidSample::new(&self.invalid, reason))
+            }
+            Some(_) if mode == Mode::Shadow => Screened::Pass,
+            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
+        }
+    }
+}
