@@ -92,7 +92,7 @@ impl Kind for Bitmap {
         Box::pin(async move {
             let mut sight = Sight::default();
             for (at, key) in keys.all().enumerate() {
-                let length = count(asker.one(cmd("STRLEN").arg(key).clone()).await?)?;
+                let length = count(&asker.one(cmd("STRLEN").arg(key).clone()).await?)?;
                 let bytes = length.min(end.div_ceil(8));
                 let bits_set = bits_set(asker, key, bytes).await?;
                 sight.keys.push(KeyInspection { bytes: length, bits_set });
@@ -140,7 +140,7 @@ async fn bits_set(asker: Asker<'_>, key: &str, bytes: u64) -> Result<u64, StoreE
     let mut set = 0;
     for first in (0..bytes).step_by(PIECE as usize) {
         let last = (first + PIECE).min(bytes) - 1;
-        set += count(asker.one(cmd("BITCOUNT").arg(key).arg(first).arg(last).clone()).await?)?;
+        set += count(&asker.one(cmd("BITCOUNT").arg(key).arg(first).arg(last).clone()).await?)?;
     }
     Ok(set)
 }
@@ -184,7 +184,7 @@ async fn witnesses(
     Ok(witnesses)
 }
 
-fn count(reply: Reply) -> Result<u64, StoreError> {
+fn count(reply: &Reply) -> Result<u64, StoreError> {
     Ok(reply.int()?.cast_unsigned())
 }
 
