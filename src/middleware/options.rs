@@ -11,7 +11,7 @@ use crate::nulls::rules::NullRules;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInvalid {
-    /// Refuse it with 404: no record can have such an id. A list of more than [`Id::MAX_LISTED`] ids is refused
+    /// Refuse it with 404: no record can have such an id. A list of more than [`Id::MAX_LISTED`](crate::Id::MAX_LISTED) ids is refused
     /// with 400.
     #[default]
     NotFound,
