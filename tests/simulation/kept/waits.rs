@@ -45,7 +45,7 @@ fn sorted(seed: u64, config: Config, mut operations: Vec<(u64, What)>) -> Plan {
 
 /// Redis works for a few moments only, and stands still in between.
 pub(super) fn works_for_moments() -> Plan {
-    let still = || What::Redis(Mishap::StandStill(950));
+    let still = || What::Redis(Mishap::StandStill(900));
     let mut operations = lost(9250, 9300);
     operations.extend([(WORKS + 100, still()), (WORKS + 1100, still())]);
     operations.extend(asked(9260, 9500));
