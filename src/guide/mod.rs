@@ -22,7 +22,7 @@
 //! |---|---|
 //! | id | the text that names a record in a request, in one [canonical form](crate::IdExtractor::canonical) |
 //! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
-//! | generation | one build of the filter; each rebuild makes the next |
+//! | generation | one build of the filter; of another system's, one statement of trust |
 //! | null | a 404, or a deletion, that is remembered for a while |
 //! | *found*, *missed* | [two sets of ids](attackers#found-and-missed) that each process keeps: seen to exist lately, and missing or unanswered lately |
 //! | lane | the way for requests whose id is *missed* or unknown: so many at once, so many a second, the others 503 |
