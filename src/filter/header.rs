@@ -23,7 +23,7 @@ pub(crate) struct Header {
     pub(crate) geometry: Geometry,
     /// The id of the secret key the digests were made with.
     pub(crate) key_id: u32,
-    /// A hash of the `run_id` of the Redis process the filter was verified on.
+    /// Tells the Redis process the filter was verified on.
     pub(crate) run: u32,
     /// How many ids the build counted, `u32::MAX` standing for that many or more.
     pub(crate) items: u32,

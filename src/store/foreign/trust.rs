@@ -27,6 +27,7 @@ use crate::store::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
 use crate::verdict::Doubt;
 
 const STEP: &str = "a look at a foreign filter";
+
 /// A filter on one Redis, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Trust {

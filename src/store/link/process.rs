@@ -6,8 +6,8 @@ use crate::verdict::Doubt;
 /// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisProcess {
-    /// The first 32 bits of the `run_id`, which is random and new with every start: it tells one
-    /// Redis process from another.
+    /// The first 32 bits of the `run_id`, XOR the CRC-32 of the replication id: random, and new with every start, and with
+    /// every failover.
     pub(crate) run: u32,
     /// The major version.
     pub(crate) major: u32,
