@@ -104,7 +104,7 @@ impl Retention {
         (self.handler + self.overlap) * 2
     }
 
-    /// How many create marks there may be for an insert of so many ids to set its own. Without one, no null at all is
+    /// How many create marks there may be for an insert to set one for each of its ids. Without one, no null at all is
     /// stored for as long as it would have lasted. An import does not fill the memory with marks that single inserts
     /// may.
     pub(crate) fn most_marks(&self, ids: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
-mod living;
+mod registry;
 mod stores;
 mod tuning;
 
@@ -240,7 +240,7 @@ impl Builder {
         let shared = Shared::new(guard, rebuilder, extractor, options, audits, foreign);
         let shared = Arc::new(shared);
         if let Some(redis) = &redis {
-            living::note(&shared, redis);
+            registry::note(&shared, redis);
         }
         shared.start();
         Ok(BloomGuard::new(shared))

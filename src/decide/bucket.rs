@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// So many tokens a second, and so many at once after a rest.
+/// A token bucket: its tokens a second, and how many it holds after a rest.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     origin: Instant,
@@ -40,8 +40,8 @@ impl Bucket {
         self.take_many(now, 1)
     }
 
-    /// Takes so many tokens as soon as there is one, and owes the rest: whoever comes next waits until they have
-    /// grown. So many in one may be more than the bucket ever holds.
+    /// Takes `tokens` as soon as there is one, and owes the rest: the next caller waits until they have
+    /// grown. One call may take more than the bucket ever holds.
     pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
         let now = self.nanos(now);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::lane::{Lane, LaneState, Place};
+use super::lane::{Lane, LaneState, Permit};
 use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::Id;
@@ -57,8 +57,8 @@ pub(crate) enum Ruling {
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) why: Why,
-    /// Its place in the lane, until it is answered.
-    pub(crate) place: Option<Place>,
+    /// Its permit for the lane, until it is answered.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// Why a request passes.
@@ -203,13 +203,13 @@ impl Gate {
 
     fn by_lane(&self, why: Why, now: Instant) -> Ruling {
         match self.enter_lane(1, now) {
-            Ok(place) => Ruling::Admit(Admission { why, place: Some(place) }),
+            Ok(permit) => Ruling::Admit(Admission { why, permit: Some(permit) }),
             Err(retry_after) => Ruling::Busy { retry_after },
         }
     }
 
-    /// Enters the lane with so many ids, or says when the client should come again.
-    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
+    /// Enters the lane with `ids` ids, or says when the client should come again.
+    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         self.lane.enter(ids, now).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
     }
 
@@ -243,13 +243,13 @@ impl Why {
 
 impl Ruling {
     const fn admit(why: Why) -> Self {
-        Self::Admit(Admission { why, place: None })
+        Self::Admit(Admission { why, permit: None })
     }
 }
 
 impl Admission {
     /// A request for a record that was found lately.
-    pub(crate) const FOUND: Self = Self { why: Why::Found, place: None };
+    pub(crate) const FOUND: Self = Self { why: Why::Found, permit: None };
 }
 
 #[cfg(test)]

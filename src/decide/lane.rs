@@ -1,4 +1,4 @@
-//! A lane for requests that nothing vouches for: so many at once, and so many a second.
+//! A lane for requests that nothing vouches for: bounded in requests at once, and in ids a second.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,9 +84,9 @@ impl LastMinute {
     }
 }
 
-/// A place in the lane, free again when dropped.
+/// A permit: a place in the lane, free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub(crate) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Lane {
     pub(crate) fn new(width: Width) -> Self {
@@ -99,9 +99,9 @@ impl Lane {
         }
     }
 
-    /// Enters with so many ids, or says when to come again. They take one place, and a token each. Never waits:
-    /// whoever waits holds memory.
-    pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
+    /// Enters with `ids` ids, or says when to come again. They take one place, and a token each. Never waits:
+    /// a request that waits holds memory.
+    pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         self.try_enter(ids, now).inspect_err(|_| {
             let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
             rejected.proceed(now).parts[PARTS - 1] += 1;
@@ -121,11 +121,11 @@ impl Lane {
         }
     }
 
-    fn try_enter(&self, ids: u32, now: Instant) -> Result<Place, Duration> {
+    fn try_enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         // Room first: a lane that is full must not use up its tokens.
-        let place = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
+        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
         self.bucket.take_many(now, ids)?;
-        Ok(Place(place))
+        Ok(Permit(permit))
     }
 }
 
@@ -139,10 +139,10 @@ mod tests {
     async fn no_more_than_its_width_are_in_it_at_once() {
         let lane = Lane::new(WIDTH);
         let now = Instant::now();
-        let places = [lane.enter(1, now).unwrap(), lane.enter(1, now).unwrap()];
+        let permits = [lane.enter(1, now).unwrap(), lane.enter(1, now).unwrap()];
         let later = now + Duration::from_secs(10);
         assert_eq!(lane.enter(1, later).unwrap_err(), FULL);
-        drop(places);
+        drop(permits);
         assert!(lane.enter(1, later).is_ok());
     }
 
@@ -177,12 +177,12 @@ mod tests {
     async fn a_full_lane_uses_up_no_tokens() {
         let lane = Lane::new(WIDTH);
         let began = Instant::now();
-        let places = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
+        let permits = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
         let later = began + Duration::from_secs(1);
         for _ in 0..100 {
             assert!(lane.enter(1, later).is_err());
         }
-        drop(places);
+        drop(permits);
         assert!(lane.enter(1, later).is_ok() && lane.enter(1, later).is_ok());
     }
 }

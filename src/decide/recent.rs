@@ -70,7 +70,7 @@ impl IdHash {
 }
 
 impl RecentIds {
-    /// Returns a set for so many ids, each of which it keeps for this time at most, and for 15/16 of it
+    /// Returns a set for `ids` ids, each of which it keeps for this time at most, and for 15/16 of it
     /// while there is room.
     pub(crate) fn new(ids: u64, life: Duration) -> Self {
         let places = ids.saturating_mul(PLACES_PER_ID);

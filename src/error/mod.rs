@@ -1,4 +1,4 @@
-//! What can go wrong, by who has to act on it.
+//! What can go wrong, by what was tried.
 
 mod advice;
 mod change;

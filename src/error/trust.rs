@@ -17,9 +17,9 @@ pub enum TrustError {
     )]
     TooFew {
         /// How many different ids were given that show the numbers.
-        given: usize,
+        given: u64,
         /// How many are needed.
-        needed: usize,
+        needed: u64,
         /// The chance that one id is found by chance.
         chance: f64,
     },
@@ -32,9 +32,9 @@ pub enum TrustError {
         /// The layout, its keys and its numbers.
         filter: String,
         /// How many of them are not in it.
-        missing: usize,
+        missing: u64,
         /// How many were given.
-        given: usize,
+        given: u64,
     },
     /// A key has not the length that a filter of these numbers has.
     #[error(
@@ -46,7 +46,7 @@ pub enum TrustError {
         key: String,
         /// Its length.
         bytes: u64,
-        /// The least length that so many bits have, but once in a thousand million filters.
+        /// The least length that a filter with that many bits set has, but once in a thousand million filters.
         min: u64,
         /// The greatest length, the seal's included.
         max: u64,
@@ -66,7 +66,7 @@ pub enum TrustError {
         /// The layout, its keys and its numbers.
         filter: String,
     },
-    /// So many bits are set that an id which was never inserted is found in it all the same.
+    /// Too many bits are set: an id that was never inserted is found in it all the same.
     #[error(
         "of ids that do not exist, {rate:.3} are in {filter}, and {limit} at the most can be where its numbers are right: compare \
          them with the program that writes it, or have it make a larger filter"

@@ -10,7 +10,7 @@ const POSITION_BITS: u32 = 9;
 /// Positions taken from one 64-bit word.
 const POSITIONS_PER_WORD: u8 = 7;
 
-/// What decides where an id's bits are: as many blocks, so many bits an id, and a seed.
+/// What decides where an id's bits are: the number of blocks, of bits an id, and a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Geometry {
     blocks: u32,

@@ -4,8 +4,8 @@ use super::block::Geometry;
 use super::format::{
     BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,
     HEADER_LEN, ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, NONCE_OFFSET,
-    RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEAL_FROM_END, SEED_OFFSET, STATE_OFFSET,
-    TRAILER_LEN, VERSION, VERSION_OFFSET, string_len,
+    RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_LEN,
+    TRAILER_NUMBER_FROM_END, VERSION, VERSION_OFFSET, string_len,
 };
 use super::rate::false_positive_rate;
 use super::state::{Generation, State};
@@ -103,7 +103,11 @@ impl Header {
     /// Returns the bytes the string ends with.
     pub(crate) fn trailer(&self) -> [u8; TRAILER_LEN] {
         let mut bytes = [0; TRAILER_LEN];
-        put(&mut bytes, TRAILER_LEN - SEAL_FROM_END, self.generation.seal().to_be_bytes());
+        put(
+            &mut bytes,
+            TRAILER_LEN - TRAILER_NUMBER_FROM_END,
+            self.generation.trailer_number().to_be_bytes(),
+        );
         bytes
     }
 

@@ -1,6 +1,6 @@
 //! The filter itself: its size, its stored bytes and its bits.
 //!
-//! Everything here is pure: no I/O, no clock, no task. [`Sizing`] turns "so many ids at such a
+//! Everything here is pure: no I/O, no clock, no task. [`Sizing`] turns "a number of ids at a
 //! false-positive rate" into blocks and hashes, [`Geometry`] turns a [`Digest`](crate::id::Digest) into
 //! the [`Position`] of its bits, [`Filter`] holds the bits in memory, and [`format`](mod@format) says
 //! byte by byte what they look like in Redis.

@@ -13,7 +13,7 @@ const MIN_RATE: f64 = 1e-9;
 /// The highest false-positive rate a filter can be sized for.
 const MAX_RATE: f64 = 0.5;
 
-/// The size of a filter: the fewest blocks that hold so many ids at such a false-positive rate.
+/// The size of a filter: the fewest blocks that hold `capacity` ids at such a false-positive rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
     capacity: u32,

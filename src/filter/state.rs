@@ -59,7 +59,7 @@ impl Generation {
     }
 
     /// Returns the number a complete string of this generation ends with.
-    pub(crate) const fn seal(self) -> i64 {
+    pub(crate) const fn trailer_number(self) -> i64 {
         MAGIC.cast_signed() ^ self.0
     }
 }

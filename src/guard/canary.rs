@@ -134,11 +134,11 @@ impl Findings {
 }
 
 fn tell_of_more_unsettled(filter: &str, records: u64) {
-    tracing::warn!(parent: None, filter, records, "so many more records were found that the new filter lacked");
+    tracing::warn!(parent: None, filter, records, "more records were found that the new filter lacked");
 }
 
 fn tell_of_more(filter: &str, records: u64) {
-    tracing::error!(parent: None, filter, records, "so many more records exist that the guard held absent");
+    tracing::error!(parent: None, filter, records, "more records exist that the guard held absent");
 }
 
 impl fmt::Debug for Findings {

@@ -305,6 +305,6 @@ fn tell_of_more_busy(filter: &str, requests: u64) {
         parent: None,
         filter,
         requests,
-        "so many more requests were answered 503, or passed in shadow mode"
+        "more requests were answered 503, or passed in shadow mode"
     );
 }

@@ -25,7 +25,7 @@
 //! | generation | one build of the filter; of another system's, one statement of trust |
 //! | null | a 404, or a deletion, that is remembered for a while |
 //! | *found*, *missed* | [two sets of ids](attackers#found-and-missed) that each process keeps: seen to exist lately, and missing or unanswered lately |
-//! | lane | the way for requests whose id is *missed* or unknown: so many at once, so many a second, the others 503 |
+//! | lane | the way for requests whose id is *missed* or unknown: 64 at once and 500 a second unless set otherwise, the others 503 |
 //! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
 //! | create mark | a note that an id was inserted lately, so that no null is stored for it |
 //! | canary | a small sample of refusals that is let through, to see whether refusals are right |

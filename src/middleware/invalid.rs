@@ -27,7 +27,7 @@ pub(super) struct InvalidCanary {
 }
 
 impl InvalidCanary {
-    /// Lets so many through in a second.
+    /// Lets `per_second` of them through.
     pub(super) fn new(metrics: &Arc<Metrics>, per_second: u32) -> Self {
         let alarms = Throttle::new(&metrics.filter, PAUSE, tell_of_more);
         Self { metrics: Arc::clone(metrics), sample: Bucket::empty(per_second), alarms }
@@ -67,7 +67,7 @@ fn tell_of_more(filter: &str, requests: u64) {
         parent: None,
         filter,
         requests,
-        "so many more requests whose id is called invalid were answered"
+        "more requests whose id is called invalid were answered"
     );
 }
 

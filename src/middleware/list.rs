@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::Why;
 use crate::decide::gate::list::{ListAdmission, ListRuling, Listed};
-use crate::decide::lane::Place;
+use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
 use crate::extract::IdList;
 use crate::guard::Guard;
@@ -97,21 +97,21 @@ pub(super) struct AdmittedList {
     shared: Arc<Shared>,
     /// Each with why it may be read, or with the proof of its absence that the handler was told.
     ids: Vec<(PendingId, Result<Why, Proof>)>,
-    place: Option<Place>,
+    permit: Option<Permit>,
     is_answered: bool,
 }
 
 impl AdmittedList {
     fn new(shared: &Arc<Shared>, ids: Vec<PendingId>, admission: ListAdmission) -> Self {
         let ids = ids.into_iter().zip(admission.ids).collect();
-        Self { shared: Arc::clone(shared), ids, place: admission.place, is_answered: false }
+        Self { shared: Arc::clone(shared), ids, permit: admission.permit, is_answered: false }
     }
 
     /// Learns from the response. No status tells of a single id, so no null comes of it.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) {
         self.is_answered = true;
         // A request of an id that is missed already went through the lane.
-        let first = self.place.take().is_none();
+        let first = self.permit.take().is_none();
         if has_failed(response.status()) {
             self.not_answered();
         } else if let Some(found) = response.extensions().get::<FoundIds>() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::extract::Extraction;
 
-/// After so many requests without an id in any there is a warning.
+/// When none of the first requests has an id, there is a warning after this number.
 const WITHOUT_ID: u32 = 1_000;
 
 /// Warns once, unless there was an id in a request before.

@@ -102,7 +102,7 @@ impl AdmittedRequest {
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         // A request of an id that is missed already went through the lane.
-        let first = self.admission.place.take().is_none();
+        let first = self.admission.permit.take().is_none();
         let (guard, why) = (&self.shared.guard, self.admission.why);
         match self.shared.options.nulls.outcome(self.kind, response) {
             Outcome::Found => guard.found(&self.id, self.hash, why),

@@ -146,7 +146,7 @@ impl Activity {
         }
     }
 
-    /// Whether it has not succeeded for so long.
+    /// Whether it has not succeeded for that time.
     pub(crate) fn rests(&self, time: Duration) -> bool {
         self.is_failing.load(Ordering::Relaxed)
             || self.last_success().is_none_or(|at| at.elapsed() >= time)

@@ -166,12 +166,12 @@ impl Metrics {
         }
     }
 
-    /// Whether no check has succeeded for so long.
+    /// Whether no check has succeeded for that time.
     pub(crate) fn checks_rest(&self, time: Duration) -> bool {
         self.checks.rests(time)
     }
 
-    /// An insert of so many ids, begun then, has ended.
+    /// An insert of `ids` ids, begun then, has ended.
     pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
         let ended = Instant::now();
         let name = match outcome {

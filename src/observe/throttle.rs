@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Writes a line about so many events of a filter that were told of by no other line.
+/// Writes a line about the number of events of a filter that no other line told of.
 pub(crate) type TellRest = fn(filter: &str, events: u64);
 
 /// Counts events until it is time for a line again.

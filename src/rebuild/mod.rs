@@ -16,17 +16,15 @@
 //! | *replay* | replay the rest of the journal, up to *catch up* | inserts during the upload |
 //! | *verify* | verify the building filter | whatever happened to it meanwhile |
 //! | *swap* | put it in the live filter's place, if it is whole and newer | a rebuild overtaken by another |
-//! | *settle* | if the reply is lost, ask what is live | |
+//! | *confirm* | if the reply is lost, ask what is live | |
 
 mod adapters;
-mod filling;
 mod report;
 mod run;
 mod schedule;
 mod shortfall;
 mod sink;
 mod source;
-mod target;
 mod task;
 
 pub use adapters::{BlockingIds, from_blocking, from_fn, from_iter};

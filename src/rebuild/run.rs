@@ -1,31 +1,23 @@
 //! One rebuild, from the lease to the swap.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Progress, RebuildReport, RebuildStep};
 use super::shortfall::{Replaces, Shortfall};
 use super::sink::IdSink;
 use super::source::ErasedSource;
-use super::target::{IntoFilter, Target};
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
-use crate::filter::format::BLOCK_LEN;
-use crate::filter::{Filter, Geometry, Sizing};
-use crate::id::{Digest, Digester};
-use crate::random;
+use crate::filter::Sizing;
 use crate::settings::Settings;
-use crate::store::{Begun, BoxFuture, Build, Plan, Store};
+use crate::store::{Begun, BoxFuture, Build, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
 const SCANS: u64 = 3;
-/// The largest filter that is made without a thread of its own: that takes a few milliseconds.
-const LARGE: u64 = 4 << 20;
 /// The head-room for a filter that is sized from a count, not by the application.
 const HEAD_ROOM: f64 = 1.5;
 
@@ -73,12 +65,10 @@ pub(super) struct RebuildRun<'a> {
     pub(super) shrinking: Shrinking,
 }
 
-/// A filter filled by a scan.
+/// What a scan gave.
 struct Scanned {
-    filter: Arc<Filter>,
     sizing: Sizing,
     ids: u64,
-    sample: Vec<Digest>,
     scans: u64,
 }
 
@@ -122,18 +112,17 @@ impl RebuildRun<'_> {
         self.progress.enter(RebuildStep::Compare);
         self.compare(previous, scanned.ids).await?;
         self.progress.enter(RebuildStep::Journal);
-        let journalled = build.read_journal(&scanned.filter).await?;
+        let journalled = build.read_journal().await?;
         self.progress.enter(RebuildStep::Allocate);
-        self.progress.to_upload(scanned.filter.byte_len() as u64);
-        build.allocate(plan(&scanned)).await?;
+        self.progress.to_upload(build.allocate().await?);
         self.progress.enter(RebuildStep::Upload);
-        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+        build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
         self.progress.enter(RebuildStep::Replay);
         let replayed = build.replay().await?;
         self.progress.enter(RebuildStep::Verify);
-        build.verify(&scanned.filter, &scanned.sample).await?;
+        build.verify().await?;
         self.progress.enter(RebuildStep::Swap);
         build.swap().await?;
         Ok(RebuildReport {
@@ -159,16 +148,15 @@ impl RebuildRun<'_> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
         let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
         let mut sizing = self.sized_for(expected)?;
-        let digester = build.digester().clone();
         for scans in 1..=SCANS {
-            build.room(sizing.bytes()).await?;
+            build.prepare(sizing).await?;
             if scans == 1 {
                 // Not before: a process for which there is no lease or no room tries once a second.
                 self.tell_of_begin();
             }
-            let (filter, ids, sample) = self.scan_once(&digester, &sizing).await?;
+            let ids = self.read_source(build).await?;
             if ids <= u64::from(sizing.capacity()) {
-                return Ok(Scanned { filter, sizing, ids, sample, scans });
+                return Ok(Scanned { sizing, ids, scans });
             }
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
@@ -184,27 +172,12 @@ impl RebuildRun<'_> {
         }
     }
 
-    /// Scans into a new filter; returns it with the number of ids and a sample of them.
-    async fn scan_once(
-        &self,
-        digester: &Digester,
-        sizing: &Sizing,
-    ) -> Result<(Arc<Filter>, u64, Vec<Digest>), RebuildError> {
-        let filter = empty(sizing.geometry(seed()?)).await?;
-        let mut target = IntoFilter::new(digester, filter);
-        let ids = self.read_source(&mut target).await?;
-        let (filter, sample) = target.finish().await.map_err(RebuildError::Source)?;
-        Ok((Arc::new(filter), ids, sample))
-    }
-
     /// Has the source push all of its ids; returns how many there are.
-    async fn read_source(&self, target: &mut dyn Target) -> Result<u64, RebuildError> {
-        let mut sink = IdSink::new(self.extractor, target, self.progress);
+    async fn read_source(&self, build: &mut dyn Build) -> Result<u64, RebuildError> {
+        let mut sink = IdSink::new(self.extractor, build, self.progress);
         let end = self.source.scan(&mut sink).await;
-        let ids = sink.count();
-        if let Some(source) = sink.invalid() {
-            return Err(RebuildError::InvalidId { after: ids, source });
-        }
+        // What the source says of an id that is none, or of a store that failed, is said here already.
+        let ids = sink.end().await?;
         end.map_err(RebuildError::Source)?;
         Ok(ids)
     }
@@ -247,56 +220,5 @@ impl RebuildRun<'_> {
         };
         self.shortfall.end();
         judged
-    }
-}
-
-fn plan(scanned: &Scanned) -> Plan {
-    Plan {
-        geometry: scanned.filter.geometry(),
-        capacity: scanned.sizing.capacity(),
-        rate: scanned.sizing.rate() as f32,
-        items: u32::try_from(scanned.ids).unwrap_or(u32::MAX),
-    }
-}
-
-/// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
-async fn empty(geometry: Geometry) -> Result<Filter, RebuildError> {
-    if u64::from(geometry.blocks()) * BLOCK_LEN as u64 <= LARGE {
-        return Ok(Filter::new(geometry));
-    }
-    let made = spawn_blocking(move || Filter::new(geometry)).await;
-    // It ends early only with the runtime, which ends this task, too.
-    made.map_err(|error| RebuildError::Source(error.into()))
-}
-
-/// Draws a generation's seed.
-fn seed() -> Result<u32, RebuildError> {
-    let mut bytes = [0; 4];
-    random::fill(&mut bytes).map_err(|error| RebuildError::Source(error.to_string().into()))?;
-    Ok(u32::from_be_bytes(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn others_run_while_a_large_filter_is_made() {
-        let sizing = Sizing::new(10_000_000, 0.001).unwrap();
-        assert!(sizing.bytes() > LARGE);
-        let turns = Arc::new(AtomicU64::new(0));
-        let others = tokio::spawn({
-            let turns = Arc::clone(&turns);
-            async move {
-                loop {
-                    turns.fetch_add(1, Ordering::Relaxed);
-                    tokio::task::yield_now().await;
-                }
-            }
-        });
-        let filter = empty(sizing.geometry(1)).await.unwrap();
-        assert_eq!(filter.geometry(), sizing.geometry(1));
-        assert!(turns.load(Ordering::Relaxed) > 0);
-        others.abort();
     }
 }

@@ -90,7 +90,7 @@ impl Schedule {
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
 
-    /// Returns whether a generation, known here for so long, is due for replacement at a time in µs
+    /// Returns whether a generation, known here for that time, is due for replacement at a time in µs
     /// since the Unix epoch.
     pub(super) fn due(&self, live: Generation, known: Duration, now_us: i64) -> Due {
         let mut built_us = live.get();

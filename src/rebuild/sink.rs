@@ -3,30 +3,34 @@
 use std::fmt;
 
 use super::report::Progress;
-use super::target::Target;
+use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
+use crate::store::Build;
 
-/// After so many ids a push lets other tasks run.
+/// After this number of ids a push lets other tasks run.
 const YIELD: u64 = 256;
 
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    target: &'a mut dyn Target,
+    build: &'a mut dyn Build,
     progress: &'a Progress,
+    /// Ids on their way to the store.
+    batch: Vec<Id>,
     count: u64,
-    invalid: Option<InvalidId>,
+    /// What went wrong first.
+    failure: Option<RebuildError>,
 }
 
 impl<'a> IdSink<'a> {
     pub(super) fn new(
         extractor: &'a dyn IdExtractor,
-        target: &'a mut dyn Target,
+        build: &'a mut dyn Build,
         progress: &'a Progress,
     ) -> Self {
         progress.scanned(0);
-        Self { extractor, target, progress, count: 0, invalid: None }
+        Self { extractor, build, progress, batch: Vec::new(), count: 0, failure: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -38,9 +42,7 @@ impl<'a> IdSink<'a> {
     /// source ignores this error. The live filter stays.
     pub async fn push(&mut self, id: &(impl AsId + Sync + ?Sized)) -> Result<(), InvalidId> {
         let id = id.as_id(self.extractor);
-        self.take(id)?;
-        self.breathe().await;
-        Ok(())
+        self.take(id).await
     }
 
     /// Takes in an id that an adapter wrote down without knowing the extractor.
@@ -48,15 +50,7 @@ impl<'a> IdSink<'a> {
         let id = std::str::from_utf8(text.as_bytes())
             .map_err(|_| InvalidId::NotText)
             .and_then(|text| self.extractor.canonical(text));
-        self.take(id)?;
-        self.breathe().await;
-        Ok(())
-    }
-
-    async fn breathe(&mut self) {
-        if self.count.is_multiple_of(YIELD) {
-            self.target.breathe().await;
-        }
+        self.take(id).await
     }
 
     /// Returns how many ids were pushed.
@@ -65,18 +59,36 @@ impl<'a> IdSink<'a> {
         self.count
     }
 
-    pub(super) const fn invalid(&self) -> Option<InvalidId> {
-        self.invalid
-    }
-
-    fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
-        let id = id.inspect_err(|error| self.invalid = Some(*error))?;
-        self.target.take(self.count, id);
+    async fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
+        match id {
+            Ok(id) => self.batch.push(id),
+            Err(source) => {
+                self.fail(RebuildError::InvalidId { after: self.count, source });
+                return Err(source);
+            }
+        }
         self.count += 1;
         if self.count.is_multiple_of(YIELD) {
             self.progress.scanned(self.count);
+            self.write().await;
         }
         Ok(())
+    }
+
+    async fn write(&mut self) {
+        if let Err(error) = self.build.write(&mut self.batch).await {
+            self.fail(error.into());
+        }
+    }
+
+    fn fail(&mut self, error: RebuildError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// Hands the rest over; returns how many ids there were, or what went wrong with any.
+    pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
+        self.write().await;
+        self.failure.take().map_or(Ok(self.count), Err)
     }
 }
 

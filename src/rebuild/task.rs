@@ -169,7 +169,7 @@ impl Rebuilder {
 
     /// Rebuilds whenever it is due, for as long as it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut known: Option<Known> = None;
+        let mut known: Option<LiveGeneration> = None;
         loop {
             let mut wait = POLL;
             // While the application rebuilds by hand, nothing is due.
@@ -206,14 +206,14 @@ impl Rebuilder {
     }
 
     /// Judges a survey; `known` is the live generation as last seen.
-    fn due(&self, survey: &Survey, known: &mut Option<Known>) -> Due {
+    fn due(&self, survey: &Survey, known: &mut Option<LiveGeneration>) -> Due {
         match &survey.live {
             Ok(live) => {
                 let generation = live.generation;
                 let seen =
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
                         self.metrics.another_rebuilt();
-                        Known::new(generation)
+                        LiveGeneration::new(generation)
                     });
                 *known = Some(seen);
                 // The first one to begin now is the one that ends settling.
@@ -244,7 +244,7 @@ impl Rebuilder {
 
 /// The live generation, as this process knows it.
 #[derive(Clone, Copy)]
-struct Known {
+struct LiveGeneration {
     generation: Generation,
     /// From when on its age counts: when it was built, or when a rebuild was given up for its sake.
     good_from: Generation,
@@ -252,7 +252,7 @@ struct Known {
     since: Instant,
 }
 
-impl Known {
+impl LiveGeneration {
     fn new(generation: Generation) -> Self {
         Self { generation, good_from: generation, since: Instant::now() }
     }

@@ -10,6 +10,7 @@ pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod migrating;
 pub(crate) mod redis;
+pub(crate) mod scan;
 
 use std::fmt;
 use std::future::Future;
@@ -20,10 +21,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
-use crate::filter::{Filter, Generation, Geometry, Header};
-use crate::id::{Digest, Digester, Id};
+use crate::filter::{Generation, Header, Sizing};
+use crate::id::Id;
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
+use crate::random;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -103,7 +105,7 @@ pub(crate) struct Live {
     pub(crate) capacity: u64,
     /// The false-positive rate it was sized for.
     pub(crate) rate: f32,
-    /// The rate to expect with so many ids.
+    /// The rate to expect with `items` ids.
     pub(crate) expected_rate: f64,
 }
 
@@ -263,30 +265,29 @@ pub(crate) trait Build: Send {
     /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
     fn previous(&self) -> Option<u64>;
 
-    /// The digester the rebuild hashes with.
-    fn digester(&self) -> &Digester;
-
     /// Keeps the lease for as long as it is polled. A failure is harmless: the lease only saves work.
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// *Journal*: reads the journal from `overlap` before *mark* until now into the local filter, so that
-    /// only its tail is left to replay.
-    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>>;
+    /// *Scan*: makes room for ids; what an earlier scan gave is forgotten. Fails if the store would have no room for a filter of
+    /// that size.
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Fails if the store would have no room for another filter of so many bytes.
-    fn room(&self, _bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
+    /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
+    /// ids are taken by then, or are still there.
+    fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// *Allocate*: resets and allocates the building filter in the loading state.
-    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// *Journal*: takes in the journal from `overlap` before *mark* until now, so that only its tail is left to replay;
+    /// returns how many ids it held.
+    fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// *Upload*: uploads the local filter.
+    /// *Allocate*: resets and allocates the building filter in the loading state; returns how many bytes are to be uploaded.
+    fn allocate(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// *Upload*: uploads what was taken in.
     fn upload<'a>(
         &'a mut self,
-        filter: &'a Arc<Filter>,
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
@@ -297,24 +298,21 @@ pub(crate) trait Build: Send {
     fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// *Verify*: proves that the building filter holds what it should.
-    fn verify<'a>(
-        &'a mut self,
-        filter: &'a Filter,
-        sample: &'a [Digest],
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// *Swap* and *settle*: puts the building filter in the live one's place.
+    /// *Swap* and *confirm*: puts the building filter in the live one's place.
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
 }
 
-/// What a rebuild allocates.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) geometry: Geometry,
-    pub(crate) capacity: u32,
-    pub(crate) rate: f32,
-    pub(crate) items: u32,
+/// Draws random bytes.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
+        doubt: Doubt::Refused,
+        reason: format!("the system's random source: {error}"),
+    })?;
+    Ok(bytes)
 }

@@ -14,16 +14,16 @@ use tokio::time::Instant;
 use crate::decide::policy::Policy;
 use crate::error::{FleetError, StoreError};
 use crate::extract::Extraction;
-use crate::filter::{Filter, Generation, Sizing};
+use crate::filter::{Generation, Sizing};
 use crate::guard::NullLimits;
-use crate::id::{Digest, Id, SecretKey};
+use crate::id::{Id, SecretKey};
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, FleetChange, Lookup, NullClaim, Plan, Remembered,
-    Store, Survey,
+    Answer, Begun, BoxFuture, Build, Condition, FleetChange, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -72,44 +72,30 @@ fn get(n: u64) -> Request<()> {
 /// A rebuild driven by hand, step by step.
 struct Rebuild {
     build: Box<dyn Build>,
-    sizing: Sizing,
-    filter: Arc<Filter>,
-    scanned: Vec<Digest>,
 }
 
 impl Rebuild {
     /// *Lease* and *mark*.
     async fn begin(store: &dyn Store) -> Option<Self> {
         match store.begin().await.unwrap() {
-            Begun::Leased(build) => {
-                let sizing = settings().sizing;
-                let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
-                Some(Self { build, sizing, filter, scanned: Vec::new() })
+            Begun::Leased(mut build) => {
+                build.prepare(settings().sizing).await.unwrap();
+                Some(Self { build })
             }
             Begun::Busy => None,
         }
     }
 
     /// *Scan*: the source gives these ids.
-    fn scan(&mut self, ids: &[Id]) {
-        for id in ids {
-            let digest = self.build.digester().digest(id);
-            self.filter.insert(&digest);
-            self.scanned.push(digest);
-        }
+    async fn scan(&mut self, ids: &[Id]) {
+        self.build.write(&mut ids.to_vec()).await.unwrap();
     }
 
     /// *Journal*, *allocate* and *upload*.
     async fn upload(&mut self) -> Result<(), StoreError> {
-        self.build.read_journal(&self.filter).await?;
-        let plan = Plan {
-            geometry: self.filter.geometry(),
-            capacity: self.sizing.capacity(),
-            rate: self.sizing.rate() as f32,
-            items: self.scanned.len() as u32,
-        };
-        self.build.allocate(plan).await?;
-        self.build.upload(&self.filter, &|_| ()).await
+        self.build.read_journal().await?;
+        self.build.allocate().await?;
+        self.build.upload(&|_| ()).await
     }
 
     /// *Catch up*.
@@ -129,7 +115,7 @@ impl Rebuild {
 
     /// *Verify* and *swap*.
     async fn swap(mut self) -> Result<Generation, StoreError> {
-        self.build.verify(&self.filter, &self.scanned).await?;
+        self.build.verify().await?;
         self.build.swap().await?;
         self.build.release().await;
         Ok(self.build.token())
@@ -139,7 +125,7 @@ impl Rebuild {
 /// A whole rebuild from these ids.
 async fn rebuild(store: &dyn Store, ids: &[Id]) -> Generation {
     let mut rebuild = Rebuild::begin(store).await.expect("nobody else rebuilds");
-    rebuild.scan(ids);
+    rebuild.scan(ids).await;
     rebuild.upload().await.unwrap();
     rebuild.catch_up().await.unwrap();
     rebuild.finish().await.unwrap()

@@ -257,7 +257,7 @@ async fn a_transaction_open_across_the_rebuild_is_kept() {
     world.insert(&id(100)).await;
     advance(world.settings.longest_transaction - SECOND).await;
     let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
-    rebuild.scan(&ids(0..10)); // 100 is not committed yet
+    rebuild.scan(&ids(0..10)).await; // 100 is not committed yet
     rebuild.upload().await.unwrap();
     rebuild.catch_up().await.unwrap();
     rebuild.finish().await.unwrap();
@@ -272,7 +272,7 @@ async fn an_insert_during_any_step_of_a_rebuild_is_kept() {
         world.insert(&id(100)).await;
         let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
         world.insert(&id(101)).await;
-        rebuild.scan(&ids(0..10));
+        rebuild.scan(&ids(0..10)).await;
         world.insert(&id(102)).await;
         rebuild.upload().await.unwrap();
         world.insert(&id(103)).await;
@@ -331,7 +331,7 @@ async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
     let mut older = Rebuild::begin(&*world.store).await.unwrap();
     older.upload().await.unwrap();
     let mut newer = Rebuild::begin(&*world.store).await.unwrap();
-    newer.scan(&ids(0..20));
+    newer.scan(&ids(0..20)).await;
     newer.upload().await.unwrap();
     world.insert(&id(30)).await;
     assert!(matches!(older.finish().await, Err(StoreError::Lost { .. })));

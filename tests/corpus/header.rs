@@ -105,8 +105,8 @@ fn whole(string: &[u8], header: &Header) {
         return;
     }
     if string.ends_with(&header.trailer()) {
-        let sealed = *string.last_chunk().expect("a trailer");
-        assert_eq!(i64::from_be_bytes(sealed), header.generation.seal());
+        let trailer = *string.last_chunk().expect("a trailer");
+        assert_eq!(i64::from_be_bytes(trailer), header.generation.trailer_number());
     }
     let filter = Filter::new(header.geometry);
     for digest in string.as_chunks().0.iter().copied().map(Digest::from_bytes).take(8) {

@@ -158,10 +158,10 @@ proptest! {
     #[test]
     fn a_trailer_ends_in_magic_and_generation(header in headers()) {
         let trailer = header.trailer();
-        let seal = i64::from_be_bytes(*trailer.last_chunk().unwrap());
-        prop_assert_eq!(seal, header.generation.seal());
+        let number = i64::from_be_bytes(*trailer.last_chunk().unwrap());
+        prop_assert_eq!(number, header.generation.trailer_number());
         let magic = u64::from_be_bytes(*b"BLMGUARD");
-        prop_assert_eq!(seal.cast_unsigned() ^ magic, header.generation.get().cast_unsigned());
+        prop_assert_eq!(number.cast_unsigned() ^ magic, header.generation.get().cast_unsigned());
         prop_assert!(trailer[..TRAILER_LEN - 8].iter().all(|byte| *byte == 0));
     }
 }

@@ -24,8 +24,12 @@ const ORDER: [&[&str]; 8] = [
     &["id", "mode", "verdict", "random", "background"],
 ];
 /// The rooms inside `store/`, in the same order. Those of one row do not know each other.
-const STORES: [&[&str]; 4] =
-    [&["migrating"], &["redis", "foreign", "memory"], &["link"], &["journal_room", "store"]];
+const STORES: [&[&str]; 4] = [
+    &["migrating"],
+    &["redis", "foreign", "memory"],
+    &["link", "scan"],
+    &["journal_room", "store"],
+];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 4] = [
     ("redis", &["store/link/", "store/redis/", "store/foreign/"]),

@@ -1,7 +1,7 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
 use crate::filter::Header;
-use crate::filter::format::{SEAL_FROM_END, STAMP_FROM_END, TRAILER_LEN};
+use crate::filter::format::{STAMP_FROM_END, TRAILER_LEN, TRAILER_NUMBER_FROM_END};
 use crate::model::keyspace::Value;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
@@ -45,7 +45,7 @@ fn trailer(node: &mut Node) -> Vec<u8> {
     match node.keys.get(BITS) {
         Some(Value::Text(text)) if text.len() >= TRAILER_LEN => {
             let mut trailer = text[text.len() - TRAILER_LEN..].to_vec();
-            trailer[TRAILER_LEN - STAMP_FROM_END..TRAILER_LEN - SEAL_FROM_END].fill(0);
+            trailer[TRAILER_LEN - STAMP_FROM_END..TRAILER_LEN - TRAILER_NUMBER_FROM_END].fill(0);
             trailer
         }
         _ => Vec::new(),

@@ -26,9 +26,9 @@ use crate::plan::Mishap;
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
-use crate::store::link::dial::Dial;
+use crate::store::link::connector::Connector;
 use crate::store::link::resp::{Packed, values};
-use crate::store::link::wire::Wire;
+use crate::store::link::transport::Transport;
 use crate::trace;
 
 /// Redis's clock as a run begins: noon of the first day of 2026.
@@ -551,15 +551,15 @@ fn note(run_ms: u64, connection: u64, name: &str, command: &[Vec<u8>], reply: &R
 /// The address, as one instance knows it.
 pub(crate) struct Address(pub(crate) usize);
 
-impl Dial for Address {
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+impl Connector for Address {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let latency = with(Net::latency);
             if latency > 0 {
                 sleep(Duration::from_millis(latency)).await;
             }
             let id = with(|net| net.connect(self.0)).map_err(RedisError::from)?;
-            Ok(Arc::new(Line(id)) as Arc<dyn Wire>)
+            Ok(Arc::new(Line(id)) as Arc<dyn Transport>)
         })
     }
 }
@@ -573,7 +573,7 @@ impl fmt::Debug for Address {
 /// A connection's end.
 struct Line(u64);
 
-impl Wire for Line {
+impl Transport for Line {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
             let (sent, room) = (values(&packed.bytes, packed.commands), packed.room());

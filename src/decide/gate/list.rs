@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Gate, RETRY, Row, Why};
-use crate::decide::lane::Place;
+use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
 use crate::mode::Mode;
 use crate::verdict::{Proof, Verdict};
@@ -46,8 +46,8 @@ pub(crate) struct ListAdmission {
     pub(crate) verdict: Verdict,
     /// Of each id, why it may be read, or what proves it absent.
     pub(crate) ids: Vec<Result<Why, Proof>>,
-    /// Its place in the lane, until it is answered.
-    pub(crate) place: Option<Place>,
+    /// Its permit for the lane, until it is answered.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// What the table says of each id, and what they need together.
@@ -70,8 +70,8 @@ impl Gate {
             limited => self.enter_lane(limited, now).map(Some),
         });
         let why = why(&ids);
-        let (why, place) = match (absent, room) {
-            (None, Ok(place)) => (why, place),
+        let (why, permit) = match (absent, room) {
+            (None, Ok(permit)) => (why, permit),
             (Some(proof), _) if is_milder => (Why::Shadow(proof), None),
             (_, Err(_)) if is_milder => (Why::ShadowBusy, None),
             (Some(proof), _) => return ListRuling::Refuse(proof),
@@ -80,7 +80,7 @@ impl Gate {
         if is_milder {
             ids.iter_mut().for_each(|id| *id = id.or_else(|proof| Ok(Why::Shadow(proof))));
         }
-        ListRuling::Admit(ListAdmission { why, verdict, ids, place })
+        ListRuling::Admit(ListAdmission { why, verdict, ids, permit })
     }
 
     fn rows(&self, list: &Listed<'_>, now: Instant) -> Rows {
@@ -199,7 +199,7 @@ mod tests {
                         assert!(!is_absent, "{list:?}");
                         assert_eq!(admission.ids, alone, "{list:?}");
                         let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
-                        assert_eq!(admission.place.is_some(), needs_lane, "{list:?}");
+                        assert_eq!(admission.permit.is_some(), needs_lane, "{list:?}");
                     }
                     busy @ ListRuling::Busy { .. } => panic!("{list:?}: {busy:?}"),
                 }

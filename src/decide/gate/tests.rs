@@ -149,8 +149,8 @@ fn everything_passes_in(mode: Mode) {
     let met = |verdict| why(&gate.rule(gate.hash(&id(7)), verdict, now));
     assert_eq!(met(ABSENT), Some(Why::Shadow(Proof::Filter)));
     assert_eq!(met(Verdict::Present), Some(Why::Present));
-    let places: Vec<_> = (0..64).map(|_| gate.rule(gate.hash(&id(7)), UNKNOWN, now)).collect();
-    assert!(places.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
+    let rulings: Vec<_> = (0..64).map(|_| gate.rule(gate.hash(&id(7)), UNKNOWN, now)).collect();
+    assert!(rulings.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
     assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
 }
 
@@ -215,7 +215,7 @@ async fn the_gate_decides_as_the_table_does() {
             } else {
                 match gate.rule(hash, verdict, now) {
                     Ruling::Refuse(_) => "404",
-                    Ruling::Admit(Admission { place: None, .. }) => "passes",
+                    Ruling::Admit(Admission { permit: None, .. }) => "passes",
                     Ruling::Admit(_) => "lane",
                     Ruling::Busy { .. } => "no room, though there is",
                 }

@@ -24,18 +24,16 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::kind::Found;
 use super::known::Known;
-use super::round::{Asked, Round};
-use super::site::Connection;
-use super::site::Site;
+use super::round::{Asked, Found, Round};
+use super::site::{Connection, Site};
 use crate::store::link::node::{Checks, Node, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::doubt;
-use crate::store::link::wire::pipeline;
+use crate::store::link::transport::pipeline;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-type Waiting = queue::Place<(), Asked, Verdict>;
+type PendingCheck = queue::PendingCheck<(), Asked, Verdict>;
 
 impl Checks for Site {
     type Identity = ();
@@ -46,7 +44,7 @@ impl Checks for Site {
         &self.node
     }
 
-    async fn answer(&self, live: &Arc<Connection>, waiting: &mut Vec<Waiting>) {
+    async fn answer(&self, live: &Arc<Connection>, waiting: &mut Vec<PendingCheck>) {
         let Some(known) = self.trust.known() else {
             return refuse(waiting.drain(..), Doubt::Disconnected);
         };
@@ -74,7 +72,7 @@ impl Checks for Site {
             let is_old = || self.trust.known().is_some_and(|now| Arc::ptr_eq(&now, &known));
             if is_live && believed == Err(Doubt::Changing) && is_old() {
                 // The next poll would be up to a second later. The next batch tries again.
-                self.trust.look(live.wire(), &live.process).await.ok();
+                self.trust.look(live.transport(), &live.process).await.ok();
             }
         }
     }
@@ -87,7 +85,7 @@ impl Site {
         &self,
         live: &Arc<Connection>,
         known: &Known,
-        waiting: &[Waiting],
+        waiting: &[PendingCheck],
         bits: &Range<usize>,
     ) -> Result<Found, Doubt> {
         // Behind the others: a filter that was put back from a copy lacks the newest insert.
@@ -109,18 +107,23 @@ impl Site {
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
-        self.trust.heed(live.wire(), known, whole).await;
+        self.trust.heed(live.transport(), known, whole).await;
         held
     }
 }
 
 /// Returns checks of one id together: they share a place in the commands, and the reply.
-fn alike(waiting: &[Waiting]) -> impl Iterator<Item = &[Waiting]> + Clone {
+fn alike(waiting: &[PendingCheck]) -> impl Iterator<Item = &[PendingCheck]> + Clone {
     waiting.chunk_by(|one, other| one.asked.place == other.asked.place)
 }
 
 /// Answers the checks that are decided, and keeps those of ids that have more bits than were asked for up to here.
-fn give(waiting: &mut Vec<Waiting>, held: Vec<bool>, believed: Result<(), Doubt>, asked: usize) {
+fn give(
+    waiting: &mut Vec<PendingCheck>,
+    held: Vec<bool>,
+    believed: Result<(), Doubt>,
+    asked: usize,
+) {
     let of_each = alike(waiting).zip(held).flat_map(|(alike, held)| repeat_n(held, alike.len()));
     let of_each: Vec<bool> = of_each.collect();
     let mut undecided = Vec::new();

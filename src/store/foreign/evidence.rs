@@ -6,17 +6,17 @@ use std::sync::Arc;
 use ::redis::cmd;
 use tokio::time::Instant;
 
-use super::inspection::{Inspection, SiteInspection};
-use super::kind::{DEADLINE, KeyInspection};
-use super::layout::Layout;
+use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
+use super::layout::{Kind, Layout};
+use super::module;
 use super::record::{Record, handed_over_to};
 use super::round::Round;
-use super::site::Connection;
-use super::site::Site;
+use super::seal;
+use super::site::{Connection, Site};
 use crate::error::TrustError;
 use crate::filter::Generation;
 use crate::id::Id;
-use crate::store::link::wire::pipeline;
+use crate::store::link::transport::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
 const CHANCE: f64 = 1e-9;
@@ -32,7 +32,7 @@ impl Inspection {
         ids: &BTreeSet<Id>,
         layout: &dyn Layout,
     ) -> Result<(), TrustError> {
-        let given = ids.iter().filter(|id| layout.shows_numbers(id.as_bytes())).count();
+        let given = ids.iter().filter(|id| layout.shows_numbers(id.as_bytes())).count() as u64;
         let (rate, limit) = (self.false_positive_rate, MOST_FOUND);
         if rate > limit {
             return Err(TrustError::Full { filter: layout.describe(), rate, limit });
@@ -40,7 +40,7 @@ impl Inspection {
         // Where most bits may be alike, each id counts as one bit.
         let bits = if layout.is_even() { 1 } else { self.size.hashes };
         let chance = rate.powf(1.0 / f64::from(bits));
-        let needed = (CHANCE.ln() / chance.ln()).ceil().max(1.0) as usize;
+        let needed = (CHANCE.ln() / chance.ln()).ceil().max(1.0) as u64;
         if given < needed { Err(TrustError::TooFew { given, needed, chance }) } else { Ok(()) }
     }
 }
@@ -64,9 +64,9 @@ impl Site {
             let round = Round::new(&self.trust, &known, places.iter(), &(0..usize::MAX), None);
             let replies =
                 self.node.inserts.ask(&connection, &pipeline(round.commands()), DEADLINE).await?;
-            missing += round.read(replies)?.0.into_iter().filter(|held| !held).count();
+            missing += round.read(replies)?.0.into_iter().filter(|held| !held).count() as u64;
         }
-        let given = ids.len();
+        let given = ids.len() as u64;
         if missing == 0 { Ok(()) } else { Err(TrustError::Missing { filter, missing, given }) }
     }
 
@@ -83,7 +83,7 @@ impl Site {
             return Err(TrustError::Unsealable { key, reason: "it holds no id" });
         }
         let end = self.trust.layout.end(seen.size);
-        // So few have all of their bits so far in front.
+        // Hardly any filter has all of its bits so far in front.
         let least = |bits: f64| (end as f64 * (CHANCE.ln() / bits).exp() / 8.0) as u64;
         let min = if self.trust.layout.is_even() { least(bits_set as f64) } else { 0 };
         let max = self.seal_of(seen)? / 8 + 8;
@@ -106,9 +106,9 @@ impl Site {
         let record = Record { run: seen.run, generation, ids, seal, of };
         self.state(&connection, &record, seen).await?;
         // After a loss it is another one: copies of the filter have this one.
-        self.trust.kind.note_stated();
+        self.trust.drawn.store(None);
         let checks = self.node.checks.connected(DEADLINE).await?;
-        self.trust.look(checks.wire(), &checks.process).await?;
+        self.trust.look(checks.transport(), &checks.process).await?;
         let known = self.trust.known();
         let is_believed = known.is_some_and(|known| known.believed().is_ok());
         if is_believed { Ok(()) } else { Err(self.changed("it is not believed")) }
@@ -132,9 +132,12 @@ impl Site {
 
     /// Returns where the seal belongs, or what it is made of.
     fn seal_of(&self, seen: &SiteInspection) -> Result<u64, TrustError> {
-        let seal = self.trust.kind.seal_of(self.trust.layout.end(seen.size), &seen.sight);
-        let key = self.trust.keys.first();
-        seal.map_err(|reason| TrustError::Unsealable { key: key.to_owned(), reason })
+        let reason = match self.trust.layout.kind() {
+            Kind::Bitmap => "it has no room for a seal",
+            Kind::Module => "it holds no id, has no room for a seal (16 ids), or a rate over 0.25",
+        };
+        let key = || self.trust.keys.first().to_owned();
+        seen.sight.seal.ok_or_else(|| TrustError::Unsealable { key: key(), reason })
     }
 
     /// Seals the filter and writes the statement, if it still is what was inspected.
@@ -149,8 +152,11 @@ impl Site {
         command.arg(include_str!("state.lua")).arg(keys.all().len() + 1);
         command.arg(&keys.statement).arg(keys.all().collect::<Vec<_>>());
         command.arg(record.encode()).arg(&record.of).arg(&seen.sight.witnesses);
-        self.trust.kind.seal(&mut command, end, record.seal);
-        let reply = self.asker(connection).one(command).await?;
+        match self.trust.layout.kind() {
+            Kind::Bitmap => command.arg(&seal::draw().to_be_bytes()).arg(record.seal / 8).arg(end),
+            Kind::Module => command.arg(module::seal_ids(record.seal).collect::<Vec<_>>()),
+        };
+        let reply = self.ask_one(connection, command).await?;
         let key = keys.first().to_owned();
         match reply.int() {
             Ok(1) => Ok(()),

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bitmap::Bitmap;
-use super::kind::Kind;
 use super::layout::Layout;
-use super::module::Module;
 use crate::error::SettingError;
 use crate::filter::SizingError;
 use crate::settings;
@@ -18,26 +15,14 @@ use crate::store::link::endpoint::Endpoint;
 #[derive(Debug)]
 pub struct ForeignFilter {
     pub(super) layout: Arc<dyn Layout>,
-    /// How each part of it is kept.
-    pub(super) kind: fn() -> Box<dyn Kind>,
     /// The instances that it is spread over, beside the guard's Redis.
     pub(super) others: Vec<Endpoint>,
     problem: Option<SettingError>,
 }
 
 impl ForeignFilter {
-    /// Returns one whose bits are those of strings.
-    pub(super) fn bitmap(layout: impl Layout) -> Self {
-        Self::new(layout, || Box::new(Bitmap))
-    }
-
-    /// Returns one that a module of Redis keeps in its only key. It hashes the ids itself, and the size means nothing.
-    pub(super) fn module(layout: impl Layout) -> Self {
-        Self::new(layout, || Box::new(Module::default()))
-    }
-
-    fn new(layout: impl Layout, kind: fn() -> Box<dyn Kind>) -> Self {
-        Self { layout: Arc::new(layout), kind, others: Vec::new(), problem: None }
+    pub(super) fn new(layout: impl Layout) -> Self {
+        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
     }
 
     /// Notes that a number has to be within bounds.
@@ -46,15 +31,11 @@ impl ForeignFilter {
         self.judged(within)
     }
 
-    /// Notes that a filter for so many ids at a rate has to be possible.
+    /// Notes that a filter for `ids` ids at `rate` has to be possible.
     pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
-        let possible = rate > 0.0 && rate <= 1.0;
         let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
-        self.bounded(setting, ids, 1, u64::MAX).judged(if possible {
-            Ok(())
-        } else {
-            Err(error.into())
-        })
+        let possible = (rate > 0.0 && rate <= 1.0).then_some(()).ok_or_else(|| error.into());
+        self.bounded(setting, ids, 1, u64::MAX).judged(possible)
     }
 
     /// Has the filter spread over further instances.

@@ -18,12 +18,8 @@ impl ForeignFilter {
     /// [`BloomSize::go_zero`].
     #[must_use]
     pub fn go_zero(key: &str, bits: u64) -> Self {
-        Self::bitmap(GoZero { key: key.to_owned(), bits }).bounded(
-            "bits of go_zero",
-            bits,
-            1,
-            MOST_BITS,
-        )
+        let filter = Self::new(GoZero { key: key.to_owned(), bits });
+        filter.bounded("bits of go_zero", bits, 1, MOST_BITS)
     }
 }
 

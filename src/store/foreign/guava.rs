@@ -28,7 +28,7 @@ struct Guava {
 }
 
 impl ForeignFilter {
-    /// A filter of the article with Jedis, for so many ids at a rate. Its key in Redis is `bf:` and `key`. `expiry` is the
+    /// A filter of the article with Jedis, for `ids` ids at a rate. Its key in Redis is `bf:` and `key`. `expiry` is the
     /// life that each insert gives the key anew, in whole seconds.
     #[must_use]
     pub fn jedis(key: &str, ids: u64, rate: f64, expiry: Option<Duration>) -> Self {
@@ -41,7 +41,7 @@ impl ForeignFilter {
         )
     }
 
-    /// A filter of the article with `RedisTemplate`, for so many ids at a rate. The template's key serializer has to be
+    /// A filter of the article with `RedisTemplate`, for `ids` ids at a rate. The template's key serializer has to be
     /// `StringRedisSerializer`: with the default one, the article's reads and writes go to two different keys.
     #[must_use]
     pub fn redis_template(key: &str, ids: u64, rate: f64) -> Self {
@@ -56,7 +56,7 @@ impl ForeignFilter {
         expiry: Option<Duration>,
     ) -> Self {
         let size = BloomSize::guava(ids, rate);
-        Self::bitmap(Guava { strategy, key, size, expiry })
+        Self::new(Guava { strategy, key, size, expiry })
             .rated("a filter of Guava's", ids, rate)
             .bounded("bits of a filter of Guava's", size.bits, 1, i32::MAX as u64)
     }

@@ -40,7 +40,7 @@ impl ForeignHandle {
     ///
     /// `known` are ids that exist, some of the oldest and some of the newest, in the form in which requests name them: a hundred of
     /// each, say. All must be in the filter. They show that layout, numbers and the form of ids are those of the programs that
-    /// write it. So many are needed that under wrong numbers all would be in it once in 10⁹ filters: five at a rate of 1 %.
+    /// write it. Enough are needed that under wrong numbers all would be in it once in 10⁹ filters: five at a rate of 1 %.
     ///
     /// To be called by hand: once, when the guard is put in front of the filter, and again after whatever ended trust, as
     /// a failover or a lost key. Not with every start: the statement is kept in Redis, under the filter's key, and holds for

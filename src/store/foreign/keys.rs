@@ -14,10 +14,9 @@ pub(super) struct Keys {
 impl Keys {
     /// Returns those of a layout that are on this instance.
     pub(super) fn on(layout: &dyn Layout, instance: usize) -> Self {
-        let keys = layout.keys().into_iter().enumerate();
-        let here = keys.filter(|(_, (its, _))| *its == instance);
-        let here: Vec<_> = here.map(|(at, (_, key))| (at, key)).collect();
-        let statement = beside(here.first().map_or("", |(_, key)| key));
+        let here = |(at, (its, key))| (its == instance).then_some((at, key));
+        let here: Vec<_> = layout.keys().into_iter().enumerate().filter_map(here).collect();
+        let statement = beside(here.first().map_or("", |(_, key)| key), "bg:trust");
         Self { here, statement }
     }
 
@@ -37,7 +36,7 @@ impl Keys {
     }
 }
 
-/// Returns where the statement is: beside a key.
-fn beside(key: &str) -> String {
-    if key.contains('{') { format!("{key}:bg:trust") } else { format!("{{{key}}}:bg:trust") }
+/// Returns a key beside another: in the same slot of a cluster.
+pub(super) fn beside(key: &str, what: &str) -> String {
+    if key.contains('{') { format!("{key}:{what}") } else { format!("{{{key}}}:{what}") }
 }

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
-use super::info::Info;
 use super::layout::Place;
-use super::record::{Record, Stated, handed_over_to};
+use super::module::Info;
+use super::record::{Record, handed_over_to};
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::store::link::reply::Reply;
@@ -61,9 +61,10 @@ impl Believed {
         Self { on, record, stays, newest, seen, lost: OnceLock::new() }
     }
 
-    /// Returns what a module said of the filter last.
-    pub(super) fn seen(&self) -> Option<Arc<Info>> {
-        self.seen.load_full()
+    /// Returns the size of a module's filter, how many ids it takes, and how many it has.
+    pub(super) fn extent(&self) -> Result<(BloomSize, u64, u64), Doubt> {
+        let seen = self.seen.load_full().ok_or(Doubt::Changing)?;
+        if seen.is_full() { Err(Doubt::Full) } else { Ok((seen.size(), seen.capacity, seen.ids)) }
     }
 
     /// Returns how many ids a module's filter is known to have. To be asked before the module is.
@@ -92,12 +93,6 @@ impl Believed {
         let is_newer = now.is_some_and(|now| now.generation > self.record.generation);
         let is_changing = is_newer || handed_over_to(on).is_some();
         Err(if is_changing { Doubt::Changing } else { Doubt::Gone })
-    }
-
-    /// Says whether an absence may rest on what was found, and on the statement that was read behind it. Without that statement
-    /// nothing says what should have been found; and a filter that is not what it was is no loss where a later one is of another.
-    pub(super) fn stands(&self, found: Result<(), Doubt>, stated: &Stated) -> Result<(), Doubt> {
-        self.is_stated(stated.on.as_deref()).and(found)
     }
 }
 

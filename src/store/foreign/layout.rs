@@ -7,8 +7,17 @@ use smallvec::SmallVec;
 
 use super::size::BloomSize;
 
-/// The longest Redis string has so many bits.
+/// How many bits the longest Redis string has.
 pub(super) const MOST_BITS: u64 = 1 << 32;
+
+/// How a filter is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// As bits of strings.
+    Bitmap,
+    /// By a module of Redis, in its only key. It hashes the ids itself, and the size means nothing.
+    Module,
+}
 
 /// One system's filter. All that is particular to a system is said here, and in one file.
 pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
@@ -17,6 +26,11 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the keys that hold the bits, one after the other, each with its place among the instances.
     fn keys(&self) -> Vec<(usize, String)>;
+
+    /// Returns how each part of it is kept.
+    fn kind(&self) -> Kind {
+        Kind::Bitmap
+    }
 
     /// Returns the first bit of a key that no id's bits can fall on, nor on any after it.
     fn end(&self, size: BloomSize) -> u64 {

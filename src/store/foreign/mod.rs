@@ -6,9 +6,9 @@
 //! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
 //! | `hash`, `size` | what several systems compute alike |
 //! | `site`, `keys`, `handshake` | the part of a filter on one Redis: connections, checks, inserts |
-//! | `kind`, `bitmap`, `module` | what differs between bits of a string, and what a module of Redis keeps |
+//! | `bitmap`, `module` | what differs between bits of a string, and what a module of Redis keeps |
 //! | `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
-//! | `seal`, `info`, `known`, `trust`, `record` | when a missing bit may be believed |
+//! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
 //! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
@@ -22,10 +22,8 @@ pub(crate) mod filter;
 pub(crate) mod handle;
 mod handshake;
 mod hash;
-mod info;
 pub(crate) mod inspection;
 mod keys;
-mod kind;
 mod known;
 mod layout;
 mod module;
@@ -119,7 +117,7 @@ impl ForeignStore {
         for site in &self.sites {
             found.push(site.inspect().await?);
         }
-        Ok(Inspection::of(found, &*self.layout, &*self.sites[0].trust.kind))
+        Ok(Inspection::of(found, &*self.layout))
     }
 
     /// Whether the guard's own filter is known to have taken this one's place.

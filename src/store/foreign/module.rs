@@ -3,174 +3,127 @@
 //! The module hashes the ids itself, and has no bits to read. So the seal is ids of the guard's own, which are asked for
 //! in the command that asks for others: where one is missing, the filter was not whole at that very moment.
 
-use std::sync::Arc;
+use std::f64::consts::LN_2;
 
 use ::redis::{Cmd, Value, cmd};
-use arc_swap::ArcSwapOption;
 
-use super::info::{Info, SEALED};
 use super::keys::Keys;
-use super::kind::{Asker, Found, Kind, Query, Sight, Sum};
-use super::known::Believed;
-use super::layout::{Layout, Place};
-use super::record::Stated;
+use super::layout::Place;
 use super::size::BloomSize;
 use crate::error::StoreError;
-use crate::random;
-use crate::store::BoxFuture;
-use crate::store::link::refusal::{Refusal, doubt};
+use crate::store::link::refusal::Refusal;
 use crate::store::link::reply::Reply;
-use crate::store::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
-use crate::verdict::Doubt;
 
 const STEP: &str = "a module's filter";
 
-/// A module's filter on one Redis.
-#[derive(Debug, Default)]
-pub(super) struct Module {
-    /// What it was sealed with, if trust in it was not stated yet.
-    drawn: ArcSwapOption<u64>,
+/// Ids of a seal: all of them are false positives once in 4·10^9 filters, where the rate is 0.25.
+pub(super) const SEALED: u64 = 16;
+/// A filter with fewer bits an id has a higher rate than 0.25: the ids of a seal may be found in it by chance.
+const FEWEST_BITS: f64 = 2.88;
+
+/// What the module says of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Info {
+    pub(super) capacity: u64,
+    pub(super) bytes: u64,
+    /// Those that were new when they were inserted: never fewer than before.
+    pub(super) ids: u64,
 }
 
-impl Kind for Module {
-    fn ask(&self, asked: &Query<'_>) -> Vec<Cmd> {
-        let (key, seal) = (asked.keys.first(), asked.known.seal());
-        let ids = asked.places.iter().map(|place| &*place.id);
-        let mut commands = vec![ask(key, ids, seal), Info::ask(key)];
-        // Behind it, too: so it was asked of the filter that the seal is in.
-        if seal.is_some() {
-            commands.push(ask(key, [], seal));
-            commands.push(try_write(&asked.keys.statement));
-        }
-        commands
+impl Info {
+    pub(super) fn ask(key: &str) -> Cmd {
+        cmd("BF.INFO").arg(key).clone()
     }
 
-    fn read(
-        &self,
-        asked: &Query<'_>,
-        replies: &mut dyn Iterator<Item = Value>,
-        _: &Stated,
-    ) -> Result<Found, StoreError> {
-        let ids = asked.places.len();
-        let mut next = || Reply::new(STEP, replies.next().unwrap_or(Value::Nil));
-        let seal = asked.known.seal().map_or(0, |_| SEALED as usize);
-        let mut held = flags(next(), ids + seal)?;
-        let mut sealed = held.split_off(ids);
-        let info = Info::read(next())?;
-        let Ok(believed) = &asked.known.believed else { return Ok((held, Ok(()))) };
-        sealed.extend(flags(next(), seal)?);
-        next().int()?;
-        let has_seal = sealed.into_iter().all(|one| one);
-        let grown =
-            if has_seal { believed.has_grown(asked.floor, info) } else { Err(Doubt::Foreign) };
-        Ok((held, grown))
-    }
-
-    fn were_new(&self, places: &[Place], mut replies: Vec<Value>) -> Result<Vec<bool>, StoreError> {
-        let reply = replies.pop().unwrap_or(Value::Nil);
-        flags(Reply::new("an insert", reply), places.len())
-    }
-
-    /// Asks for the ids of the seal: all have to be there, and no fewer others than before. Without trust, whether there is
-    /// such a module.
-    fn look<'a>(
-        &'a self,
-        wire: &'a dyn Wire,
-        keys: &'a Keys,
-        believed: Result<&'a Believed, Doubt>,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move {
-            let Ok(believed) = believed else {
-                exchange(wire, &one(Info::ask(keys.first())), HANDSHAKE).await?;
-                return Ok(true);
-            };
-            let floor = believed.floor();
-            let seals = ask(keys.first(), [], Some(believed.record.seal));
-            let asked = pipeline([seals, Info::ask(keys.first())]);
-            let replies = exchange(wire, &asked, HANDSHAKE).await?;
-            let [seals, info] = Reply::new(STEP, Value::Array(replies)).fields()?;
-            let sealed = has_seal(seals)?;
-            let grown = believed.has_grown(floor, Info::read(info)?);
-            Ok(sealed && grown != Err(Doubt::Foreign))
-        })
-    }
-
-    /// Asks the module what there is, and seals it: trust can be stated in this very filter only.
-    fn inspect<'a>(
-        &'a self,
-        asker: Asker<'a>,
-        keys: &'a Keys,
-        _: u64,
-        mut seal: Option<u64>,
-    ) -> BoxFuture<'a, Result<Sight, StoreError>> {
-        Box::pin(async move {
-            let info = match asker.one(Info::ask(keys.first())).await {
-                Err(error) if doubt(&error) == Doubt::Gone => return Ok(Sight::default()),
-                reply => Info::read(reply?)?,
-            };
-            if seal.is_none() && info.ids > 0 && info.has_room() && info.is_legible() {
-                seal = Some(self.insert_seal(asker, keys.first()).await?);
+    pub(super) fn read(reply: Reply) -> Result<Self, StoreError> {
+        let (mut capacity, mut bytes, mut ids) = (None, None, None);
+        for [name, value] in reply.pairs()? {
+            match name.text()?.as_str() {
+                "Capacity" => capacity = Some(value.count()?),
+                "Size" => bytes = Some(value.count()?),
+                "Number of items inserted" => ids = Some(value.count()?),
+                _ => {}
             }
-            Ok(Sight { info: Some(info), seal, ..Sight::default() })
-        })
-    }
-
-    fn sum(&self, _: &dyn Layout, size: BloomSize, sights: &[&Sight]) -> Sum {
-        let info = sights.first().and_then(|sight| sight.info);
-        info.map_or(Sum { size, bytes: 0, ids: 0, rate: 0.0 }, |info| {
-            let rate = info.size().expected_rate(info.ids);
-            Sum { size: info.size(), bytes: info.bytes, ids: info.ids, rate }
-        })
-    }
-
-    fn seal_of(&self, _: u64, sight: &Sight) -> Result<u64, &'static str> {
-        sight.seal.ok_or("it holds no id, has no room for a seal (16 ids), or a rate over 0.25")
-    }
-
-    fn seal(&self, script: &mut Cmd, _: u64, seal: u64) {
-        script.arg(seal_ids(seal).collect::<Vec<_>>());
-    }
-
-    fn note_stated(&self) {
-        self.drawn.store(None);
-    }
-
-    fn extent(
-        &self,
-        _: &dyn Layout,
-        _: BloomSize,
-        believed: &Believed,
-    ) -> Result<(BloomSize, u64, u64), Doubt> {
-        let seen = believed.seen().ok_or(Doubt::Changing)?;
-        if seen.is_full() {
-            return Err(Doubt::Full);
         }
-        Ok((seen.size(), seen.capacity, seen.ids))
+        let all = capacity.zip(bytes).zip(ids);
+        let ((capacity, bytes), ids) = all.ok_or_else(|| odd("a field of BF.INFO is missing"))?;
+        Ok(Self { capacity, bytes, ids })
+    }
+
+    /// Whether the next id needs room that the filter may not get: what other programs fail to insert is missing then.
+    pub(super) const fn is_full(&self) -> bool {
+        self.ids >= self.capacity
+    }
+
+    /// Whether ids of a seal that are found show anything.
+    pub(super) fn is_legible(&self) -> bool {
+        self.bytes as f64 * 8.0 >= FEWEST_BITS * self.capacity as f64
+    }
+
+    /// Whether a seal leaves room for as many ids again.
+    pub(super) const fn has_room(&self) -> bool {
+        self.ids + 2 * SEALED <= self.capacity
+    }
+
+    /// Returns the size of one Bloom filter that takes as much room for as many ids: the module does not tell its rate.
+    pub(super) fn size(&self) -> BloomSize {
+        let bits = self.bytes * 8;
+        BloomSize::new(bits, (bits as f64 / self.capacity.max(1) as f64 * LN_2).ceil() as u32)
     }
 }
 
-impl Module {
-    /// Seals the filter, unless this process has done so: each time takes room for 16 ids.
-    async fn insert_seal(&self, asker: Asker<'_>, key: &str) -> Result<u64, StoreError> {
-        if let Some(drawn) = self.drawn.load_full()
-            && has_seal(asker.one(ask(key, [], Some(*drawn))).await?)?
-        {
-            return Ok(*drawn);
-        }
-        let seal = random::scatter();
-        flags(asker.one(insert(key, seal_ids(seal))).await?, SEALED as usize)?;
-        self.drawn.store(Some(Arc::new(seal)));
-        Ok(seal)
+/// Returns the commands of a round: which of these ids are in the filter, and those of the seal.
+pub(super) fn ask<'a>(
+    keys: &Keys,
+    ids: impl Iterator<Item = &'a [u8]>,
+    seal: Option<u64>,
+) -> Vec<Cmd> {
+    let key = keys.first();
+    let mut commands = vec![exist(key, ids, seal), Info::ask(key)];
+    // Behind it, too: so it was asked of the filter that the seal is in.
+    if seal.is_some() {
+        commands.push(exist(key, [], seal));
+        // Changes nothing, and only a primary takes it. All others only read: a Redis that was a primary answers them, too,
+        // and lacks what the new one was given.
+        commands.push(cmd("PERSIST").arg(&keys.statement).clone());
     }
+    commands
+}
+
+/// Reads their replies: which ids are there, whether all of the seal is, before and behind, and what the module says.
+pub(super) fn read(
+    ids: usize,
+    seal: Option<u64>,
+    replies: &mut impl Iterator<Item = Value>,
+) -> Result<(Vec<bool>, bool, Info), StoreError> {
+    let mut next = || Reply::new(STEP, replies.next().unwrap_or(Value::Nil));
+    let of_seal = seal.map_or(0, |_| SEALED as usize);
+    let mut held = flags(next(), ids + of_seal)?;
+    let mut sealed = held.split_off(ids);
+    let info = Info::read(next())?;
+    if seal.is_some() {
+        sealed.extend(flags(next(), of_seal)?);
+        next().int()?;
+    }
+    Ok((held, sealed.into_iter().all(|one| one), info))
+}
+
+/// Reads which ids were new, from the reply to the command that inserted them.
+pub(super) fn were_new(places: &[Place], mut replies: Vec<Value>) -> Result<Vec<bool>, StoreError> {
+    flags(Reply::new("an insert", replies.pop().unwrap_or(Value::Nil)), places.len())
 }
 
 /// Returns the ids of a seal.
-fn seal_ids(seal: u64) -> impl Iterator<Item = String> {
+pub(super) fn seal_ids(seal: u64) -> impl Iterator<Item = String> {
     (0..SEALED).map(move |number| format!("bg:seal:{seal:016x}:{number}"))
 }
 
 /// Returns the command that asks for ids, and for those of a seal after them.
-fn ask<'a>(key: &str, ids: impl IntoIterator<Item = &'a [u8]>, seal: Option<u64>) -> Cmd {
+pub(super) fn exist<'a>(
+    key: &str,
+    ids: impl IntoIterator<Item = &'a [u8]>,
+    seal: Option<u64>,
+) -> Cmd {
     let mut command = cmd("BF.MEXISTS");
     command.arg(key);
     for id in ids {
@@ -180,12 +133,6 @@ fn ask<'a>(key: &str, ids: impl IntoIterator<Item = &'a [u8]>, seal: Option<u64>
         command.arg(id);
     }
     command
-}
-
-/// Returns a command that changes nothing, and that only a primary takes. All others of a batch only read: a Redis that
-/// was a primary answers them, too, and lacks what the new one was given.
-fn try_write(statement: &str) -> Cmd {
-    cmd("PERSIST").arg(statement).clone()
 }
 
 /// Returns the command that inserts ids, and creates no filter.
@@ -198,12 +145,12 @@ pub(super) fn insert(key: &str, ids: impl IntoIterator<Item = impl AsRef<[u8]>>)
     command
 }
 
-/// Reads what is said of so many ids.
+/// Reads what is said of each of `ids` ids.
 ///
 /// # Errors
 ///
 /// The first error among them, as when a filter that is full takes only some.
-fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
+pub(super) fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
     let replies = reply.array()?;
     if let Some(reason) = replies.iter().find_map(Reply::error) {
         return Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason });
@@ -213,7 +160,7 @@ fn flags(reply: Reply, ids: usize) -> Result<Vec<bool>, StoreError> {
 }
 
 /// Reads whether all ids of a seal are there.
-fn has_seal(reply: Reply) -> Result<bool, StoreError> {
+pub(super) fn has_seal(reply: Reply) -> Result<bool, StoreError> {
     Ok(flags(reply, SEALED as usize)?.into_iter().all(|one| one))
 }
 

@@ -19,7 +19,7 @@ impl ForeignFilter {
     /// filters clear bits, and cannot be guarded.
     #[must_use]
     pub fn orestes(name: &str) -> Self {
-        Self::bitmap(Orestes { name: name.to_owned() })
+        Self::new(Orestes { name: name.to_owned() })
     }
 }
 

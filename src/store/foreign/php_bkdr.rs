@@ -18,7 +18,7 @@ struct PhpBkdr {
 }
 
 impl ForeignFilter {
-    /// A filter of the PHP article, first and second version: one key of so many bits, so many of them for each id.
+    /// A filter of the PHP article, first and second version: one key of `bits` bits, `hashes` of them for each id.
     ///
     /// The hash has 31 bits, and short ids share hashes: more false positives than the formula says, 1.43 % where it says
     /// 1.18 % (decimal ids, measured 2026-11-22). Of the ids that
@@ -44,12 +44,8 @@ impl ForeignFilter {
 
     fn bkdr(name: &str, bits: u64, hashes: u32, spread: Option<(u64, u64)>) -> Self {
         let size = BloomSize::new(bits, hashes);
-        Self::bitmap(PhpBkdr { name: name.to_owned(), size, spread }).bounded(
-            "hashes of a filter with BKDR hashes",
-            hashes.into(),
-            1,
-            MOST_HASHES,
-        )
+        let filter = Self::new(PhpBkdr { name: name.to_owned(), size, spread });
+        filter.bounded("hashes of a filter with BKDR hashes", hashes.into(), 1, MOST_HASHES)
     }
 }
 

@@ -3,7 +3,7 @@
 use ::redis::Cmd;
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, Place};
+use super::layout::{Kind, Layout, Place};
 use super::module;
 use super::size::BloomSize;
 
@@ -28,7 +28,7 @@ impl ForeignFilter {
     /// | `BF.LOADCHUNK` into the guarded key | ids that are not loaded yet may be refused. Load it under another name, then `RENAME` |
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
-        Self::module(RedisBloom { key: key.to_owned() })
+        Self::new(RedisBloom { key: key.to_owned() })
     }
 }
 
@@ -39,6 +39,10 @@ impl Layout for RedisBloom {
 
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.key.clone())]
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Module
     }
 
     fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {

@@ -3,6 +3,7 @@
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
 use super::filter::ForeignFilter;
+use super::keys::beside;
 use super::layout::{Layout, Place, numbers};
 use super::size::BloomSize;
 
@@ -21,16 +22,7 @@ impl ForeignFilter {
     /// serialises objects, which no other program can hash. Under a changed config, answers are unknown and inserts fail.
     #[must_use]
     pub fn redisson(name: &str) -> Self {
-        Self::bitmap(Redisson { name: name.to_owned() })
-    }
-}
-
-impl Redisson {
-    fn config_key(&self) -> String {
-        if self.name.contains('{') {
-            return format!("{}:config", self.name);
-        }
-        format!("{{{}}}:config", self.name)
+        Self::new(Redisson { name: name.to_owned() })
     }
 }
 
@@ -45,7 +37,7 @@ impl Layout for Redisson {
 
     fn config(&self) -> Option<(String, &'static [&'static str])> {
         let fields = &["size", "hashIterations", "expectedInsertions", "falseProbability"];
-        Some((self.config_key(), fields))
+        Some((beside(&self.name, "config"), fields))
     }
 
     fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {

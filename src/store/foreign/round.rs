@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ::redis::{Cmd, Value};
 
-use super::kind::{Found, Part, Query};
+use super::bitmap::{self, Part};
 use super::known::{Believed, Known, read_numbers};
-use super::layout::Place;
+use super::layout::{Kind, Place};
+use super::module;
 use super::record::Stated;
 use super::trust::Trust;
 use crate::error::StoreError;
@@ -35,10 +36,19 @@ impl Asked {
     }
 }
 
+/// Which ids have all the bits that were asked for, and whether what an absence rests on still is as it was.
+pub(super) type Found = (Vec<bool>, Result<(), Doubt>);
+
 /// What is asked.
 pub(super) struct Round<'a> {
     trust: &'a Trust,
-    asked: Query<'a>,
+    known: &'a Known,
+    /// Each id's once, and the newest insert's behind them.
+    places: Vec<&'a Place>,
+    /// What is asked of a bitmap.
+    parts: Vec<Part<'a>>,
+    /// How many ids a module's filter is known to have.
+    floor: u64,
 }
 
 impl<'a> Round<'a> {
@@ -54,14 +64,19 @@ impl<'a> Round<'a> {
         let newest_part = newest.map(|place| part(place, &(0..usize::MAX)));
         let parts = parts.chain(newest_part).collect();
         let floor = known.believed().map_or(0, Believed::floor);
-        let places = places.chain(newest).collect();
-        Self { trust, asked: Query { keys: &trust.keys, known, places, parts, floor } }
+        Self { trust, known, places: places.chain(newest).collect(), parts, floor }
     }
 
     /// Returns its commands.
     pub(super) fn commands(&self) -> Vec<Cmd> {
-        let Self { trust, asked } = self;
-        let mut commands = trust.kind.ask(asked);
+        let Self { trust, known, places, parts, .. } = self;
+        let mut commands = match trust.layout.kind() {
+            Kind::Bitmap => bitmap::ask(&trust.keys, known.seal(), parts).collect(),
+            Kind::Module => {
+                let ids = places.iter().map(|place| &*place.id);
+                module::ask(&trust.keys, ids, known.seal())
+            }
+        };
         commands.extend(trust.config());
         commands.push(Stated::ask(&trust.keys.statement));
         commands
@@ -69,19 +84,34 @@ impl<'a> Round<'a> {
 
     /// Reads their replies.
     pub(super) fn read(&self, mut replies: Vec<Value>) -> Result<Found, StoreError> {
-        let Self { trust, asked } = self;
+        let Self { trust, known, places, parts, floor } = self;
         let stated = Stated::read(Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)))?;
         trust.note_hand_over(stated.on.as_deref());
         let mut replies = replies.into_iter();
-        let (held, whole) = trust.kind.read(asked, &mut replies, &stated)?;
+        let (held, whole) = match trust.layout.kind() {
+            Kind::Bitmap => {
+                let (held, seals) = bitmap::read(known.seal(), parts, &mut replies)?;
+                let is_whole = seals.into_iter().all(|seal| stated.names(seal));
+                (held, if is_whole { Ok(()) } else { Err(Doubt::Foreign) })
+            }
+            Kind::Module => {
+                let (held, has_seal, info) =
+                    module::read(places.len(), known.seal(), &mut replies)?;
+                match &known.believed {
+                    Ok(believed) if has_seal => (held, believed.has_grown(*floor, info)),
+                    _ => (held, Err(Doubt::Foreign)),
+                }
+            }
+        };
         let numbers = read_numbers(replies.next().map(|reply| Reply::new(STEP, reply)))?;
-        let whole = if numbers == asked.known.config { whole } else { Err(Doubt::Foreign) };
-        let believed = asked.known.believed.as_ref();
-        Ok((held, believed.map_or(Ok(()), |believed| believed.stands(whole, &stated))))
+        let whole = if numbers == known.config { whole } else { Err(Doubt::Foreign) };
+        let Ok(believed) = &known.believed else { return Ok((held, Ok(()))) };
+        // A filter that is not what it was is no loss where a later statement is of another.
+        Ok((held, believed.is_stated(stated.on.as_deref()).and(whole)))
     }
 }
 
-/// Returns these of an id's bits, as far as it has so many.
+/// Returns these of an id's bits, as far as it has them.
 fn part<'a>(place: &'a Place, part: &Range<usize>) -> Part<'a> {
     let end = part.end.min(place.bits.len());
     (place.key, &place.bits[part.start.min(end)..end])

@@ -27,7 +27,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Returns which bits of each of so many ids are asked for first.
+    /// Returns which bits of each id are asked for first.
     pub(super) fn first(&self, ids: usize) -> Range<usize> {
         let in_two = ids >= LARGE && self.in_two.load(Ordering::Relaxed);
         0..if in_two { FIRST } else { usize::MAX }

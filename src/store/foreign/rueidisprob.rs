@@ -19,7 +19,7 @@ impl ForeignFilter {
     #[must_use]
     pub fn rueidisprob(name: &str, ids: u64, rate: f64) -> Self {
         let size = BloomSize::rueidisprob(ids, rate);
-        Self::bitmap(Rueidisprob { name: name.to_owned(), size })
+        Self::new(Rueidisprob { name: name.to_owned(), size })
             .rated("rueidisprob", ids, rate)
             .bounded("bits of rueidisprob", size.bits, 1, MOST_BITS)
     }
@@ -46,16 +46,10 @@ impl Layout for Rueidisprob {
     }
 
     fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+        let counter = format!("{{{}}}:c", self.name);
         let mut script = cmd("EVAL");
-        script
-            .arg(include_str!("rueidisprob.lua"))
-            .arg(2)
-            .arg(key)
-            .arg(format!("{{{}}}:c", self.name))
-            .arg(size.hashes);
-        for bit in places.iter().flat_map(|place| &place.bits) {
-            script.arg(*bit);
-        }
-        vec![script]
+        script.arg(include_str!("rueidisprob.lua")).arg(2).arg(key).arg(counter).arg(size.hashes);
+        let bits: Vec<u64> = places.iter().flat_map(|place| place.bits.iter().copied()).collect();
+        vec![script.arg(bits).clone()]
     }
 }

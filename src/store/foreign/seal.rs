@@ -18,7 +18,7 @@ const SET: u32 = 7;
 /// The lower half is the upper one, turned so far: so `state.lua` tells a seal of any age from a writer's bits.
 const TURNED: u32 = 13;
 
-/// Returns the first bit of the seal behind so many bits, a multiple of 64, if there is room for one.
+/// Returns the first bit of the seal behind the bits before `end`, a multiple of 64, if there is room for one.
 pub(super) fn place(end: u64) -> Option<u64> {
     let first = end.next_multiple_of(WORD);
     (first + WORD <= MOST_BITS).then_some(first)

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, cmd};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use super::bitmap;
 use super::handshake::Looks;
 use super::known::Known;
-use super::layout::Place;
+use super::layout::{Kind, Place};
+use super::module;
 use super::record::HANDED_OVER;
 use super::round::{Asked, Round};
 use super::rounds::Rounds;
@@ -18,21 +20,14 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
-use crate::store::link::connection::{self, Purpose};
+use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
+use crate::store::link::connection;
 use crate::store::link::endpoint::Endpoint;
 use crate::store::link::node::Node;
-use crate::store::link::refusal::next_try;
-use crate::store::link::wire::{one, pipeline};
+use crate::store::link::supervised::Purpose;
+use crate::store::link::transport::{one, pipeline};
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
-
-/// How long one attempt to insert may take, and how many there are.
-const ATTEMPT: Duration = Duration::from_millis(250);
-const ATTEMPTS: u32 = 3;
-/// How long an insert that was refused waits before it is repeated.
-const REFUSED_WAIT: Duration = Duration::from_millis(150);
-/// Ids added by one call.
-const IDS_PER_CALL: usize = 128;
 
 /// A connection on which there is nothing to learn.
 pub(super) type Connection = connection::Connection<()>;
@@ -99,7 +94,10 @@ impl Site {
     /// Acknowledges ids whose bits are all on this Redis.
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         for ids in ids.chunks(IDS_PER_CALL) {
-            repeated(|| self.try_add(ids)).await?;
+            let mut attempts = Attempts::default();
+            while let Err(error) = self.try_add(ids).await {
+                attempts.next_after(error).await?;
+            }
         }
         Ok(())
     }
@@ -122,9 +120,12 @@ impl Site {
         let mut replies = self.node.inserts.ask(&connection, &pipeline(commands), ATTEMPT).await?;
         self.node.keep_to_one_redis(&connection)?;
         let (_, whole) = round.read(replies.split_off(adds))?;
-        self.trust.heed(connection.wire(), &known, whole).await;
+        self.trust.heed(connection.transport(), &known, whole).await;
         self.trust.takes_inserts()?;
-        let new = self.trust.kind.were_new(&places, replies)?;
+        let new = match self.trust.layout.kind() {
+            Kind::Bitmap => bitmap::had_clear_bits(&places, replies),
+            Kind::Module => module::were_new(&places, replies)?,
+        };
         let newest = places.into_iter().zip(new).rev().find(|(_, is_new)| *is_new);
         if let (Ok(believed), Some((newest, _))) = (known.believed(), newest) {
             believed.newest.store(Some(Arc::new(newest)));
@@ -152,7 +153,11 @@ impl Site {
 
     /// Has no process rely on the filter any more, for good: the guard's own has taken its place.
     pub(super) async fn hand_over(&self) -> Result<(), StoreError> {
-        repeated(|| self.try_hand_over()).await
+        let mut attempts = Attempts::default();
+        while let Err(error) = self.try_hand_over().await {
+            attempts.next_after(error).await?;
+        }
+        Ok(())
     }
 
     async fn try_hand_over(&self) -> Result<(), StoreError> {
@@ -162,7 +167,7 @@ impl Site {
         self.node.inserts.ask(&connection, &one(word), ATTEMPT).await?;
         self.node.keep_to_one_redis(&connection)?;
         let checks = self.node.checks.connected(ATTEMPT).await?;
-        self.trust.look(checks.wire(), &checks.process).await
+        self.trust.look(checks.transport(), &checks.process).await
     }
 
     /// Ends trust that was stated at a time, unless trust has ended so before: the handler answers for ids that do not exist.
@@ -189,21 +194,6 @@ impl Site {
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
         Condition { live, settling: None, journal: None, trouble }
     }
-}
-
-/// Does what may be repeated, so that an unknown outcome is no harm, until it succeeds or is in vain.
-async fn repeated<F: Future<Output = Result<(), StoreError>>>(
-    attempt: impl Fn() -> F,
-) -> Result<(), StoreError> {
-    let mut failures = 0;
-    while let Err(error) = attempt().await {
-        failures += 1;
-        match next_try(&error, REFUSED_WAIT) {
-            Some(wait) if failures < ATTEMPTS => sleep(wait).await,
-            _ => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {

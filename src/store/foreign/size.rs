@@ -2,7 +2,7 @@
 
 use std::f64::consts::LN_2;
 
-/// The size of a classic Bloom filter: so many bits, and so many of them for each id.
+/// The size of a classic Bloom filter: its bits, and how many of them an id has.
 ///
 /// Each library that sizes a filter from a number of ids and a false-positive rate rounds in its own way, and a filter
 /// that is one bit longer has other bits set. The constructors compute what the libraries compute, rounding,
@@ -32,7 +32,7 @@ impl BloomSize {
         Self { bits, hashes }
     }
 
-    /// Returns what go-zero's documentation advises for so many ids: 20 bits for each, 14 of them set. The rate is 6.7e-5.
+    /// Returns what go-zero's documentation advises: 20 bits for each id, 14 of them set. The rate is 6.7e-5.
     #[must_use]
     pub const fn go_zero(ids: u64) -> Self {
         Self { bits: ids.saturating_mul(20), hashes: 14 }
@@ -70,14 +70,14 @@ impl BloomSize {
         Self { bits, hashes: (LN_2 * bits as f64 / ids as f64).ceil() as u32 }
     }
 
-    /// Returns the false-positive rate to expect with so many ids in the filter: `(1 - e^(-k·n/m))^k`.
+    /// Returns the false-positive rate to expect with `ids` ids in the filter: `(1 - e^(-k·n/m))^k`.
     #[must_use]
     pub fn expected_rate(&self, ids: u64) -> f64 {
         let (bits, hashes) = (self.bits as f64, f64::from(self.hashes));
         (1.0 - (-hashes * ids as f64 / bits).exp()).powf(hashes)
     }
 
-    /// Returns how many ids are in a filter with so many bits set, as Redisson's `count` estimates:
+    /// Returns how many ids are in a filter with `set` bits set, as Redisson's `count` estimates:
     /// `-m/k · ln(1 - set/m)`, rounded. A filter with no bit left clear tells nothing: `u64::MAX`.
     #[must_use]
     pub fn estimated_ids(&self, set: u64) -> u64 {

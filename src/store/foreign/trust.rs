@@ -11,11 +11,12 @@ use std::time::Duration;
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 
+use super::bitmap;
 use super::filter::ForeignFilter;
 use super::keys::Keys;
-use super::kind::Kind;
 use super::known::{Believed, Known, Numbers, read_numbers};
-use super::layout::Layout;
+use super::layout::{Kind, Layout};
+use super::module::{Info, exist, has_seal};
 use super::record::{Record, handed_over_to};
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -23,7 +24,7 @@ use crate::store::Live;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::doubt;
 use crate::store::link::reply::Reply;
-use crate::store::link::wire::{HANDSHAKE, Wire, exchange, one, pipeline};
+use crate::store::link::transport::{HANDSHAKE, Transport, exchange, one, pipeline};
 use crate::verdict::Doubt;
 
 const STEP: &str = "a look at a foreign filter";
@@ -32,8 +33,9 @@ const STEP: &str = "a look at a foreign filter";
 #[derive(Debug)]
 pub(super) struct Trust {
     pub(super) layout: Arc<dyn Layout>,
-    pub(super) kind: Box<dyn Kind>,
     pub(super) keys: Keys,
+    /// What a module's filter was sealed with, if trust in it was not stated yet.
+    pub(super) drawn: ArcSwapOption<u64>,
     /// The name of the guard's own filter that is to take this one's place, if one is.
     pub(super) moves_to: Option<String>,
     known: ArcSwapOption<Known>,
@@ -49,10 +51,10 @@ impl Trust {
     pub(super) fn new(filter: &ForeignFilter, instance: usize, moves_to: Option<String>) -> Self {
         let layout = Arc::clone(&filter.layout);
         Self {
-            kind: (filter.kind)(),
             keys: Keys::on(&*layout, instance),
             layout,
             moves_to,
+            drawn: ArcSwapOption::empty(),
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
@@ -88,7 +90,14 @@ impl Trust {
     pub(super) fn live(&self, known: &Known) -> Result<Live, Doubt> {
         let believed = known.believed()?;
         let size = *known.size.as_ref().map_err(|_| Doubt::Foreign)?;
-        let (size, capacity, items) = self.kind.extent(&*self.layout, size, believed)?;
+        let (size, capacity, items) = match self.layout.kind() {
+            Kind::Bitmap => {
+                let size = self.layout.whole(size);
+                // As many as fill half of the bits.
+                (size, size.estimated_ids(size.bits / 2), believed.record.ids)
+            }
+            Kind::Module => believed.extent()?,
+        };
         let (rate, expected_rate) =
             (size.expected_rate(capacity) as f32, size.expected_rate(items));
         Ok(Live { generation: believed.record.generation, items, capacity, rate, expected_rate })
@@ -163,13 +172,13 @@ impl Trust {
     /// Looks at the statement, the numbers, the seal and the witnesses. Where that fails, what was known stays.
     pub(super) async fn look(
         &self,
-        wire: &dyn Wire,
+        transport: &dyn Transport,
         process: &RedisProcess,
     ) -> Result<(), StoreError> {
         let _alone = self.looking.lock().await;
         let record = cmd("HMGET").arg(&self.keys.statement).arg(&["on", "stays"]).clone();
         let commands = pipeline([record].into_iter().chain(self.config()));
-        let replies = exchange(wire, &commands, HANDSHAKE).await?;
+        let replies = exchange(transport, &commands, HANDSHAKE).await?;
         let mut replies = replies.into_iter().map(|reply| Reply::new(STEP, reply));
         let [on, stays] = replies.next().unwrap_or(Reply::new(STEP, Value::Nil)).fields()?;
         let (on, stays) = (on.optional_bytes()?, stays.optional_bytes()?.is_some());
@@ -192,13 +201,22 @@ impl Trust {
                 known
             }
         };
-        self.look_at_filter(wire, &known).await?;
-        self.revoke(wire, &known).await;
+        self.look_at_filter(transport, &known).await?;
+        self.revoke(transport, &known).await;
         Ok(())
     }
 
-    async fn look_at_filter(&self, wire: &dyn Wire, known: &Known) -> Result<(), StoreError> {
-        let lost = match self.kind.look(wire, &self.keys, known.believed()).await {
+    async fn look_at_filter(
+        &self,
+        transport: &dyn Transport,
+        known: &Known,
+    ) -> Result<(), StoreError> {
+        let looked = match (self.layout.kind(), known.believed()) {
+            (Kind::Bitmap, Err(_)) => return Ok(()),
+            (Kind::Bitmap, Ok(believed)) => bitmap::look(transport, &self.keys, believed).await,
+            (Kind::Module, believed) => self.look_at_module(transport, believed.ok()).await,
+        };
+        let lost = match looked {
             Ok(true) => return Ok(()),
             Ok(false) => Doubt::Foreign,
             Err(error) => match doubt(&error) {
@@ -210,6 +228,27 @@ impl Trust {
             self.lose(believed, lost);
         }
         Ok(())
+    }
+
+    /// Asks a module for the ids of the seal: all have to be there, and no fewer others than before. Without trust, whether
+    /// there is such a module.
+    async fn look_at_module(
+        &self,
+        transport: &dyn Transport,
+        believed: Option<&Believed>,
+    ) -> Result<bool, StoreError> {
+        let key = self.keys.first();
+        let Some(believed) = believed else {
+            exchange(transport, &one(Info::ask(key)), HANDSHAKE).await?;
+            return Ok(true);
+        };
+        let floor = believed.floor();
+        let asked = pipeline([exist(key, [], Some(believed.record.seal)), Info::ask(key)]);
+        let replies = exchange(transport, &asked, HANDSHAKE).await?;
+        let [seals, info] = Reply::new(STEP, Value::Array(replies)).fields()?;
+        let sealed = has_seal(seals)?;
+        let grown = believed.has_grown(floor, Info::read(info)?);
+        Ok(sealed && grown != Err(Doubt::Foreign))
     }
 
     /// Returns the command that reads the numbers, if Redis has them.
@@ -274,25 +313,30 @@ impl Trust {
     }
 
     /// Ends trust, in all processes, where what was found says that the filter is not what it was.
-    pub(super) async fn heed(&self, wire: &dyn Wire, known: &Known, found: Result<(), Doubt>) {
+    pub(super) async fn heed(
+        &self,
+        transport: &dyn Transport,
+        known: &Known,
+        found: Result<(), Doubt>,
+    ) {
         if let (Err(doubt), Ok(believed)) = (found, known.believed())
             && !matches!(doubt, Doubt::Changing | Doubt::Full)
         {
             self.lose(believed, doubt);
             // At once: a process that starts now would find all as it was, if the filter was away for a moment.
-            self.revoke(wire, known).await;
+            self.revoke(transport, known).await;
         }
     }
 
     /// Takes a statement back that does not hold any more, so that no process relies on it.
-    pub(super) async fn revoke(&self, wire: &dyn Wire, known: &Known) {
+    pub(super) async fn revoke(&self, transport: &dyn Transport, known: &Known) {
         let Ok(believed) = &known.believed else { return };
         let Some(why) = believed.lost.get() else { return };
         let mut command = cmd("EVAL");
         command.arg(include_str!("revoke.lua")).arg(1).arg(&self.keys.statement).arg(&believed.on);
         command.arg(u8::from(*why == Doubt::Disproved));
         // The next look tries again, and the other processes find out by themselves, too.
-        exchange(wire, &one(command), Duration::from_millis(250)).await.ok();
+        exchange(transport, &one(command), Duration::from_millis(250)).await.ok();
     }
 }
 

@@ -1,48 +1,17 @@
-//! Connections that this crate supervises itself.
-//!
-//! A client that reconnects by itself hides that another Redis process answers now. A [`Link`] publishes
-//! a connection only after INFO and the handshake were answered on it. It polls INFO once a second,
-//! because a proxy can put another server behind an open connection. At the first doubt it gives the
-//! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
+//! An open connection, and what is known of the Redis process at its other end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::Value;
-use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout};
+use arc_swap::ArcSwap;
+use tokio::time::Instant;
 
-use super::dial::{CONNECT, Dial};
-use super::handshake::{End, Handshake};
-use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
-use super::pump::QUEUE;
-use super::resp::{Packed, values};
-use super::stall::Stall;
-use super::wire::{Clock, HANDSHAKE, Trouble, Wire, inspect, one, send};
-use crate::error::StoreError;
-use crate::store::link::refusal::{ConnectionAfter, doubt, is_unknown_script};
-use crate::store::link::reply::Reply;
-use crate::store::link::script::{Script, Sending};
-use crate::verdict::Doubt;
-
-/// How often a connection is polled.
-const POLL: Duration = Duration::from_secs(1);
-/// How often a stalled one is.
-const STALLED_POLL: Duration = Duration::from_millis(100);
-/// Calls under way on a connection; further ones wait, within their deadlines.
-const ROOM: usize = QUEUE / 2;
-/// So many calls given up in a row stall a connection at once. No more than this and [`ROOM`] pile up.
-const SURFEIT: u32 = ROOM as u32;
-/// The first and the longest wait between two attempts to connect.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+use super::transport::{Clock, Transport};
 
 /// A connection that has shown which Redis process is at its other end.
 pub(crate) struct Connection<I> {
-    wire: Arc<dyn Wire>,
+    transport: Arc<dyn Transport>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: Arc<I>,
@@ -52,9 +21,20 @@ pub(crate) struct Connection<I> {
 }
 
 impl<I> Connection<I> {
-    /// Returns what commands are sent by where no deadline and no stall is looked at.
-    pub(crate) fn wire(&self) -> &dyn Wire {
-        &*self.wire
+    pub(super) fn new(
+        transport: Arc<dyn Transport>,
+        process: RedisProcess,
+        identity: Arc<I>,
+        clock: Clock,
+        eviction: Eviction,
+    ) -> Self {
+        let (clock, eviction) = (ArcSwap::from_pointee(clock), ArcSwap::from_pointee(eviction));
+        Self { transport, process, identity, since: Instant::now(), clock, eviction }
+    }
+
+    /// Returns what commands are sent by where no deadline and no breaker is looked at.
+    pub(crate) fn transport(&self) -> &dyn Transport {
+        &*self.transport
     }
 
     /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
@@ -77,442 +57,32 @@ impl<I> Connection<I> {
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
-}
 
-/// One supervised connection after the other.
-pub(crate) struct Link<I> {
-    dial: Arc<dyn Dial>,
-    handshake: Arc<dyn Handshake<I>>,
-    /// Shared by all links of a guard.
-    outage: Arc<Outage>,
-    current: ArcSwapOption<Connection<I>>,
-    /// Notified of every attempt to connect that has ended.
-    connected: Notify,
-    trouble: ArcSwapOption<LinkTrouble>,
-    /// Whether there is no connection, and the last attempt to make one has failed.
-    unreachable: AtomicBool,
-    broken: Notify,
-    /// Why the last connection was taken out of use by a call.
-    withdrawn: ArcSwapOption<End>,
-    stall: Stall,
-    room: Semaphore,
-    purpose: Purpose,
-}
+    pub(super) fn note_eviction(&self, eviction: Eviction) {
+        self.eviction.store(Arc::new(eviction));
+    }
 
-/// Why there is no connection, or why the last one was given up.
-#[derive(Debug, Clone)]
-pub(crate) struct LinkTrouble {
-    pub(crate) doubt: Doubt,
-    pub(crate) reason: String,
-}
-
-/// What a link is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Checks,
-    Inserts,
-    Rebuilds,
-}
-
-impl Purpose {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Checks => "checks",
-            Self::Inserts => "inserts",
-            Self::Rebuilds => "rebuilds",
+    /// Notes what Redis's clock shows. One that has jumped is told to no null and no rebuild, also where nothing else could be
+    /// asked.
+    pub(super) fn note_clock(&self, clock: Clock) {
+        if self.clock.load().agrees(clock) {
+            self.clock.store(Arc::new(clock));
         }
-    }
-
-    /// Whether calls wait, within their deadlines, for a stall to end. Checks have another answer at hand.
-    fn waits_for_stalls(self) -> bool {
-        self != Self::Checks
-    }
-
-    /// Whether calls wait, within their deadlines, for a Redis that the last attempt has not reached. An
-    /// insert may hold a connection to the database meanwhile, which requests wait for that only read.
-    fn waits_for_the_unreachable(self) -> bool {
-        self == Self::Rebuilds
-    }
-}
-
-impl<I: Send + Sync> Link<I> {
-    pub(crate) fn new(
-        dial: Arc<dyn Dial>,
-        handshake: Arc<dyn Handshake<I>>,
-        outage: Arc<Outage>,
-        purpose: Purpose,
-    ) -> Self {
-        Self {
-            dial,
-            handshake,
-            outage,
-            current: ArcSwapOption::empty(),
-            connected: Notify::new(),
-            trouble: ArcSwapOption::empty(),
-            unreachable: AtomicBool::new(false),
-            broken: Notify::new(),
-            withdrawn: ArcSwapOption::empty(),
-            stall: Stall::new(SURFEIT),
-            room: Semaphore::new(ROOM),
-            purpose,
-        }
-    }
-
-    /// Returns the connection, if there is one.
-    pub(crate) fn current(&self) -> Option<Arc<Connection<I>>> {
-        self.current.load_full()
-    }
-
-    /// Whether this is the connection in use.
-    pub(crate) fn uses(&self, connection: &Arc<Connection<I>>) -> bool {
-        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
-    }
-
-    /// Returns what ends with the next attempt to connect, from this call on.
-    pub(crate) fn next_connection(&self) -> Notified<'_> {
-        self.connected.notified()
-    }
-
-    /// Waits for a connection, up to a deadline; not at all where Redis is known to be out of reach.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Disconnected`] with what the last attempt met.
-    pub(crate) async fn connected(
-        &self,
-        deadline: Duration,
-    ) -> Result<Arc<Connection<I>>, StoreError> {
-        let connected = async {
-            loop {
-                // Listening comes first: a connection made between the two is not missed.
-                let next = self.next_connection();
-                if let Some(connection) = self.current() {
-                    return Some(connection);
-                }
-                if self.unreachable.load(Ordering::SeqCst)
-                    && !self.purpose.waits_for_the_unreachable()
-                {
-                    return None;
-                }
-                next.await;
-            }
-        };
-        timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
-            let not_yet = || LinkTrouble {
-                doubt: Doubt::Disconnected,
-                reason: "not connected yet".to_owned(),
-            };
-            let LinkTrouble { doubt, reason } = self.trouble().unwrap_or_else(not_yet);
-            StoreError::Disconnected { doubt, reason }
-        })
-    }
-
-    /// What is wrong with the link.
-    pub(crate) fn trouble(&self) -> Option<LinkTrouble> {
-        self.trouble.load().as_deref().cloned()
-    }
-
-    /// Sends commands in one go and returns their replies.
-    ///
-    /// # Errors
-    ///
-    /// The first thing that went wrong with any of them.
-    pub(crate) async fn ask(
-        &self,
-        connection: &Arc<Connection<I>>,
-        commands: impl Into<Packed>,
-        deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        self.ask_for(1, connection, commands, deadline).await
-    }
-
-    /// The same for so many callers: without an answer, each of them counts as given up.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn ask_for(
-        &self,
-        callers: usize,
-        connection: &Arc<Connection<I>>,
-        commands: impl Into<Packed>,
-        deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        let packed = commands.into();
-        let count = packed.commands;
-        let replies = self.send_for(callers, connection, packed, deadline).await?;
-        values(&replies, count).inspect_err(|_| self.withdraw(connection))
-    }
-
-    /// Sends packed commands for so many callers, and returns the bytes of their replies.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn send_for(
-        &self,
-        callers: usize,
-        connection: &Arc<Connection<I>>,
-        packed: Packed,
-        deadline: Duration,
-    ) -> Result<Vec<u8>, StoreError> {
-        let late = StoreError::Timeout { deadline };
-        let begun = Instant::now();
-        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
-        let call = self.stall.call(callers);
-        let rest = deadline.saturating_sub(begun.elapsed());
-        match self.send(connection, packed, rest).await {
-            Err(StoreError::Timeout { .. }) => Err(late),
-            answered => {
-                call.answered();
-                answered
-            }
-        }
-    }
-
-    /// Waits for room for a call and for a stall to end. Returns nothing where stalls are not waited for.
-    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
-        loop {
-            if self.purpose.waits_for_stalls() {
-                self.stall.ends().await;
-            } else if self.stall.is_stalled() {
-                return None;
-            }
-            let room = self.room.acquire().await.ok()?;
-            // It may have stalled during the wait.
-            if !self.stall.is_stalled() {
-                return Some(room);
-            }
-        }
-    }
-
-    /// Runs a script.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn script(
-        &self,
-        connection: &Arc<Connection<I>>,
-        script: &Script,
-        keys: &[&str],
-        args: &[&[u8]],
-        deadline: Duration,
-    ) -> Result<Reply, StoreError> {
-        let send = async |sending| {
-            let command = one(script.command(sending, keys, args));
-            let reply = self.ask(connection, &command, deadline).await?.into_iter().next();
-            Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
-        };
-        match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
-                send(Sending::Whole).await
-            }
-            other => other,
-        }
-    }
-
-    async fn send(
-        &self,
-        connection: &Arc<Connection<I>>,
-        packed: Packed,
-        deadline: Duration,
-    ) -> Result<Vec<u8>, StoreError> {
-        send(&*connection.wire, packed, deadline).await.map_err(|trouble| {
-            if trouble.connection == ConnectionAfter::Withdraw {
-                self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
-            }
-            trouble.error
-        })
-    }
-
-    /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
-    pub(crate) fn withdraw(&self, connection: &Arc<Connection<I>>) {
-        let reason = "redis, the filter's metadata or the clocks are not those the connection met";
-        self.withdraw_because(connection, End::Left(reason.to_owned()));
-    }
-
-    fn withdraw_because(&self, connection: &Arc<Connection<I>>, end: End) {
-        let before = self.current.compare_and_swap(connection, None::<Arc<Connection<I>>>);
-        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
-            self.withdrawn.store(Some(Arc::new(end)));
-            self.broken.notify_one();
-        }
-    }
-
-    /// Keeps the link connected for as long as it is polled.
-    pub(crate) async fn supervise(self: Arc<Self>) {
-        let mut wait = BACKOFF.0;
-        // A connection of an earlier runtime is dead.
-        self.end();
-        loop {
-            let found = self.outage.found();
-            match self.connect().await {
-                Ok(connection) => {
-                    self.publish(&connection);
-                    let end = self.poll(&connection, found).await;
-                    self.end();
-                    match &end {
-                        End::Lost(reason) => {
-                            self.outage.lost(&self.dial, self.purpose.as_str(), reason);
-                        }
-                        End::Left(reason) => self.outage.left(&self.dial, reason),
-                    }
-                    let (End::Lost(reason) | End::Left(reason)) = end;
-                    let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
-                    self.trouble.store(Some(Arc::new(trouble)));
-                    // A shorter use is followed by a wait, in case two servers answer by turns.
-                    if connection.age() >= POLL {
-                        wait = BACKOFF.0;
-                        continue;
-                    }
-                }
-                Err(error) => self.note_failure(&error),
-            }
-            sleep(wait).await;
-            wait = (wait * 2).min(BACKOFF.1);
-        }
-    }
-
-    /// Notes that there is no connection.
-    fn end(&self) {
-        self.current.store(None);
-        if self.purpose == Purpose::Checks {
-            self.outage.set_checks_look(false);
-        }
-    }
-
-    fn publish(&self, connection: &Arc<Connection<I>>) {
-        self.stall.note_answered();
-        self.trouble.store(None);
-        if self.purpose == Purpose::Checks {
-            self.outage.set_checks_look(true);
-        }
-        self.current.store(Some(Arc::clone(connection)));
-        self.unreachable.store(false, Ordering::SeqCst);
-        self.connected.notify_waiters();
-        self.outage.made(&self.dial, self.purpose.as_str());
-    }
-
-    /// Notes a failed attempt to connect.
-    fn note_failure(&self, error: &StoreError) {
-        let trouble = LinkTrouble { doubt: doubt(error), reason: reason(error) };
-        self.outage.lost(&self.dial, self.purpose.as_str(), &trouble.reason);
-        self.trouble.store(Some(Arc::new(trouble)));
-        self.unreachable.store(true, Ordering::SeqCst);
-        // Calls that wait for a connection need not wait for longer.
-        self.connected.notify_waiters();
-    }
-
-    /// Connects: INFO first, then the handshake.
-    async fn connect(&self) -> Result<Arc<Connection<I>>, StoreError> {
-        let wire = timeout(CONNECT + HANDSHAKE, self.dial.dial())
-            .await
-            .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
-            .map_err(Trouble::from)?;
-        let (process, clock, eviction) = self.inspect(&*wire).await?;
-        let identity = self.handshake.join(&*wire, &process).await?;
-        Ok(Arc::new(Connection {
-            wire,
-            process,
-            identity,
-            since: Instant::now(),
-            clock: ArcSwap::from_pointee(clock),
-            eviction: ArcSwap::from_pointee(eviction),
-        }))
-    }
-
-    /// Returns, with the reason, when the connection is not to be trusted any more.
-    /// `found` is how often there was something to look at when it was made.
-    async fn poll(&self, connection: &Arc<Connection<I>>, mut found: u64) -> End {
-        loop {
-            let stalled = self.stall.is_stalled();
-            tokio::select! {
-                biased;
-                () = self.broken.notified() => {
-                    // It may have been the one before, given up for another reason at the same time.
-                    if self.uses(connection) {
-                        continue;
-                    }
-                    let end = self.withdrawn.swap(None);
-                    return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
-                }
-                () = self.stall.begins() => {}
-                // What they have found, this one may find, too.
-                () = self.outage.another(&mut found) => {}
-                () = sleep(if stalled { STALLED_POLL } else { POLL }) => {}
-            }
-            match self.inspect(&*connection.wire).await {
-                Ok((process, ..)) if process != connection.process => {
-                    let reason = "another redis process answers on the same connection";
-                    return End::Left(reason.to_owned());
-                }
-                Ok((_, clock, eviction)) => {
-                    connection.eviction.store(Arc::new(eviction));
-                    self.stall.note_answered();
-                    if let Err(end) = self.recheck(connection).await {
-                        return end;
-                    }
-                    // A clock that has jumped is told to no null and no rebuild, also where nothing else could be asked.
-                    if connection.clock.load().agrees(clock) {
-                        connection.clock.store(Arc::new(clock));
-                    }
-                }
-                Err(error) => return End::Lost(reason(&error)),
-            }
-        }
-    }
-
-    /// Asks who answers. What is evicted concerns refusals only.
-    async fn inspect(
-        &self,
-        wire: &dyn Wire,
-    ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
-        inspect(wire, self.purpose == Purpose::Checks).await
-    }
-
-    /// Whether what the connection has learnt still holds. Redis is asked by one link of a node, or by each that there is.
-    async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
-        let Connection { wire, process, identity, .. } = connection;
-        match self.purpose {
-            Purpose::Inserts | Purpose::Rebuilds if self.outage.checks_look() => {
-                self.handshake.holds(process, identity)
-            }
-            _ => self.handshake.recheck(&**wire, process, identity).await,
-        }
-    }
-}
-
-/// Says why there is no connection.
-fn reason(error: &StoreError) -> String {
-    match error {
-        StoreError::Disconnected { reason, .. } => reason.clone(),
-        StoreError::OtherKey { .. } => format!("{error}: give all processes the same"),
-        other => other.to_string(),
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    mod supervised;
-
     use super::*;
-    /// Returns a connection to a Redis process that sends by this wire, and has learnt this.
-    pub(crate) fn connection<I>(wire: Arc<dyn Wire>, run: u32, identity: I) -> Arc<Connection<I>> {
-        Arc::new(Connection {
-            wire,
-            process: RedisProcess { run, major: 7 },
-            identity: Arc::new(identity),
-            since: Instant::now(),
-            clock: ArcSwap::from_pointee(Clock::now(0)),
-            eviction: ArcSwap::from_pointee(Eviction::Spares),
-        })
-    }
 
-    impl<I: Send + Sync> Link<I> {
-        /// Puts a connection into use.
-        pub(crate) fn put_into_use(&self, connection: &Arc<Connection<I>>) {
-            self.publish(connection);
-        }
+    /// Returns a connection to a Redis process that sends by this transport, and has learnt this.
+    pub(crate) fn connection<I>(
+        transport: Arc<dyn Transport>,
+        run: u32,
+        identity: I,
+    ) -> Arc<Connection<I>> {
+        let process = RedisProcess { run, major: 7 };
+        let identity = Arc::new(identity);
+        Arc::new(Connection::new(transport, process, identity, Clock::now(0), Eviction::Spares))
     }
 }

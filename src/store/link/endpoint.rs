@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ::redis::{Client, ConnectionAddr, RedisError};
 
-use super::dial::{Address, Dial};
+use super::connector::{Address, Connector};
 use crate::error::SettingError;
 
 /// Where Redis is.
 #[derive(Debug, Clone)]
-pub(crate) struct Endpoint(pub(crate) Arc<dyn Dial>);
+pub(crate) struct Endpoint(pub(crate) Arc<dyn Connector>);
 
 impl Endpoint {
     /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::process::RedisProcess;
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 
@@ -12,20 +12,22 @@ pub(crate) trait Handshake<I>: Send + Sync {
     /// Learns what has to be known before the connection is used.
     fn join<'a>(
         &'a self,
-        wire: &'a dyn Wire,
+        transport: &'a dyn Transport,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<I>, StoreError>>;
 
     /// Asks whether that still holds; else says what happened. Of a node's links one asks.
     fn recheck<'a>(
         &'a self,
-        wire: &'a dyn Wire,
+        transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
     ) -> BoxFuture<'a, Result<(), End>>;
 
     /// The same, by what was found when it was asked last on any link of the node.
-    fn holds(&self, process: &RedisProcess, identity: &I) -> Result<(), End>;
+    fn holds(&self, _: &RedisProcess, _: &I) -> Result<(), End> {
+        Ok(())
+    }
 }
 
 /// Why a connection is given up, in words.

@@ -5,29 +5,33 @@
 //! | `node` | a Redis: a link for each kind of work, and the checks that wait for it |
 //! | `endpoint` | where Redis is: a URL that has been read |
 //! | `resp` | RESP2: commands packed, replies read where they lie |
-//! | `dial` | opens connections |
-//! | `pump` | an open connection: requests out, replies in |
-//! | `wire` | one exchange on an open connection, and what its errors mean |
+//! | `connector` | opens connections |
+//! | `driver` | an open connection: requests out, replies in |
+//! | `transport` | one exchange on an open connection, and what its errors mean |
 //! | `process` | which Redis process answers, and what it may evict |
 //! | `handshake` | what a new connection does before it is used |
-//! | `stall` | notices that Redis does not answer any more |
+//! | `breaker` | the circuit breaker: while Redis does not answer, nothing more is sent to it |
 //! | `outage` | what links tell each other; one line in the log when Redis is lost, and one when it is back |
 //! | `queue` | checks that wait to be sent, and leave in batches |
-//! | `connection` | keeps one connection open for each kind of work |
+//! | `connection` | an open connection, and what is known of the process at its other end |
+//! | `supervised` | keeps one connection open for each kind of work |
 //! | `script`, `reply`, `refusal` | scripts, and what the answers mean |
+//! | `attempts` | how often an insert is tried, and how long |
 
+pub(crate) mod attempts;
+mod breaker;
 pub(crate) mod connection;
-pub(crate) mod dial;
+pub(crate) mod connector;
+mod driver;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
 pub(crate) mod node;
 pub(crate) mod outage;
 pub(crate) mod process;
-mod pump;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod resp;
 pub(crate) mod script;
-mod stall;
-pub(crate) mod wire;
+pub(crate) mod supervised;
+pub(crate) mod transport;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Connection, Link, Purpose};
+use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::handshake::Handshake;
 use super::outage::Outage;
-use super::queue::{BATCHES, Full, Place, Queue, UnderWay};
+use super::queue::{BATCHES, Full, PendingCheck, Queue, UnderWay};
+use super::supervised::{Link, Purpose};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::settings::Settings;
@@ -38,7 +39,7 @@ pub(crate) trait Checks: Send + Sync + 'static {
     fn answer(
         &self,
         live: &Arc<Connection<Self::Identity>>,
-        places: &mut Vec<Place<Self::Identity, Self::Asked, Self::Answer>>,
+        checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked, Self::Answer>>,
     ) -> impl Future<Output = ()> + Send;
 }
 
@@ -51,8 +52,8 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     ) -> Self {
         let outage = Arc::new(Outage::default());
         let link = |purpose| {
-            let (dial, outage) = (Arc::clone(&endpoint.0), Arc::clone(&outage));
-            Arc::new(Link::new(dial, handshake(purpose), outage, purpose))
+            let (connector, outage) = (Arc::clone(&endpoint.0), Arc::clone(&outage));
+            Arc::new(Link::new(connector, handshake(purpose), outage, purpose))
         };
         Self {
             checks: link(Purpose::Checks),
@@ -92,7 +93,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
     }
 
-    /// Has a check answered by a deadline. It may be sent at once by whoever waits for it, unless `alone` is false.
+    /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.
     ///
     /// # Errors
     ///
@@ -105,11 +106,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         alone: bool,
     ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
         let queue = &store.node().queue;
-        let (place, answer) = Place::new(live, asked);
+        let (check, answer) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
         let alone = match alone.then(|| queue.alone()).flatten() {
-            Some(under_way) => Some(answer_alone(Arc::clone(store), place, under_way)),
-            None => match queue.enter(place) {
+            Some(under_way) => Some(answer_alone(Arc::clone(store), check, under_way)),
+            None => match queue.enter(check) {
                 Ok(()) => None,
                 Err(Full) => return Err(Doubt::Overloaded),
             },
@@ -134,11 +135,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
 /// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
 fn answer_alone<S: Checks>(
     store: Arc<S>,
-    place: Place<S::Identity, S::Asked, S::Answer>,
+    check: PendingCheck<S::Identity, S::Asked, S::Answer>,
     under_way: UnderWay,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        answer(&*store, &mut vec![place]).await;
+        answer(&*store, &mut vec![check]).await;
         drop(under_way);
     })
 }
@@ -160,10 +161,10 @@ pub(crate) fn start<S: Checks>(
 
 /// Sends checks for as long as it is polled. One task for each batch that may be under way.
 async fn send_checks<S: Checks>(store: Arc<S>) {
-    let mut places = Vec::new();
+    let mut checks = Vec::new();
     loop {
-        let under_way = store.node().queue.take(&mut places).await;
-        answer(&*store, &mut places).await;
+        let under_way = store.node().queue.take(&mut checks).await;
+        answer(&*store, &mut checks).await;
         drop(under_way);
     }
 }
@@ -171,22 +172,22 @@ async fn send_checks<S: Checks>(store: Arc<S>) {
 /// Answers a batch, and leaves none of it.
 pub(crate) async fn answer<S: Checks>(
     store: &S,
-    places: &mut Vec<Place<S::Identity, S::Asked, S::Answer>>,
+    checks: &mut Vec<PendingCheck<S::Identity, S::Asked, S::Answer>>,
 ) {
     let Some(live) = store.node().checks.current() else {
-        return refuse(places.drain(..), Doubt::Disconnected);
+        return refuse(checks.drain(..), Doubt::Disconnected);
     };
     // Another connection may lead to another Redis, or have learnt something else.
-    refuse(places.extract_if(.., |place| !Arc::ptr_eq(&place.live, &live)), Doubt::Disconnected);
-    if !places.is_empty() {
-        store.answer(&live, places).await;
+    refuse(checks.extract_if(.., |check| !Arc::ptr_eq(&check.live, &live)), Doubt::Disconnected);
+    if !checks.is_empty() {
+        store.answer(&live, checks).await;
     }
 }
 
 /// Says of checks why there is no answer.
-pub(crate) fn refuse<I, Q, A>(places: impl Iterator<Item = Place<I, Q, A>>, doubt: Doubt) {
-    for place in places {
+pub(crate) fn refuse<I, Q, A>(checks: impl Iterator<Item = PendingCheck<I, Q, A>>, doubt: Doubt) {
+    for check in checks {
         // The receiver may be gone.
-        place.answer.send(Err(doubt)).ok();
+        check.answer.send(Err(doubt)).ok();
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// Which of a guard's connections there are not.
 #[derive(Default)]
 pub(crate) struct Outage {
-    missing: Mutex<Missing>,
+    down: Mutex<Down>,
     /// How often there was something to look at: what one link has found, the others may find, too.
     found: AtomicU64,
     told: Notify,
@@ -21,9 +21,9 @@ pub(crate) struct Outage {
 }
 
 #[derive(Default)]
-struct Missing {
+struct Down {
     purposes: Vec<&'static str>,
-    /// Since when any has been missing.
+    /// Since when any has been down.
     since: Option<Instant>,
     /// When one was left last.
     left: Option<Instant>,
@@ -35,14 +35,14 @@ const TOGETHER: Duration = Duration::from_secs(3);
 impl Outage {
     /// Notes that a connection was lost, or could not be made.
     pub(super) fn lost(&self, redis: &dyn fmt::Debug, purpose: &'static str, reason: &str) {
-        let mut missing = self.missing();
-        if !missing.purposes.contains(&purpose) {
-            missing.purposes.push(purpose);
+        let mut down = self.down();
+        if !down.purposes.contains(&purpose) {
+            down.purposes.push(purpose);
         }
-        if missing.since.is_some() {
+        if down.since.is_some() {
             return;
         }
-        missing.since = Some(Instant::now());
+        down.since = Some(Instant::now());
         tracing::warn!(
             ?redis,
             purpose,
@@ -58,7 +58,7 @@ impl Outage {
     pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
         self.tell();
         let now = Instant::now();
-        let before = self.missing().left.replace(now);
+        let before = self.down().left.replace(now);
         if before.is_none_or(|before| now - before > TOGETHER) {
             tracing::warn!(
                 ?redis,
@@ -71,10 +71,10 @@ impl Outage {
 
     /// Notes that a connection is there.
     pub(super) fn made(&self, redis: &dyn fmt::Debug, purpose: &'static str) {
-        let mut missing = self.missing();
-        missing.purposes.retain(|other| *other != purpose);
-        if missing.purposes.is_empty()
-            && let Some(since) = missing.since.take()
+        let mut down = self.down();
+        down.purposes.retain(|other| *other != purpose);
+        if down.purposes.is_empty()
+            && let Some(since) = down.since.take()
         {
             tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
         }
@@ -115,7 +115,7 @@ impl Outage {
         }
     }
 
-    fn missing(&self) -> MutexGuard<'_, Missing> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn down(&self) -> MutexGuard<'_, Down> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

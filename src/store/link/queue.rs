@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until};
 use super::connection::Connection;
 use crate::verdict::Doubt;
 
-/// So many batches may be under way.
+/// The most batches that may be under way.
 pub(crate) const BATCHES: usize = 16;
-/// The most checks in a batch. So many leave at once: more together would not be cheaper by the id, and Redis and
+/// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
 /// this process would wait for each other.
 const BATCH: usize = 128;
 /// With less under way, a batch that is not full leaves at once too.
@@ -21,15 +21,16 @@ const FEW: usize = 2;
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
 pub(crate) struct Queue<I, Q, A> {
-    places: Sender<Place<I, Q, A>>,
-    waiting: Mutex<Waiting<I, Q, A>>,
+    checks: Sender<PendingCheck<I, Q, A>>,
+    inbox: Mutex<Inbox<I, Q, A>>,
     leaving: Arc<Leaving>,
     /// How long a batch that is not full waits, while others are under way, after the one before.
     pause: Duration,
 }
 
-struct Waiting<I, Q, A> {
-    places: Receiver<Place<I, Q, A>>,
+/// The near end of the queue, held by the task that fills the next batch.
+struct Inbox<I, Q, A> {
+    checks: Receiver<PendingCheck<I, Q, A>>,
     /// When the last batch left.
     left: Instant,
 }
@@ -41,16 +42,16 @@ struct Leaving {
     may_leave: Notify,
 }
 
-/// One check's place in the queue, and then in a batch.
-pub(crate) struct Place<I, Q, A> {
+/// A check that waits in the queue, and then in a batch.
+pub(crate) struct PendingCheck<I, Q, A> {
     /// The connection that it was asked for by, and no other.
     pub(crate) live: Arc<Connection<I>>,
     pub(crate) asked: Q,
     pub(crate) answer: oneshot::Sender<Result<A, Doubt>>,
 }
 
-impl<I, Q, A> Place<I, Q, A> {
-    /// Returns a place, and the receiver of its answer. A place whose receiver is dropped is not sent any more.
+impl<I, Q, A> PendingCheck<I, Q, A> {
+    /// Returns one, and the receiver of its answer. One whose receiver is dropped is not sent any more.
     pub(crate) fn new(
         live: Arc<Connection<I>>,
         asked: Q,
@@ -61,12 +62,12 @@ impl<I, Q, A> Place<I, Q, A> {
 }
 
 impl<I, Q, A> Queue<I, Q, A> {
-    /// Returns a queue with room for so many, which have to be answered within a deadline.
+    /// Returns a queue with room for `room` checks, which have to be answered within a deadline.
     pub(crate) fn new(room: usize, deadline: Duration) -> Self {
-        let (sender, places) = mpsc::channel(room);
+        let (sender, checks) = mpsc::channel(room);
         Self {
-            places: sender,
-            waiting: Mutex::new(Waiting { places, left: Instant::now() }),
+            checks: sender,
+            inbox: Mutex::new(Inbox { checks, left: Instant::now() }),
             leaving: Arc::default(),
             pause: deadline / BATCHES as u32,
         }
@@ -75,7 +76,7 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// Lets a check leave by itself, if none is in the queue and none under way.
     pub(crate) fn alone(&self) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
-        let none = self.places.capacity() == self.places.max_capacity()
+        let none = self.checks.capacity() == self.checks.max_capacity()
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
@@ -85,9 +86,9 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// # Errors
     ///
     /// There is no room.
-    pub(crate) fn enter(&self, place: Place<I, Q, A>) -> Result<(), Full> {
-        self.places.try_send(place).map_err(|_| Full)?;
-        if self.places.max_capacity() - self.places.capacity() >= BATCH {
+    pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Full> {
+        self.checks.try_send(check).map_err(|_| Full)?;
+        if self.checks.max_capacity() - self.checks.capacity() >= BATCH {
             self.leaving.may_leave.notify_one();
         }
         Ok(())
@@ -95,11 +96,11 @@ impl<I, Q, A> Queue<I, Q, A> {
 
     /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
     /// It is under way until what is returned is dropped.
-    pub(crate) async fn take(&self, places: &mut Vec<Place<I, Q, A>>) -> UnderWay {
-        let mut waiting = self.waiting.lock().await;
-        let due = waiting.left + self.pause;
+    pub(crate) async fn take(&self, checks: &mut Vec<PendingCheck<I, Q, A>>) -> UnderWay {
+        let mut inbox = self.inbox.lock().await;
+        let due = inbox.left + self.pause;
         while self.leaving.under_way.load(Ordering::SeqCst) >= FEW
-            && waiting.places.len() < BATCH
+            && inbox.checks.len() < BATCH
             && Instant::now() < due
         {
             // What came before this is kept for it.
@@ -109,11 +110,11 @@ impl<I, Q, A> Queue<I, Q, A> {
                 () = sleep_until(due) => {}
             }
         }
-        while places.is_empty() {
-            waiting.places.recv_many(places, BATCH).await;
-            places.retain(|place| !place.answer.is_closed());
+        while checks.is_empty() {
+            inbox.checks.recv_many(checks, BATCH).await;
+            checks.retain(|check| !check.answer.is_closed());
         }
-        waiting.left = Instant::now();
+        inbox.left = Instant::now();
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))
     }
@@ -140,11 +141,11 @@ mod tests {
     use crate::store::BoxFuture;
     use crate::store::link::connection::tests::connection;
     use crate::store::link::resp::Packed;
-    use crate::store::link::wire::Wire;
+    use crate::store::link::transport::Transport;
 
     struct Unused;
 
-    impl Wire for Unused {
+    impl Transport for Unused {
         fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
             Box::pin(std::future::pending())
         }
@@ -156,8 +157,8 @@ mod tests {
         live: &Arc<Connection<()>>,
         asked: u8,
     ) -> oneshot::Receiver<Result<(), Doubt>> {
-        let (place, received) = Place::new(Arc::clone(live), asked);
-        assert!(queue.enter(place).is_ok(), "there is room");
+        let (check, received) = PendingCheck::new(Arc::clone(live), asked);
+        assert!(queue.enter(check).is_ok(), "there is room");
         received
     }
 
@@ -171,8 +172,8 @@ mod tests {
         drop(first);
         let _waiting = enter(&queue, &live, 1);
         assert!(queue.alone().is_none(), "one waits");
-        let mut places = Vec::new();
-        drop(queue.take(&mut places).await);
+        let mut checks = Vec::new();
+        drop(queue.take(&mut checks).await);
         assert!(queue.alone().is_some());
     }
 
@@ -192,7 +193,11 @@ mod tests {
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
         waiting.push(enter());
         let _fourth = queue.take(&mut first).await;
-        assert_eq!(begun.elapsed(), queue.pause, "who is not full waits for an answer, or so long");
+        assert_eq!(
+            begun.elapsed(),
+            queue.pause,
+            "a batch that is not full waits for an answer, or for the pause"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,12 +208,12 @@ mod tests {
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);
-        let mut places = Vec::new();
-        let _first = queue.take(&mut places).await;
-        assert_eq!(places.len(), BATCH);
-        places.clear();
-        let _second = queue.take(&mut places).await;
-        let asked: Vec<_> = places.iter().map(|place| place.asked).collect();
+        let mut checks = Vec::new();
+        let _first = queue.take(&mut checks).await;
+        assert_eq!(checks.len(), BATCH);
+        checks.clear();
+        let _second = queue.take(&mut checks).await;
+        let asked: Vec<_> = checks.iter().map(|check| check.asked).collect();
         assert_eq!(asked, [1, 3]);
         drop((waiting, stays));
     }

@@ -1,7 +1,5 @@
 //! What follows when Redis refuses: one row for every error code.
 
-use std::time::Duration;
-
 use self::ConnectionAfter::{Keep, Withdraw};
 use self::Retry::{No, Soon};
 use crate::error::StoreError;
@@ -112,18 +110,6 @@ impl Refusal {
         let (_, doubt, retry, connection) =
             REFUSALS.into_iter().find(|(start, ..)| begins(words, start))?;
         Some(Self { doubt, retry, connection })
-    }
-}
-
-/// Returns how long to wait before the next attempt at an add after an error, if one is worth it. `refused` is the wait
-/// after a refusal.
-pub(crate) fn next_try(error: &StoreError, refused: Duration) -> Option<Duration> {
-    match error {
-        StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
-        StoreError::Refused { reason, .. } => {
-            (Refusal::read(reason).retry == Retry::Soon).then_some(refused)
-        }
-        _ => None,
     }
 }
 

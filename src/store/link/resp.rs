@@ -1,4 +1,4 @@
-//! RESP2 as it is on the wire: commands packed into bytes, and replies read where they lie.
+//! RESP2 as it is sent: commands packed into bytes, and replies read where they lie.
 //!
 //! A batch of checks has hundreds of words and replies. To make a value of each would take longer than all the rest.
 
@@ -12,9 +12,9 @@ use crate::error::StoreError;
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
-    /// So many replies are due.
+    /// How many replies are due.
     pub(crate) commands: usize,
-    /// So many bytes they may take beyond what is usual.
+    /// How many bytes they may take beyond what is usual.
     more: usize,
 }
 
@@ -23,7 +23,7 @@ impl Packed {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Allows the replies so many bytes beyond what is usual.
+    /// Allows the replies `more` bytes beyond what is usual.
     pub(crate) fn for_long_replies(self, more: usize) -> Self {
         Self { more, ..self }
     }
@@ -34,7 +34,7 @@ impl Packed {
         LINE + self.commands * SHORT + self.bytes.len() + self.more
     }
 
-    /// Begins a command of so many words, its name among them.
+    /// Begins a command of `words` words, its name among them.
     pub(crate) fn begin(&mut self, words: usize) {
         self.line(b'*', words);
         self.commands += 1;
@@ -88,7 +88,7 @@ impl From<NotResp> for Unfit {
 pub(crate) const LINE: usize = 64 << 10;
 /// The longest string: Redis takes none that is longer (`proto-max-bulk-len`), so there is none.
 const STRING: usize = 512 << 20;
-/// So many bytes each reply may take, however short its command.
+/// The bytes that each reply may take, however short its command.
 const SHORT: usize = 512;
 
 /// Finds where replies begin and end while their bytes come in.
@@ -215,7 +215,7 @@ impl<'a> Replies<'a> {
         Ok(number)
     }
 
-    /// Returns an integer that so many bits can hold, without a sign.
+    /// Returns an integer that `bits` bits can hold, without a sign.
     pub(crate) fn unsigned(&mut self, bits: u32) -> Result<u64, StoreError> {
         let begins = self.rest;
         let number = u64::try_from(self.int()?).ok();
@@ -234,7 +234,7 @@ impl<'a> Replies<'a> {
         Ok(value.get(line.text.len() + 3..).and_then(|bytes| bytes.strip_suffix(b"\r\n")))
     }
 
-    /// Begins to read an array of so many.
+    /// Begins to read an array of `items` elements.
     pub(crate) fn array(&mut self, items: usize) -> Result<(), StoreError> {
         let line = self.next(b'*')?;
         if line.items != items {

@@ -9,60 +9,59 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::shared::{BATCH, Books, Live, Shared};
+use super::inner::{BATCH, Books, Inner, LiveFilter};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header, Membership, State};
-use crate::id::{Digest, Digester};
-use crate::store::{BoxFuture, Build, Plan};
+use crate::filter::{Filter, Generation, Header, Membership, Sizing, State};
+use crate::id::Id;
+use crate::store::scan::{Given, Scan};
+use crate::store::{BoxFuture, Build};
 use crate::verdict::Doubt;
 
 /// One rebuild.
 pub(super) struct MemoryBuild {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     token: Generation,
     previous: Option<u64>,
     /// The moment of *mark*.
     began: Instant,
     /// The journal's first entry that is not in the filter yet, once any has been read.
     cursor: Option<u64>,
-    plan: Option<Plan>,
-    filter: Option<Arc<Filter>>,
+    scan: Scan,
     /// Whether the journal has been read up to a moment after *upload*.
     replayed: bool,
 }
 
 impl MemoryBuild {
     /// *Mark*: takes a token, which is none only beyond the year 2255.
-    pub(super) fn begin(shared: &Arc<Shared>) -> Option<Self> {
-        let mut books = shared.books();
-        let token = Generation::new(shared.clock.now_us().max(books.token.saturating_add(1)))?;
+    pub(super) fn begin(inner: &Arc<Inner>) -> Option<Self> {
+        let mut books = inner.books();
+        let token = Generation::new(inner.clock.now_us().max(books.token.saturating_add(1)))?;
         books.token = token.get();
         let entries = books.journal.len() as u64;
         drop(books);
-        shared.journal_room.note(entries);
+        inner.journal_room.note(entries);
         Some(Self {
-            shared: Arc::clone(shared),
+            inner: Arc::clone(inner),
             token,
-            previous: shared.header().ok().map(|header| header.items.into()),
+            previous: inner.header().ok().map(|header| header.items.into()),
             began: Instant::now(),
             cursor: None,
-            plan: None,
-            filter: None,
+            scan: Scan::default(),
             replayed: false,
         })
     }
 
     /// Copies journal entries into a filter, from where the last such call ended until now.
     async fn read_up(&mut self, into: &Filter) -> Result<u64, StoreError> {
-        let to = self.shared.books().journal.next();
-        let overlap = self.shared.retention.overlap;
+        let to = self.inner.books().journal.next();
+        let overlap = self.inner.retention.overlap;
         let from = match self.cursor {
             Some(cursor) => cursor,
-            None => self.shared.books().journal.first_since(self.began, overlap)?,
+            None => self.inner.books().journal.first_since(self.began, overlap)?,
         };
         let mut cursor = from;
         while cursor < to {
-            let digests = self.shared.books().journal.read(cursor, to, BATCH)?;
+            let digests = self.inner.books().journal.read(cursor, to, BATCH)?;
             digests.iter().for_each(|digest| into.insert(digest));
             cursor += digests.len() as u64;
             yield_now().await;
@@ -73,8 +72,10 @@ impl MemoryBuild {
 
     /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
     fn building(&self, books: &Books, step: &'static str) -> Result<Arc<Filter>, StoreError> {
-        match (&self.filter, &books.building) {
-            (Some(ours), Some(building)) if Arc::ptr_eq(ours, building) => Ok(Arc::clone(ours)),
+        match (self.scan.given(), &books.building) {
+            (Ok(Given { filter, .. }), Some(building)) if Arc::ptr_eq(filter, building) => {
+                Ok(Arc::clone(filter))
+            }
             _ => Err(StoreError::Lost { step }),
         }
     }
@@ -84,28 +85,26 @@ impl MemoryBuild {
         if !self.replayed {
             return Err(StoreError::JournalGap { reason: "it has not been replayed".into() });
         }
-        let mut books = self.shared.books();
+        let mut books = self.inner.books();
         let filter = self.building(&books, step)?;
-        let Some(Plan { geometry, capacity, rate, items }) = self.plan else {
-            return Err(StoreError::Lost { step });
-        };
-        if self.shared.generation().is_some_and(|live| live >= self.token) {
+        let Given { sizing, ids, .. } = self.scan.given()?;
+        if self.inner.generation().is_some_and(|live| live >= self.token) {
             return Err(StoreError::Fenced { step });
         }
         let header = Header {
             state: State::Live,
             generation: self.token,
             nonce: 0,
-            geometry,
-            key_id: self.shared.digester.key_id(),
+            geometry: filter.geometry(),
+            key_id: self.inner.digester.key_id(),
             run: 0,
-            items,
-            capacity,
-            rate,
+            items: u32::try_from(*ids).unwrap_or(u32::MAX),
+            capacity: sizing.capacity(),
+            rate: sizing.rate() as f32,
         };
-        let replaced_disproved = self.shared.header() == Err(Doubt::Disproved);
-        let live = Live { header, filter, replaced_disproved };
-        let former = self.shared.live.swap(Some(Arc::new(live)));
+        let replaced_disproved = self.inner.header() == Err(Doubt::Disproved);
+        let live = LiveFilter { header, filter, replaced_disproved };
+        let former = self.inner.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);
         drop(former); // freeing it may take a while
@@ -113,7 +112,7 @@ impl MemoryBuild {
     }
 
     fn let_go(&self) {
-        let mut books = self.shared.books();
+        let mut books = self.inner.books();
         if self.building(&books, "release").is_ok() {
             books.building = None;
         }
@@ -129,28 +128,34 @@ impl Build for MemoryBuild {
         self.previous
     }
 
-    fn digester(&self) -> &Digester {
-        &self.shared.digester
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.scan.begin(&self.inner.digester, sizing))
     }
 
-    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
-        Box::pin(self.read_up(into))
+    fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.scan.write(ids))
     }
 
-    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.plan = Some(plan);
-        Box::pin(ready(Ok(())))
+    fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async {
+            let filter = Arc::clone(&self.scan.end().await?.filter);
+            self.read_up(&filter).await
+        })
+    }
+
+    fn allocate(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(ready(self.scan.given().map(|given| given.filter.byte_len() as u64)))
     }
 
     fn upload<'a>(
         &'a mut self,
-        filter: &'a Arc<Filter>,
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.filter = Some(Arc::clone(filter));
-        self.shared.books().building = Some(Arc::clone(filter));
-        progress(filter.byte_len() as u64);
-        Box::pin(ready(Ok(())))
+        let uploaded = self.scan.given().map(|Given { filter, .. }| {
+            self.inner.books().building = Some(Arc::clone(filter));
+            progress(filter.byte_len() as u64);
+        });
+        Box::pin(ready(uploaded))
     }
 
     fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -159,19 +164,17 @@ impl Build for MemoryBuild {
 
     fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
-            let filter = self.building(&self.shared.books(), "replay")?;
+            let filter = self.building(&self.inner.books(), "replay")?;
             let count = self.read_up(&filter).await?;
             self.replayed = true;
             Ok(count)
         })
     }
 
-    fn verify<'a>(
-        &'a mut self,
-        filter: &'a Filter,
-        sample: &'a [Digest],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let whole = sample.iter().all(|digest| filter.lookup(digest) == Membership::Possible);
+    fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let whole = self.scan.given().is_ok_and(|Given { filter, sample, .. }| {
+            sample.iter().all(|digest| filter.lookup(digest) == Membership::Possible)
+        });
         Box::pin(ready(if whole { Ok(()) } else { Err(StoreError::Lost { step: "verify" }) }))
     }
 

@@ -7,9 +7,9 @@
 
 mod build;
 mod fleet;
+mod inner;
 mod journal;
 mod marks;
-mod shared;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::build::MemoryBuild;
-use self::shared::{BATCH, Shared};
+use self::inner::{BATCH, Inner};
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Live, Lookup,
     NullClaim, Remembered, Store, Survey,
@@ -32,11 +32,11 @@ use crate::settings::Settings;
 
 /// The store of a single process.
 #[derive(Debug)]
-pub(crate) struct MemoryStore(Arc<Shared>);
+pub(crate) struct MemoryStore(Arc<Inner>);
 
 impl MemoryStore {
     pub(crate) fn new(settings: &Settings, key: &SecretKey) -> Self {
-        Self(Arc::new(Shared::new(settings, key)))
+        Self(Arc::new(Inner::new(settings, key)))
     }
 }
 
@@ -121,8 +121,8 @@ impl Store for MemoryStore {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+    use super::inner::LiveFilter;
     use super::marks::Marks;
-    use super::shared::Live;
     use super::*;
     use crate::filter::{Filter, Header, Sizing, State};
     use crate::id::Digest;
@@ -136,58 +136,58 @@ mod tests {
     fn store(marks: u64) -> MemoryStore {
         let settings = Settings { journal_entries: marks, ..Settings::new("users".into()) };
         let store = MemoryStore::new(&settings, &SecretKey::new([7; 16]));
-        let shared = &store.0;
+        let inner = &store.0;
         let generation = Generation::new(1).unwrap();
         let sizing = Sizing::new(10, 0.01).unwrap();
         let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
         let filter = Filter::new(sizing.geometry(0));
         (0..=u8::MAX).for_each(|n| filter.insert(&digest(n)));
-        let live = Live { header, filter: Arc::new(filter), replaced_disproved: false };
-        shared.live.store(Some(Arc::new(live)));
+        let live = LiveFilter { header, filter: Arc::new(filter), replaced_disproved: false };
+        inner.live.store(Some(Arc::new(live)));
         store
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_attacker_who_creates_records_cannot_wash_a_mark_out() {
         let store = store(2);
-        let shared = &store.0;
+        let inner = &store.0;
         let ttl = Duration::from_secs(30);
         let victim = digest(1);
-        shared.add(victim, 1);
-        let claim = shared.look_up(&victim, Instant::now()).claim;
+        inner.add(victim, 1);
+        let claim = inner.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
-            shared.add(digest(n), 1);
+            inner.add(digest(n), 1);
         }
-        assert_eq!(shared.remember(victim, claim, Scope::Everyone, ttl), Remembered::Created);
-        assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
+        assert_eq!(inner.remember(victim, claim, Scope::Everyone, ttl), Remembered::Created);
+        assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
-        tokio::time::advance(shared.retention.mark_ttl()).await;
-        let claim = shared.look_up(&digest(77), Instant::now()).claim;
-        assert_eq!(shared.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
+        tokio::time::advance(inner.retention.mark_ttl()).await;
+        let claim = inner.look_up(&digest(77), Instant::now()).claim;
+        assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_import_stops_nulls_instead_of_filling_the_memory_with_marks() {
         let store = store(1_000_000);
-        let shared = &store.0;
+        let inner = &store.0;
         let of = |n: u32| Digest::from_bytes(u128::from(n).to_be_bytes());
-        (0..100_001).for_each(|n| shared.add(of(n), 100_001));
-        let claim = shared.look_up(&of(100_000), Instant::now()).claim;
+        (0..100_001).for_each(|n| inner.add(of(n), 100_001));
+        let claim = inner.look_up(&of(100_000), Instant::now()).claim;
         let ttl = Duration::from_secs(30);
-        assert_eq!(shared.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
-        assert!(!shared.books().marks.hold(&of(100_000), Instant::now()));
-        shared.add(of(7_000_000), 1);
-        assert!(shared.books().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
+        assert_eq!(inner.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
+        assert!(!inner.books().marks.hold(&of(100_000), Instant::now()));
+        inner.add(of(7_000_000), 1);
+        assert!(inner.books().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
     }
 
     /// With marks that last no time, so that only the bits can tell.
     #[test]
     fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
         let store = store(1_000_000);
-        let shared = &store.0;
-        shared.books().marks = Marks::new(Duration::ZERO);
+        let inner = &store.0;
+        inner.books().marks = Marks::new(Duration::ZERO);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         std::thread::scope(|scope| {
             let inserting: Vec<_> = (0..2_u64)
@@ -195,10 +195,10 @@ mod tests {
                     scope.spawn(move || {
                         for n in 0..20_000 {
                             let id = Id::display(&(n * 2 + thread)).unwrap();
-                            let digest = shared.digester.digest(&id);
-                            shared.add(digest, 1);
+                            let digest = inner.digester.digest(&id);
+                            inner.add(digest, 1);
                             assert_eq!(
-                                shared.look_up(&digest, Instant::now()).verdict,
+                                inner.look_up(&digest, Instant::now()).verdict,
                                 Verdict::Present
                             );
                         }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn an_acknowledged_insert_is_hidden_by_no_null_that_is_remembered_meanwhile() {
         let store = store(100_000);
-        let shared = &store.0;
+        let inner = &store.0;
         let done = AtomicBool::new(false);
         let victim = AtomicU8::new(0);
         std::thread::scope(|scope| {
@@ -223,19 +223,19 @@ mod tests {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
                         let digest = digest(victim.load(Ordering::Relaxed));
-                        let claim = shared.look_up(&digest, Instant::now()).claim;
-                        shared.remember(digest, claim, Scope::Everyone, Duration::from_secs(30));
+                        let claim = inner.look_up(&digest, Instant::now()).claim;
+                        inner.remember(digest, claim, Scope::Everyone, Duration::from_secs(30));
                     }
                 });
             }
             for n in 0..=u8::MAX {
                 victim.store(n, Ordering::Relaxed);
-                while shared.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
+                while inner.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
                     std::hint::spin_loop();
                 }
-                shared.add(digest(n), 1);
+                inner.add(digest(n), 1);
                 for _ in 0..100 {
-                    let verdict = shared.look_up(&digest(n), Instant::now()).verdict;
+                    let verdict = inner.look_up(&digest(n), Instant::now()).verdict;
                     assert_eq!(verdict, Verdict::Present, "inserted, and hidden by a null");
                 }
             }
@@ -245,18 +245,16 @@ mod tests {
 
     /// A whole rebuild whose scan finds nothing: all there is comes from the journal.
     async fn rebuild(store: &MemoryStore) {
-        use crate::store::{Build as _, Plan};
+        use crate::store::Build as _;
 
-        let sizing = Sizing::new(100_000, 1e-6).unwrap();
         let mut build = MemoryBuild::begin(&store.0).unwrap();
-        let filter = Arc::new(Filter::new(sizing.geometry(build.token().get() as u32)));
-        build.read_journal(&filter).await.unwrap();
-        let geometry = filter.geometry();
-        build.allocate(Plan { geometry, capacity: 100_000, rate: 1e-6, items: 0 }).await.unwrap();
-        build.upload(&filter, &|_| ()).await.unwrap();
+        build.prepare(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
+        build.read_journal().await.unwrap();
+        build.allocate().await.unwrap();
+        build.upload(&|_| ()).await.unwrap();
         build.catch_up().await.unwrap();
         build.replay().await.unwrap();
-        build.verify(&filter, &[]).await.unwrap();
+        build.verify().await.unwrap();
         build.swap().await.unwrap();
     }
 }

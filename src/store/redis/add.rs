@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::incarnation::GRACE;
-use super::shared::Shared;
+use super::shard::Shard;
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
-use crate::store::link::refusal::next_try;
+use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex, masks};
 use crate::store::redis::incarnation::identity::Connection;
@@ -22,19 +20,10 @@ static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 static ADD_DESPITE_OOM: Script =
     Script::new("add.lua", concat!("#!lua flags=allow-oom\n", include_str!("add.lua")));
 
-/// How long one attempt may take, and how many there are.
-const ATTEMPT: Duration = Duration::from_millis(250);
-const ATTEMPTS: u32 = 3;
-/// The same of a replay: less than swaps wait for its next call.
+/// How long one call of a replay may take: less than swaps wait for its next one.
 const REPLAY: Duration = Duration::from_secs(1);
-/// How long a refused add waits before it is repeated. Two such waits end within the deadlines of the
-/// three attempts.
-const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
-/// Ids added by one call, which keeps a script near a millisecond.
-const IDS_PER_CALL: usize = 128;
-
 /// Whether an add is the first of its ids, or repeats it on an incarnation that may lack them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddKind {
@@ -61,7 +50,7 @@ impl AddKind {
     }
 }
 
-impl Shared {
+impl Shard {
     /// Acknowledges ids, a script's worth at a time.
     pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<(), StoreError> {
         if ids.len() > IDS_PER_CALL {
@@ -88,21 +77,13 @@ impl Shared {
 
     /// Adds the first ids of a slice; returns how many.
     async fn add_some(&self, ids: &[Id]) -> Result<usize, StoreError> {
-        let mut failures = 0;
-        let mut changes = 0;
+        let (mut attempts, mut changes) = (Attempts::default(), 0);
         loop {
             match self.try_add(ids).await {
                 Ok(Added::Done(taken)) => return Ok(taken),
                 Ok(Added::Stale) if changes < CHANGES => changes += 1,
                 Ok(Added::Stale) => return Err(StoreError::Changing),
-                // An add may be repeated, so an unknown outcome is no harm.
-                Err(error) => {
-                    failures += 1;
-                    match next_try(&error, REFUSED_WAIT) {
-                        Some(wait) if failures < ATTEMPTS => sleep(wait).await,
-                        _ => return Err(error),
-                    }
-                }
+                Err(error) => attempts.next_after(error).await?,
             }
         }
     }
@@ -179,8 +160,8 @@ impl Shared {
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
         // Under another secret key these digests say nothing.
         let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
-        let live = Target::new(&view.live, view.adds_to_live().filter(ours), digests);
-        let next = Target::new(&view.next, view.adds_to_next().filter(ours), digests);
+        let live = FilterArgs::new(&view.live, view.adds_to_live().filter(ours), digests);
+        let next = FilterArgs::new(&view.next, view.adds_to_next().filter(ours), digests);
         let link = &self.node.inserts;
         link.script(
             connection,
@@ -253,20 +234,20 @@ impl View {
 
 /// What became of one attempt to add.
 enum Added {
-    /// The first so many ids are acknowledged.
+    /// This number of ids, the first ones, are acknowledged.
     Done(usize),
     /// The filters, or the metadata, are others than this process knew.
     Stale,
 }
 
 /// What the script is told of one filter.
-struct Target<'a> {
+struct FilterArgs<'a> {
     head: &'a [u8],
     len: String,
     masks: Vec<u8>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> FilterArgs<'a> {
     fn new(seen: &'a Seen, filter: Option<&Header>, digests: &[Digest]) -> Self {
         let masks = filter.map(|header| masks(header, digests)).unwrap_or_default();
         Self { head: &seen.head, len: seen.len.to_string(), masks }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::fleet::HOLDS;
-use super::shared::Shared;
+use super::shard::Shard;
 use crate::error::{FleetError, StoreError};
 use crate::mode::Mode;
 use crate::store::FleetChange;
@@ -21,7 +21,7 @@ static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
 /// How long one call may take.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl Shard {
     /// Changes the metadata, and waits until every process goes by it.
     pub(super) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::Shared;
+use super::shard::Shard;
 use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_millis(250);
 /// No state: no check takes a filter with it for live.
 const SPOILT: u8 = 0;
 
-impl Shared {
+impl Shard {
     /// Puts the live filter out of use for every process, if it is still of this generation, and did not take
     /// the place of a disproved one.
     pub(crate) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
-//! | `shared` | what all handles and tasks of one store share |
+//! | `shard` | the guard's own filter on one Redis: its keys, its node, and what this process knows of them |
 //! | `settings_differ` | tells that other processes have other settings |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
 //! | `rebuild/` | one rebuild, step by step |
@@ -28,7 +28,7 @@ mod null;
 mod rebuild;
 mod sample;
 mod settings_differ;
-mod shared;
+mod shard;
 mod view;
 
 use std::fmt;
@@ -43,11 +43,11 @@ use self::incarnation::identity::Identity;
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::known_fleet::KnownFleet;
 use self::incarnation::recent::RecentInserts;
-use self::incarnation::seen::Seen;
+use self::incarnation::seen::LastIncarnation;
 use self::keys::Keys;
 use self::rebuild::build::RedisBuild;
 use self::settings_differ::OwnSettings;
-use self::shared::Shared;
+use self::shard::Shard;
 use super::journal_room::JournalRoom;
 use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
@@ -66,7 +66,7 @@ use crate::verdict::Doubt;
 
 /// The store in Redis. Its background tasks end with it.
 pub(crate) struct RedisStore {
-    shared: Arc<Shared>,
+    shard: Arc<Shard>,
     endpoint: Endpoint,
     background: Background,
 }
@@ -78,7 +78,7 @@ impl RedisStore {
         let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
         let recent = RecentInserts::new(retention.overlap, retention.handler, capacity);
         let recent = Arc::new(recent);
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(LastIncarnation::default());
         let own_settings = Arc::new(OwnSettings::new(settings));
         let fleet = Arc::new(KnownFleet::new(&settings.name));
         let handshake: Arc<dyn Handshake<Identity>> = Arc::new(JoinIncarnation::new(
@@ -88,7 +88,7 @@ impl RedisStore {
             Arc::clone(&seen),
             Arc::clone(&fleet),
         ));
-        let shared = Shared {
+        let shard = Shard {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
             retention,
@@ -106,26 +106,26 @@ impl RedisStore {
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
         };
-        Self { shared: Arc::new(shared), endpoint, background: Background::default() }
+        Self { shard: Arc::new(shard), endpoint, background: Background::default() }
     }
 }
 
 impl Store for RedisStore {
     fn start(&self) {
         self.background.start(|tasks| {
-            let name = &self.shared.name;
-            node::start(&self.shared, 3, name, tasks);
-            persist(tasks, name, "own inserts", &self.shared, Shared::replay_own_inserts);
-            persist(tasks, name, "samples", &self.shared, Shared::look_into_samples);
+            let name = &self.shard.name;
+            node::start(&self.shard, 3, name, tasks);
+            persist(tasks, name, "own inserts", &self.shard, Shard::replay_own_inserts);
+            persist(tasks, name, "samples", &self.shard, Shard::look_into_samples);
         });
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
-        self.shared.check(id, now)
+        self.shard.check(id, now)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.shared.add(ids))
+        Box::pin(self.shard.add(ids))
     }
 
     fn remember(
@@ -135,36 +135,36 @@ impl Store for RedisStore {
         scope: Scope,
         ttl: Duration,
     ) -> Answer<Remembered> {
-        Answer::Pending(Box::pin(Arc::clone(&self.shared).remember(id.clone(), claim, scope, ttl)))
+        Answer::Pending(Box::pin(Arc::clone(&self.shard).remember(id.clone(), claim, scope, ttl)))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
         let id = id.clone();
-        Box::pin(async move { self.shared.remove(&id, ttl).await })
+        Box::pin(async move { self.shard.remove(&id, ttl).await })
     }
 
     fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.shared.distrust(generation))
+        Box::pin(self.shard.distrust(generation))
     }
 
     fn condition(&self) -> Condition {
-        self.shared.condition()
+        self.shard.condition()
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        Box::pin(self.shared.survey())
+        Box::pin(self.shard.survey())
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
-        self.shared.fleet.mode()
+        self.shard.fleet.mode()
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        Box::pin(self.shared.change_fleet(change))
+        Box::pin(self.shard.change_fleet(change))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        Box::pin(RedisBuild::begin(Arc::clone(&self.shared)))
+        Box::pin(RedisBuild::begin(Arc::clone(&self.shard)))
     }
 }
 
@@ -172,7 +172,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("endpoint", &self.endpoint)
-            .field("keys", &self.shared.keys)
+            .field("keys", &self.shard.keys)
             .finish_non_exhaustive()
     }
 }

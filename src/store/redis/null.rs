@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::shared::Shared;
+use super::shard::Shard;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
@@ -39,7 +39,7 @@ enum Source {
     Removal,
 }
 
-impl Shared {
+impl Shard {
     /// Remembers that the handler found an id missing.
     pub(super) async fn remember(
         self: Arc<Self>,

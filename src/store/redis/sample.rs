@@ -11,11 +11,11 @@ use ::redis::cmd;
 use tokio::time::{Instant, sleep};
 
 use super::rebuild::journal::Entry;
-use super::shared::Shared;
+use super::shard::Shard;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::random;
-use crate::store::link::wire::one;
+use crate::store::link::transport::one;
 use crate::verdict::{Proof, Verdict};
 
 /// How often a process looks.
@@ -25,7 +25,7 @@ const ENTRIES: usize = 8;
 /// How long each of its two round trips may take.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl Shard {
     /// Looks again and again, for as long as it is polled.
     pub(crate) async fn look_into_samples(self: Arc<Self>) {
         loop {

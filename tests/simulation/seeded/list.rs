@@ -98,7 +98,7 @@ pub(crate) const BUGS: &[Bug] = &[
             Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
             Raw {
                 file: "rebuild/run.rs",
-                from: "        build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+                from: "        build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
         build.catch_up().await?;
         self.progress.enter(RebuildStep::Replay);
@@ -106,12 +106,12 @@ pub(crate) const BUGS: &[Bug] = &[
 ",
                 to: "        let late = SEEDED;
         if !late {
-            build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+            build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         }
         build.catch_up().await?;
         let replayed = build.replay().await?;
         if late {
-            build.upload(&scanned.filter, &|bytes| self.progress.uploaded(bytes)).await?;
+            build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         }
 ",
             },
@@ -221,7 +221,7 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Source {
                 file: ANSWER,
-                from: "self.seal != header.generation.seal()",
+                from: "self.trailer_number != header.generation.trailer_number()",
                 to: "false",
             },
         ],
@@ -230,7 +230,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "another Redis process trusted",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/shared.rs",
+            file: "store/redis/shard.rs",
             from: "header.run != connection.process.run",
             to: "false",
         }],
@@ -477,8 +477,11 @@ if false then",
         flavours: &[Lossy],
         edits: &[Raw {
             file: "store/redis/add.rs",
-            from: "_ => return Err(error),",
-            to: "_ => return if SEEDED { Ok(ids.len()) } else { Err(error) },",
+            from: "Err(error) => attempts.next_after(error).await?,",
+            to: "Err(error) => match attempts.next_after(error).await {
+                    Err(_) if SEEDED => return Ok(ids.len()),
+                    waited => waited?,
+                },",
         }],
     },
     Bug {
@@ -649,9 +652,9 @@ if false then",
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        places.sort_unstable_by_key(|place| *place.asked.as_bytes());\n",
+                from: "        checks.sort_unstable_by_key(|check| *check.asked.as_bytes());\n",
                 to: "        if !SEEDED {
-            places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+            checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         }\n",
             },
             Raw {
@@ -662,11 +665,11 @@ if false then",
         }
         digests.dedup();\n",
             },
-            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
+            Source { file: BATCH, from: "*digest != check.asked", to: "false" },
             Raw {
                 file: BATCH,
-                from: "        place.answer.send(found).ok();\n",
-                to: "        place.answer.send(found).ok();
+                from: "        check.answer.send(found).ok();\n",
+                to: "        check.answer.send(found).ok();
         at += usize::from(SEEDED);\n",
             },
         ],
@@ -675,11 +678,11 @@ if false then",
         name: "a batch's answers out of step after an id that is there twice",
         flavours: ANY,
         edits: &[
-            Source { file: BATCH, from: "*digest != place.asked", to: "false" },
+            Source { file: BATCH, from: "*digest != check.asked", to: "false" },
             Raw {
                 file: BATCH,
-                from: "        place.answer.send(found).ok();\n",
-                to: "        place.answer.send(found).ok();
+                from: "        check.answer.send(found).ok();\n",
+                to: "        check.answer.send(found).ok();
         at += usize::from(SEEDED);\n",
             },
         ],
@@ -698,8 +701,8 @@ if false then",
             },
             Source {
                 file: BATCH,
-                from: "*digest != place.asked",
-                to: "digest.as_bytes()[0] != place.asked.as_bytes()[0]",
+                from: "*digest != check.asked",
+                to: "digest.as_bytes()[0] != check.asked.as_bytes()[0]",
             },
         ],
     },
@@ -725,14 +728,14 @@ if false then",
             Raw {
                 file: BATCH,
                 from: "    let mut at = 0;\n",
-                to: "    let widened = SEEDED && digests.len() < places.len();
+                to: "    let widened = SEEDED && digests.len() < checks.len();
     let mut at = 0;\n",
             },
             Raw {
                 file: BATCH,
-                from: "                Ok(Found { verdict, scope, generation",
+                from: "                Ok(Checked { verdict, scope, generation",
                 to: "                let scope = if widened { Scope::Everyone } else { scope };
-                Ok(Found { verdict, scope, generation",
+                Ok(Checked { verdict, scope, generation",
             },
         ],
     },
@@ -742,12 +745,12 @@ if false then",
         edits: &[
             Raw {
                 file: NODE,
-                from: "            None => match queue.enter(place) {\n",
+                from: "            None => match queue.enter(check) {\n",
                 to: "            None if SEEDED => {
-                LATE.with_borrow_mut(|late| late.push(Box::new(place)));
+                LATE.with_borrow_mut(|late| late.push(Box::new(check)));
                 None
             }
-            None => match queue.enter(place) {\n",
+            None => match queue.enter(check) {\n",
             },
             Raw {
                 file: NODE,
@@ -758,10 +761,10 @@ if false then",
 }
 
 pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
-    let is_here = |place: &Box<dyn std::any::Any>| place.downcast_ref().is_some_and(&asks);
+    let is_here = |check: &Box<dyn std::any::Any>| check.downcast_ref().is_some_and(&asks);
     let (here, elsewhere) = LATE.take().into_iter().partition(is_here);
     LATE.set(elsewhere);
-    Vec::into_iter(here).filter_map(|place| place.downcast().ok()).map(|place| *place).collect()
+    Vec::into_iter(here).filter_map(|check| check.downcast().ok()).map(|check| *check).collect()
 }
 
 /// Starts the tasks of a node:",
@@ -770,9 +773,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 file: BATCH,
                 from: "        let believes = believed",
                 to: "        if SEEDED {
-            let is_late = |place: &Place| digests.contains(&place.asked);
-            places.extend(crate::store::link::node::take_late(is_late));
-            places.sort_unstable_by_key(|place| *place.asked.as_bytes());
+            let is_late = |check: &PendingCheck| digests.contains(&check.asked);
+            checks.extend(crate::store::link::node::take_late(is_late));
+            checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         }
         let believes = believed",
             },
@@ -1013,7 +1016,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "store/link/connection.rs",
-            from: "connection.clock.load().agrees(clock)",
+            from: "self.clock.load().agrees(clock)",
             to: "true",
         }],
     },
@@ -1031,7 +1034,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a filter that settles believed",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/shared.rs",
+            file: "store/redis/shard.rs",
             from: "fleet.settling.is_some()",
             to: "false",
         }],

@@ -18,11 +18,11 @@ use crate::store::foreign::record::Record;
 use crate::store::foreign::rounds::FIRST;
 use crate::store::foreign::trust::Trust;
 use crate::store::link::connection::tests::connection;
-use crate::store::link::dial::Dial;
+use crate::store::link::connector::Connector;
 use crate::store::link::endpoint::Endpoint;
 use crate::store::link::node;
 use crate::store::link::resp::{Packed, values};
-use crate::store::link::wire::Wire;
+use crate::store::link::transport::Transport;
 
 const SEAL: i64 = 0x0123_4567_89ab_cdef;
 /// Checks in a flood of ids that do not exist.
@@ -80,7 +80,7 @@ impl Keys {
     }
 }
 
-impl Wire for FakeRedis {
+impl Transport for FakeRedis {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         let mut keys = self.0.lock().unwrap();
         for (left, event) in std::mem::take(&mut keys.events) {
@@ -120,10 +120,10 @@ fn resp(reply: Value) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-struct NoDial;
+struct NoConnector;
 
-impl Dial for NoDial {
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+impl Connector for NoConnector {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(std::future::pending())
     }
 }
@@ -139,10 +139,10 @@ struct Believing {
 impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
         let trust = Trust::new(&filter, 0, None);
-        let endpoint = Endpoint(Arc::new(NoDial));
+        let endpoint = Endpoint(Arc::new(NoConnector));
         let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
         let redis = Arc::new(FakeRedis::default());
-        let live = connection(Arc::clone(&redis) as Arc<dyn Wire>, 1, ());
+        let live = connection(Arc::clone(&redis) as Arc<dyn Transport>, 1, ());
         site.node.checks.put_into_use(&live);
         let trust = &site.trust;
         let size = trust.layout.size(&[]).unwrap();
@@ -155,7 +155,7 @@ impl Believing {
             keys.named = vec![SEAL, SEAL];
             keys.seals = trust.keys.all().map(|key| (key.to_owned(), SEAL)).collect();
         }
-        trust.look(live.wire(), &live.process).await.unwrap();
+        trust.look(live.transport(), &live.process).await.unwrap();
         let known = trust.known().unwrap();
         assert!(known.believed().is_ok());
         redis.0.lock().unwrap().asked.clear();
@@ -178,7 +178,7 @@ impl Believing {
         self.set(id, 0..self.place(id).bits.len());
     }
 
-    /// Has something happen before the request after so many others.
+    /// Has something happen before the request that comes after `request` others.
     fn before(&self, request: usize, event: Event) {
         self.redis.0.lock().unwrap().events.push((request, event));
     }
@@ -189,13 +189,13 @@ impl Believing {
         ids: impl IntoIterator<Item = u64>,
     ) -> (Vec<Result<Verdict, Doubt>>, Vec<Vec<Vec<String>>>) {
         let mut waiting = Vec::new();
-        let place = |id| {
+        let enter = |id| {
             let asked = Asked { known: Arc::clone(&self.known), place: self.place(id) };
-            let (place, answer) = queue::Place::new(Arc::clone(&self.live), asked);
-            waiting.push(place);
+            let (pending, answer) = queue::PendingCheck::new(Arc::clone(&self.live), asked);
+            waiting.push(pending);
             answer
         };
-        let answers: Vec<Receiver<_>> = ids.into_iter().map(place).collect();
+        let answers: Vec<Receiver<_>> = ids.into_iter().map(enter).collect();
         node::answer(&self.site, &mut waiting).await;
         assert!(waiting.is_empty());
         let answers = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();

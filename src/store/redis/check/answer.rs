@@ -8,7 +8,7 @@
 
 use crate::error::StoreError;
 use crate::filter::format::{
-    BLOCK_LEN, GENERATION_OFFSET, SEAL_FROM_END, STAMP_FROM_END, STATE_OFFSET,
+    BLOCK_LEN, GENERATION_OFFSET, STAMP_FROM_END, STATE_OFFSET, TRAILER_NUMBER_FROM_END,
 };
 use crate::filter::{Header, Membership, Position, Span, State};
 use crate::id::Digest;
@@ -16,19 +16,19 @@ use crate::nulls::scope::Scope;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::shared::trusted;
+use crate::store::redis::shard::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many numbers a [`Head`] has.
 const HEAD: usize = 4;
-/// About so many bytes the commands take, for an id and for the header.
+/// Roughly how many bytes the commands take, for an id and for the header.
 const BYTES_AN_ID: usize = 192;
 const BYTES_A_HEAD: usize = 256;
 
 /// What Redis said to a batch.
-pub(super) struct Answer {
+pub(super) struct BatchReply {
     pub(super) head: Head,
-    ids: Vec<Known>,
+    ids: Vec<IdReply>,
 }
 
 /// The numbers by which a filter vouches for its bits.
@@ -36,12 +36,12 @@ pub(super) struct Answer {
 pub(super) struct Head {
     pub(super) generation: i64,
     state: i64,
-    seal: i64,
+    trailer_number: i64,
     pub(super) stamp: i64,
 }
 
 /// What there is of one id.
-struct Known {
+struct IdReply {
     bits: Membership,
     null: Option<Vec<u8>>,
 }
@@ -86,7 +86,7 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
     let head: [(&[u8], usize); HEAD] = [
         (b"i64", GENERATION_OFFSET * 8),
         (b"u8", STATE_OFFSET * 8),
-        (b"i64", from_end(SEAL_FROM_END)),
+        (b"i64", from_end(TRAILER_NUMBER_FROM_END)),
         (b"i64", from_end(STAMP_FROM_END)),
     ];
     packed.begin(2 + 3 * (HEAD + spans.len()));
@@ -104,7 +104,7 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
     }
 }
 
-impl Answer {
+impl BatchReply {
     /// Reads the replies to [`commands`].
     pub(super) fn read(
         replies: &[u8],
@@ -128,7 +128,7 @@ impl Answer {
         }
         let null = replies.bytes()?.map(<[u8]>::to_vec);
         replies.end()?;
-        Ok(Self { head, ids: vec![Known { bits, null }] })
+        Ok(Self { head, ids: vec![IdReply { bits, null }] })
     }
 
     fn read_many(
@@ -143,7 +143,7 @@ impl Answer {
             let words = replies.bytes()?.and_then(words);
             whole &= words.is_some();
             let bits = position.is_in(&words.unwrap_or_default());
-            ids.push(Known { bits, null: None });
+            ids.push(IdReply { bits, null: None });
         }
         replies.array(positions.len())?;
         for id in &mut ids {
@@ -169,12 +169,12 @@ impl Answer {
 impl Head {
     fn read(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
         let mut next = || replies.int();
-        Ok(Self { generation: next()?, state: next()?, seal: next()?, stamp: next()? })
+        Ok(Self { generation: next()?, state: next()?, trailer_number: next()?, stamp: next()? })
     }
 
     /// Whether a later one shows the same filter. Inserts may have come between the two.
     fn is_of_one_filter_with(self, later: Self) -> bool {
-        let of = |head: Self| (head.generation, head.state, head.seal);
+        let of = |head: Self| (head.generation, head.state, head.trailer_number);
         of(self) == of(later) && self.stamp <= later.stamp
     }
 
@@ -186,7 +186,7 @@ impl Head {
         if self.state != i64::from(State::Live.as_byte()) {
             return Err(Doubt::NotLive);
         }
-        if self.seal != header.generation.seal() {
+        if self.trailer_number != header.generation.trailer_number() {
             return Err(Doubt::Truncated);
         }
         trusted(*header, live).map(drop)
@@ -200,7 +200,7 @@ fn words(bytes: &[u8]) -> Option<[u64; 8]> {
     Some(words.map(u64::from_be_bytes))
 }
 
-impl Known {
+impl IdReply {
     fn verdict(&self, generation: &[u8]) -> (Verdict, Scope) {
         if self.bits == Membership::Never {
             return (Verdict::Absent(Proof::Filter), Scope::Everyone);
@@ -222,10 +222,10 @@ mod tests {
     use crate::filter::{Generation, Sizing};
     use crate::verdict::Proof;
 
-    /// A header's numbers: generation, seal and stamp.
-    fn head(generation: i64, seal: i64, stamp: i64) -> Vec<u8> {
+    /// A header's numbers: generation, the trailer's number and stamp.
+    fn head(generation: i64, trailer_number: i64, stamp: i64) -> Vec<u8> {
         let state = State::Live.as_byte();
-        format!("*4\r\n:{generation}\r\n:{state}\r\n:{seal}\r\n:{stamp}\r\n").into_bytes()
+        format!("*4\r\n:{generation}\r\n:{state}\r\n:{trailer_number}\r\n:{stamp}\r\n").into_bytes()
     }
 
     fn string(bytes: &[u8]) -> Vec<u8> {
@@ -253,7 +253,7 @@ mod tests {
     /// What is made of the replies for two ids.
     fn read(replies: &[Vec<u8>]) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
         let (header, _, positions) = asked();
-        match Answer::read(&replies.concat(), &positions) {
+        match BatchReply::read(&replies.concat(), &positions) {
             Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
             Ok(Err(doubt)) => Err(Some(doubt)),
             Err(_) => Err(None),
@@ -311,7 +311,7 @@ mod tests {
         let spans = position.spans().count();
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
         let whole = numbers(HEAD + spans);
-        let read = |replies: String| Answer::read(replies.as_bytes(), &[position]);
+        let read = |replies: String| BatchReply::read(replies.as_bytes(), &[position]);
         assert!(matches!(read(whole.clone() + "$-1\r\n"), Ok(Ok(_))));
         for replies in [
             String::new(),
@@ -341,7 +341,7 @@ mod tests {
             let (_, head) = head.split_once("\r\n").unwrap();
             let count = HEAD + position.spans().count();
             let replies = format!("*{count}\r\n{head}{numbers}$-1\r\n");
-            let answer = Answer::read(replies.as_bytes(), &[position]).unwrap().unwrap();
+            let answer = BatchReply::read(replies.as_bytes(), &[position]).unwrap().unwrap();
             answer.verdicts(&header)[0].0
         };
         assert_eq!(verdict(None), Verdict::Present);

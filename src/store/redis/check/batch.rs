@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::answer::{Answer, commands};
-use super::found::Found;
+use super::answer::{BatchReply, commands};
+use super::checked::Checked;
 use crate::filter::Header;
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
@@ -14,14 +14,14 @@ use crate::store::link::node::{Checks, Node, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::doubt;
 use crate::store::redis::incarnation::identity::{Connection, Identity};
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
 
-/// A check's place in the queue, and then in a batch. Its digest was made with its connection's secret key.
-type Place = queue::Place<Identity, Digest, Found>;
+/// A check that waits in the queue, and then in a batch. Its digest was made with its connection's secret key.
+type PendingCheck = queue::PendingCheck<Identity, Digest, Checked>;
 
 /// What a batch asks for.
 pub(super) struct Asked<'a> {
@@ -32,21 +32,21 @@ pub(super) struct Asked<'a> {
     pub(super) callers: usize,
 }
 
-impl Checks for Shared {
+impl Checks for Shard {
     type Identity = Identity;
     type Asked = Digest;
-    type Answer = Found;
+    type Answer = Checked;
 
-    fn node(&self) -> &Node<Identity, Digest, Found> {
+    fn node(&self) -> &Node<Identity, Digest, Checked> {
         &self.node
     }
 
-    async fn answer(&self, live: &Arc<Connection>, places: &mut Vec<Place>) {
+    async fn answer(&self, live: &Arc<Connection>, checks: &mut Vec<PendingCheck>) {
         // Checks of one id share a place in the commands, and the reply.
-        places.sort_unstable_by_key(|place| *place.asked.as_bytes());
-        let mut digests: Vec<Digest> = places.iter().map(|place| place.asked).collect();
+        checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
+        let mut digests: Vec<Digest> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
-        let asked = Asked { live, digests: &digests, callers: places.len() };
+        let asked = Asked { live, digests: &digests, callers: checks.len() };
         // An answer from before the replay may be read after it.
         let believed = self.believes(live);
         let answered = timeout(self.check_deadline, self.ask_twice(&asked)).await;
@@ -57,17 +57,17 @@ impl Checks for Shared {
                 if doubt != Doubt::Timeout {
                     self.note_doubt(doubt);
                 }
-                return refuse(places.drain(..), doubt);
+                return refuse(checks.drain(..), doubt);
             }
         };
         let believes = believed.and_then(|()| self.believes(live));
-        give(places, &digests, &answer.verdicts(&header), &header, believes);
+        give(checks, &digests, &answer.verdicts(&header), &header, believes);
     }
 }
 
-impl Shared {
+impl Shard {
     /// Asks, and asks once more if the filter was replaced since this process last looked.
-    async fn ask_twice(&self, asked: &Asked<'_>) -> Result<(Arc<Header>, Answer), Doubt> {
+    async fn ask_twice(&self, asked: &Asked<'_>) -> Result<(Arc<Header>, BatchReply), Doubt> {
         let (live, deadline) = (asked.live, self.check_deadline);
         for _ in 0..2 {
             let header = match self.filter.load_full() {
@@ -120,40 +120,40 @@ impl Shared {
         &Asked { live, digests, callers }: &Asked<'_>,
         header: &Header,
         deadline: Duration,
-    ) -> Result<Answer, Doubt> {
+    ) -> Result<BatchReply, Doubt> {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let commands = commands(&self.keys, header, &positions, digests);
         let replies = self.node.checks.send_for(callers, live, commands, deadline).await;
         let read = replies.and_then(|replies| {
             // Whose reply it is, is not known any more.
-            Answer::read(&replies, &positions).inspect_err(|_| self.node.checks.withdraw(live))
+            BatchReply::read(&replies, &positions).inspect_err(|_| self.node.checks.withdraw(live))
         });
         read.map_err(|error| doubt(&error))?
     }
 }
 
-/// Gives each place what was found of its digest, in whose order both are. Absence is only said where it is believed.
+/// Tells each check what was found of its digest, in whose order both are. Absence is only said where it is believed.
 fn give(
-    places: &mut Vec<Place>,
+    checks: &mut Vec<PendingCheck>,
     digests: &[Digest],
     verdicts: &[(Verdict, Scope)],
     header: &Header,
     believes: Result<(), Doubt>,
 ) {
     let mut at = 0;
-    for place in places.drain(..) {
-        while digests.get(at).is_some_and(|digest| *digest != place.asked) {
+    for check in checks.drain(..) {
+        while digests.get(at).is_some_and(|digest| *digest != check.asked) {
             at += 1;
         }
         let found = match (verdicts.get(at), believes) {
             (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
             (Some(&(verdict, scope)), _) => {
-                Ok(Found { verdict, scope, generation: header.generation })
+                Ok(Checked { verdict, scope, generation: header.generation })
             }
             (None, _) => Err(Doubt::Odd),
         };
-        place.answer.send(found).ok();
+        check.answer.send(found).ok();
     }
 }
 
@@ -168,11 +168,11 @@ mod tests {
     use crate::filter::Generation;
     use crate::settings::Settings;
     use crate::store::BoxFuture;
-    use crate::store::link::dial::Dial;
+    use crate::store::link::connector::Connector;
     use crate::store::link::endpoint::Endpoint;
     use crate::store::link::node;
     use crate::store::link::resp::Packed;
-    use crate::store::link::wire::Wire;
+    use crate::store::link::transport::Transport;
     use crate::store::redis::RedisStore;
     use crate::store::redis::incarnation::identity::tests::joined;
 
@@ -180,7 +180,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Silent(Mutex<Vec<usize>>);
 
-    impl Wire for Silent {
+    impl Transport for Silent {
         fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
             self.0.lock().unwrap().push(packed.commands);
             Box::pin(std::future::pending())
@@ -188,10 +188,10 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct NoDial;
+    struct NoConnector;
 
-    impl Dial for NoDial {
-        fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+    impl Connector for NoConnector {
+        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
             Box::pin(std::future::pending())
         }
     }
@@ -206,26 +206,26 @@ mod tests {
         /// A store that knows a live filter.
         fn new() -> Self {
             let settings = Settings::new("users".into());
-            let store = RedisStore::new(&settings, Endpoint(Arc::new(NoDial)));
+            let store = RedisStore::new(&settings, Endpoint(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
-            let live = joined(Arc::clone(&redis) as Arc<dyn Wire>, 1, b"first", 0);
-            store.shared.node.checks.put_into_use(&live);
+            let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
+            store.shard.node.checks.put_into_use(&live);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
-            store.shared.filter.store(Some(Arc::new(header)));
+            store.shard.filter.store(Some(Arc::new(header)));
             Self { store, redis, live }
         }
 
         /// Asks for these digests; returns how many commands each request had.
         async fn ask(&self, asked: &[(u8, &Arc<Connection>)]) -> Vec<usize> {
-            let place = |&(byte, live): &(u8, &Arc<Connection>)| Place {
+            let check = |&(byte, live): &(u8, &Arc<Connection>)| PendingCheck {
                 live: Arc::clone(live),
                 asked: Digest::from_bytes([byte; 16]),
                 answer: oneshot::channel().0,
             };
-            let mut places = asked.iter().map(place).collect();
-            node::answer(&*self.store.shared, &mut places).await;
-            assert!(places.is_empty(), "each is answered");
+            let mut checks = asked.iter().map(check).collect();
+            node::answer(&*self.store.shard, &mut checks).await;
+            assert!(checks.is_empty(), "each is answered");
             std::mem::take(&mut *self.redis.0.lock().unwrap())
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn checks_of_another_connection_are_not_sent() {
         let batch = Batch::new();
-        let other = joined(Arc::clone(&batch.redis) as Arc<dyn Wire>, 1, b"first", 0);
+        let other = joined(Arc::clone(&batch.redis) as Arc<dyn Transport>, 1, b"first", 0);
         assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [2]);
         assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
     }

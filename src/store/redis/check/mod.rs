@@ -7,12 +7,12 @@
 //! | file | what |
 //! |---|---|
 //! | `batch` | one batch: what is asked, and what becomes of each check |
-//! | `found` | what a batch found out about one id |
+//! | `checked` | what a batch found out about one id |
 //! | `answer` | what Redis says, and what it means |
 
 mod answer;
 mod batch;
-pub(crate) mod found;
+pub(crate) mod checked;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::batch::Asked;
-use self::found::Found;
-use super::shared::Shared;
+use self::checked::Checked;
+use super::shard::Shard;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
@@ -38,7 +38,7 @@ fn unknown(doubt: Doubt) -> Lookup {
     }
 }
 
-impl Shared {
+impl Shard {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
         let Some(live) = self.node.checks.current() else {
@@ -54,7 +54,7 @@ impl Shared {
         };
         Answer::Pending(Box::pin(async move {
             match answered.await {
-                Ok(Found { verdict, scope, generation }) => {
+                Ok(Checked { verdict, scope, generation }) => {
                     let claim = NullClaim { asked_us, generation: Some(generation) };
                     Lookup { verdict, scope, claim }
                 }

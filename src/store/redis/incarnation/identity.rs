@@ -5,13 +5,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use crate::id::Digester;
-use crate::store::link::connection;
+use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
 
 /// A connection that has joined the filter's metadata.
 pub(crate) type Connection = connection::Connection<Identity>;
 /// What keeps such connections open.
-pub(crate) type Link = connection::Link<Identity>;
+pub(crate) type Link = supervised::Link<Identity>;
 
 /// What a connection learnt when it joined.
 pub(crate) struct Identity {
@@ -34,12 +34,12 @@ pub(crate) mod tests {
     use super::*;
     use crate::id::SecretKey;
     use crate::store::link::connection::tests::connection;
-    use crate::store::link::wire::Wire;
+    use crate::store::link::transport::Transport;
 
-    /// Returns a connection to a Redis process that sends by this wire, and has met this incarnation and the last generation
+    /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
     /// that went live there.
     pub(crate) fn joined(
-        wire: Arc<dyn Wire>,
+        transport: Arc<dyn Transport>,
         run: u32,
         incarnation: &[u8],
         newest: i64,
@@ -51,6 +51,6 @@ pub(crate) mod tests {
             newest,
             fleet: ArcSwap::from_pointee(Fleet::fixed()),
         };
-        connection(wire, run, identity)
+        connection(transport, run, identity)
     }
 }

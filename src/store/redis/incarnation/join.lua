@@ -142,7 +142,7 @@ if not meta.kid then
   end
 end
 
--- No filter of before is trusted, should it come back (shared.rs), and later ones get newer tokens.
+-- No filter of before is trusted, should it come back (shard.rs), and later ones get newer tokens.
 local function distrust_filters()
   local micros = time[1] * 1000000 + time[2]
   raise('live', micros)

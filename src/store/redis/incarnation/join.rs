@@ -9,22 +9,21 @@ use tokio::time::Instant;
 use super::GRACE;
 use super::known_fleet::{KnownFleet, Offer};
 use super::recent::RecentInserts;
-use super::seen::{Known, Seen};
+use super::seen::{LastIncarnation, Told};
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
-use crate::random;
 use crate::settings::Settings;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::is_unknown_script;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending, hex};
-use crate::store::link::wire::Wire;
-use crate::store::link::wire::{Clock, HANDSHAKE, ask};
+use crate::store::link::transport::Transport;
+use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::settings_differ::OwnSettings;
-use crate::store::{BoxFuture, JournalReach};
+use crate::store::{BoxFuture, JournalReach, random_bytes};
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
@@ -43,7 +42,7 @@ pub(crate) struct JoinIncarnation {
     given: Option<SecretKey>,
     own_settings: Arc<OwnSettings>,
     recent: Arc<RecentInserts>,
-    seen: Arc<Seen>,
+    seen: Arc<LastIncarnation>,
     /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
     /// computed stay good.
     last: Mutex<Option<SecretKey>>,
@@ -54,7 +53,7 @@ impl JoinIncarnation {
         settings: &Settings,
         own_settings: Arc<OwnSettings>,
         recent: Arc<RecentInserts>,
-        seen: Arc<Seen>,
+        seen: Arc<LastIncarnation>,
         fleet: Arc<KnownFleet>,
     ) -> Self {
         let name = settings.name.clone();
@@ -113,7 +112,7 @@ enum Occasion {
 impl JoinIncarnation {
     async fn run(
         &self,
-        wire: &dyn Wire,
+        transport: &dyn Transport,
         process: &RedisProcess,
         occasion: Occasion,
     ) -> Result<Identity, StoreError> {
@@ -124,7 +123,7 @@ impl JoinIncarnation {
         let offered = self.offer()?;
         let before = known.incarnation.clone();
         let sent = Instant::now();
-        let reply = self.send(wire, process, &offered, known, occasion).await?;
+        let reply = self.send(transport, process, &offered, known, occasion).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
@@ -176,10 +175,10 @@ impl JoinIncarnation {
 
     async fn send(
         &self,
-        wire: &dyn Wire,
+        transport: &dyn Transport,
         process: &RedisProcess,
         offered: &SecretKey,
-        known: Known,
+        known: Told,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
         let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
@@ -188,10 +187,10 @@ impl JoinIncarnation {
         let args = self.arguments(process, offered, known, occasion)?;
         let args = args.each_ref().map(Vec::as_slice);
         let by_hash = join.command(Sending::ByHash, &keys, &args);
-        match ask(wire, join.name(), by_hash, HANDSHAKE).await {
+        match ask(transport, join.name(), by_hash, HANDSHAKE).await {
             Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
                 let whole = join.command(Sending::Whole, &keys, &args);
-                ask(wire, join.name(), whole, HANDSHAKE).await
+                ask(transport, join.name(), whole, HANDSHAKE).await
             }
             other => other,
         }
@@ -201,7 +200,7 @@ impl JoinIncarnation {
         &self,
         process: &RedisProcess,
         offered: &SecretKey,
-        known: Known,
+        known: Told,
         occasion: Occasion,
     ) -> Result<[Vec<u8>; 16], StoreError> {
         let Offer { settling, mode, number, told_ms } = self.fleet.offer();
@@ -212,7 +211,7 @@ impl JoinIncarnation {
         Ok([
             hex(offered.id_for(&self.name)).into_bytes(),
             if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
-            random_bytes()?.to_vec(),
+            random_bytes::<16>()?.to_vec(),
             self.own_settings.mark_ttl().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
@@ -233,20 +232,22 @@ impl JoinIncarnation {
 impl Handshake<Identity> for JoinIncarnation {
     fn join<'a>(
         &'a self,
-        wire: &'a dyn Wire,
+        transport: &'a dyn Transport,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(async move { self.run(wire, process, Occasion::Connected).await.map(Arc::new) })
+        Box::pin(
+            async move { self.run(transport, process, Occasion::Connected).await.map(Arc::new) },
+        )
     }
 
     fn recheck<'a>(
         &'a self,
-        wire: &'a dyn Wire,
+        transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a Identity,
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
-            match self.run(wire, process, Occasion::Polled).await {
+            match self.run(transport, process, Occasion::Polled).await {
                 Ok(found) if found.incarnation == identity.incarnation => {
                     identity.fleet.store(found.fleet.load_full());
                     Ok(())
@@ -269,14 +270,4 @@ fn made_anew() -> End {
     let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
                   in time, or the clocks have parted";
     End::Left(reason.to_owned())
-}
-
-/// Draws 16 random bytes.
-pub(crate) fn random_bytes() -> Result<[u8; 16], StoreError> {
-    let mut bytes = [0; 16];
-    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
-        doubt: Doubt::Refused,
-        reason: format!("the system's random source: {error}"),
-    })?;
-    Ok(bytes)
 }

@@ -28,7 +28,7 @@ use crate::error::StoreError;
 use crate::store::link::script::Script;
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::incarnation::identity::Identity;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 
 static GIVE_UP_REPLAY: Script =
     Script::new("give_up_replay.lua", include_str!("give_up_replay.lua"));
@@ -44,7 +44,7 @@ const TAKE: usize = 256;
 /// How long giving up may take.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl Shard {
     /// Replays the own inserts to every incarnation that the connection for inserts meets.
     pub(crate) async fn replay_own_inserts(self: Arc<Self>) {
         let mut failures = 0;

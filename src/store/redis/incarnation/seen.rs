@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
 
-use crate::store::link::wire::Clock;
+use crate::store::link::transport::Clock;
 
 /// The last incarnation that this process has met.
 #[derive(Default)]
-pub(crate) struct Seen(ArcSwapOption<Met>);
+pub(crate) struct LastIncarnation(ArcSwapOption<Met>);
 
 /// One incarnation.
 struct Met {
@@ -26,8 +26,8 @@ struct Met {
 }
 
 impl Met {
-    fn known(&self) -> Known {
-        Known {
+    fn known(&self) -> Told {
+        Told {
             incarnation: self.incarnation.clone(),
             number: self.number,
             seq: self.seq.load(Ordering::SeqCst),
@@ -38,14 +38,14 @@ impl Met {
 
 /// What a script is told of it.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Told {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) number: i64,
     pub(crate) seq: i64,
     pub(crate) parted: bool,
 }
 
-impl Seen {
+impl LastIncarnation {
     /// Notes what a join was told.
     pub(crate) fn joined(&self, run: u32, incarnation: &[u8], number: i64, seq: i64, clock: Clock) {
         self.0.rcu(|met| {
@@ -82,16 +82,16 @@ impl Seen {
 
     /// Returns what is known of the last incarnation, whichever Redis process it lives on. One that is met later and is
     /// older is that of a Redis which was left.
-    pub(crate) fn last(&self) -> Known {
-        self.0.load().as_ref().map_or_else(Known::default, |met| met.known())
+    pub(crate) fn last(&self) -> Told {
+        self.0.load().as_ref().map_or_else(Told::default, |met| met.known())
     }
 
     /// The same, if it lives on this Redis process: where a connection is still open to one that others have left, it may be
     /// in use.
-    pub(crate) fn on(&self, run: u32) -> Known {
+    pub(crate) fn on(&self, run: u32) -> Told {
         let met = self.0.load();
         let met = met.as_ref().filter(|met| met.run == run);
-        met.map_or_else(Known::default, |met| met.known())
+        met.map_or_else(Told::default, |met| met.known())
     }
 
     /// Compares the clock of a Redis process, read just now, with the one that was read before; returns

@@ -9,42 +9,42 @@ use super::lease::{CALL, LIFE, Lease, Lock};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;
-use crate::store::Begun;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 use crate::store::redis::incarnation::identity::Connection;
-use crate::store::redis::incarnation::join::random_bytes;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
+use crate::store::scan::Scan;
+use crate::store::{Begun, random_bytes};
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 impl RedisBuild {
     /// Begins a rebuild, unless another one holds the lease.
-    pub(crate) async fn begin(shared: Arc<Shared>) -> Result<Begun, StoreError> {
-        match Self::try_begin(Arc::clone(&shared)).await {
+    pub(crate) async fn begin(shard: Arc<Shard>) -> Result<Begun, StoreError> {
+        match Self::try_begin(Arc::clone(&shard)).await {
             // The metadata was lost. The next connection joins it anew.
-            Err(StoreError::Lost { .. }) => Self::try_begin(shared).await,
+            Err(StoreError::Lost { .. }) => Self::try_begin(shard).await,
             begun => begun,
         }
     }
 
-    async fn try_begin(shared: Arc<Shared>) -> Result<Begun, StoreError> {
-        let mut connection = shared.node.bulk.connected(CALL).await?;
-        let view = shared.read_view(&shared.node.bulk, &connection, CALL).await?;
-        shared.understood(&view)?;
-        let nonce = random_bytes()?;
+    async fn try_begin(shard: Arc<Shard>) -> Result<Begun, StoreError> {
+        let mut connection = shard.node.bulk.connected(CALL).await?;
+        let view = shard.read_view(&shard.node.bulk, &connection, CALL).await?;
+        shard.understood(&view)?;
+        let nonce: [u8; 16] = random_bytes()?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let lock = Lock {
-            shared: Arc::clone(&shared),
+            shard: Arc::clone(&shard),
             nonce: Digest::from_bytes(nonce).to_string(),
             build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
         };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                connection = shared.node.bulk.connected(CALL).await?;
+                connection = shard.node.bulk.connected(CALL).await?;
                 lock.take(&connection, &view).await?
             }
             reply => reply?,
@@ -55,9 +55,9 @@ impl RedisBuild {
             Err(_) => return Err(odd("another number of fields".to_owned())),
         };
         let mut lease = Lease::new(lock);
-        match Self::terms(&shared, &connection, fields).await {
+        match Self::terms(&shard, &connection, fields).await {
             Ok((terms, view)) => {
-                let build = Self::leased(shared, &connection, &view, lease, &terms);
+                let build = Self::leased(shard, &connection, &view, lease, &terms);
                 Ok(Begun::Leased(Box::new(build)))
             }
             Err(error) => {
@@ -69,23 +69,23 @@ impl RedisBuild {
 
     /// Reads what the lease says, and what there is to be replaced: the process may have stood still since it looked.
     async fn terms(
-        shared: &Shared,
+        shard: &Shard,
         connection: &Arc<Connection>,
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
-        let terms = Terms::read(shared, connection, fields)?;
-        Ok((terms, shared.read_view(&shared.node.bulk, connection, CALL).await?))
+        let terms = Terms::read(shard, connection, fields)?;
+        Ok((terms, shard.read_view(&shard.node.bulk, connection, CALL).await?))
     }
 
     fn leased(
-        shared: Arc<Shared>,
+        shard: Arc<Shard>,
         connection: &Connection,
         view: &View,
         lease: Lease,
         terms: &Terms,
     ) -> Self {
         Self {
-            shared,
+            shard,
             run: connection.process.run,
             began_ms: terms.began_ms,
             lease,
@@ -97,6 +97,7 @@ impl RedisBuild {
             damaged_next: view.next.damaged().to_vec(),
             cursor: format!("{}-0", terms.start_ms),
             coverage: Coverage::since(terms.start_ms),
+            scan: Scan::default(),
             header: None,
             caught_up_at: (0, 0),
             replayed: Vec::new(),
@@ -106,13 +107,13 @@ impl RedisBuild {
 
 impl Lock {
     async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, next, log, .. } = &self.shared.keys;
+        let Keys { lock, meta, marks, next, log, .. } = &self.shard.keys;
         let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
-        let span = self.shared.retention.span().as_millis().to_string();
+        let span = self.shard.retention.span().as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
-        self.shared.node.bulk.script(connection, &LEASE, &keys, &args, CALL).await
+        self.shard.node.bulk.script(connection, &LEASE, &keys, &args, CALL).await
     }
 }
 
@@ -126,17 +127,17 @@ struct Terms {
 
 impl Terms {
     fn read(
-        shared: &Shared,
+        shard: &Shard,
         connection: &Arc<Connection>,
         fields: [Reply; 9],
     ) -> Result<Self, StoreError> {
         let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before, entries] = fields;
-        shared.journal_room.note(entries.count()?);
+        shard.journal_room.note(entries.count()?);
         if incarnation.bytes()? != connection.identity.incarnation
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
             // The metadata was lost since this connection joined it.
-            shared.node.bulk.withdraw(connection);
+            shard.node.bulk.withdraw(connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
@@ -144,7 +145,7 @@ impl Terms {
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         if !connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shared.node.bulk.withdraw(connection);
+            shard.node.bulk.withdraw(connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;
@@ -152,7 +153,7 @@ impl Terms {
             return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));
         }
         // Another process may allow its transactions more time than this one.
-        let overlap = u64::try_from(shared.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let overlap = u64::try_from(shard.retention.overlap.as_millis()).unwrap_or(u64::MAX);
         let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
         Ok(Self { token, began_ms, start_ms })
     }

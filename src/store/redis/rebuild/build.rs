@@ -9,15 +9,16 @@ use ::redis::{Cmd, Value, cmd};
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header, State};
+use crate::filter::{Generation, Header, State};
 use crate::id::{Digest, Digester};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
-use crate::store::link::wire::one;
+use crate::store::link::transport::one;
 use crate::store::redis::incarnation::identity::Connection;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
+use crate::store::scan::Scan;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -28,7 +29,7 @@ const BLOCKS_PER_CALL: u32 = 4096;
 
 /// A rebuild under way.
 pub(crate) struct RedisBuild {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shard: Arc<Shard>,
     /// The Redis process that the rebuild began on.
     pub(super) run: u32,
     /// When the rebuild began by Redis's clock, ms.
@@ -45,6 +46,7 @@ pub(crate) struct RedisBuild {
     /// From where on the journal is read next.
     pub(super) cursor: String,
     pub(super) coverage: Coverage,
+    pub(super) scan: Scan,
     /// The building filter's header in the loading state, once it is allocated.
     pub(super) header: Option<Header>,
     /// The seq and the time of the journal's last entry at *catch up*.
@@ -56,7 +58,7 @@ pub(crate) struct RedisBuild {
 impl RedisBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     async fn same_redis(&self) -> Result<Arc<Connection>, StoreError> {
-        let connection = self.shared.node.bulk.connected(CALL).await?;
+        let connection = self.shard.node.bulk.connected(CALL).await?;
         if connection.process.run == self.run {
             Ok(connection)
         } else {
@@ -78,7 +80,7 @@ impl RedisBuild {
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.node.bulk.script(&connection, script, keys, args, CALL).await
+        self.shard.node.bulk.script(&connection, script, keys, args, CALL).await
     }
 
     /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
@@ -88,13 +90,13 @@ impl RedisBuild {
         script: &Script,
         args: &[&[u8]],
     ) -> Result<(), StoreError> {
-        outcome(step, self.run(script, &[&self.shared.keys.next], args).await?.text()?)
+        outcome(step, self.run(script, &[&self.shard.keys.next], args).await?.text()?)
     }
 
     /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.node.bulk.ask(&connection, commands, CALL).await
+        self.shard.node.bulk.ask(&connection, commands, CALL).await
     }
 
     /// Sends one command and returns its reply.
@@ -110,13 +112,13 @@ impl RedisBuild {
     /// Reads both headers.
     pub(super) async fn view(&self) -> Result<View, StoreError> {
         let connection = self.same_redis().await?;
-        self.shared.read_view(&self.shared.node.bulk, &connection, CALL).await
+        self.shard.read_view(&self.shard.node.bulk, &connection, CALL).await
     }
 
     /// Reads the journal's next entries.
     pub(super) async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let mut read = cmd("XRANGE");
-        read.arg(&self.shared.keys.log).arg(&self.cursor).arg("+");
+        read.arg(&self.shard.keys.log).arg(&self.cursor).arg("+");
         read.arg("COUNT").arg(ENTRIES_PER_CALL);
         let read = Packed::from(&one(read)).for_long_replies(ENTRIES_PER_CALL * LONGEST_ENTRY);
         let reply = self.ask(read).await?.into_iter().next();
@@ -131,7 +133,8 @@ impl RedisBuild {
     }
 
     /// *Journal*: reads what there is into the local filter; returns how many ids that were.
-    pub(super) async fn read_journal_into(&mut self, filter: &Filter) -> Result<u64, StoreError> {
+    pub(super) async fn read_whole_journal(&mut self) -> Result<u64, StoreError> {
+        let filter = Arc::clone(&self.scan.end().await?.filter);
         let mut count = 0;
         loop {
             let entries = self.entries().await?;

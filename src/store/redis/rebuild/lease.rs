@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
@@ -66,7 +66,7 @@ impl Drop for Lease {
 
 /// The key of the lease, and what it holds while the lease is this process's.
 pub(super) struct Lock {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shard: Arc<Shard>,
     pub(super) nonce: String,
     /// The nonce of the filter that is built under it.
     pub(super) build: u64,
@@ -84,11 +84,11 @@ impl Lock {
 
     /// Runs a script on the lock. If it fails, the next rebuild waits for the lease to lapse.
     async fn run(&self, script: &Script, args: &[&[u8]]) {
-        let keys = [self.shared.keys.lock.as_str(), self.shared.keys.next.as_str()];
+        let keys = [self.shard.keys.lock.as_str(), self.shard.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shared.node.bulk.connected(LOCK_WAIT).await {
+            let ran = match self.shard.node.bulk.connected(LOCK_WAIT).await {
                 Ok(connection) => {
-                    self.shared.node.bulk.script(&connection, script, &keys, args, CALL).await
+                    self.shard.node.bulk.script(&connection, script, &keys, args, CALL).await
                 }
                 Err(error) => Err(error),
             };

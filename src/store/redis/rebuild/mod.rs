@@ -8,7 +8,7 @@
 //! | `upload` | *allocate* and *upload* |
 //! | `catch_up` | *catch up* and *replay* |
 //! | `verify` | *verify* |
-//! | `swap` | *swap* and *settle* |
+//! | `swap` | *swap* and *confirm* |
 //! | `wait` | the wait of an incarnation's first swap, beside the steps before it |
 //! | `lease` | keeps the lease alive and gives it back |
 //! | `journal` | reads journal entries and proves that none is missing |
@@ -23,14 +23,12 @@ mod upload;
 mod verify;
 mod wait;
 
-use std::sync::Arc;
-
 use self::build::RedisBuild;
 use self::wait::FirstSwapWait;
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation};
-use crate::id::{Digest, Digester};
-use crate::store::{BoxFuture, Build, Plan};
+use crate::filter::{Generation, Sizing};
+use crate::id::Id;
+use crate::store::{BoxFuture, Build};
 
 impl Build for RedisBuild {
     fn token(&self) -> Generation {
@@ -41,33 +39,35 @@ impl Build for RedisBuild {
         self.previous
     }
 
-    fn digester(&self) -> &Digester {
-        &self.digester
-    }
-
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
         let (lease, wait) = (self.lease.keep(), FirstSwapWait::of(self).count());
         Box::pin(async { tokio::join!(lease, wait).0 })
     }
 
-    fn read_journal<'a>(&'a mut self, into: &'a Filter) -> BoxFuture<'a, Result<u64, StoreError>> {
-        Box::pin(self.read_journal_into(into))
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.room(sizing.bytes()).await?;
+            self.scan.begin(&self.digester, sizing).await
+        })
     }
 
-    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(RedisBuild::room(self, bytes))
+    fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.scan.write(ids))
     }
 
-    fn allocate(&mut self, plan: Plan) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.allocate_next(plan))
+    fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.read_whole_journal())
+    }
+
+    fn allocate(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.allocate_next())
     }
 
     fn upload<'a>(
         &'a mut self,
-        filter: &'a Arc<Filter>,
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.upload_blocks(filter, progress))
+        Box::pin(self.upload_blocks(progress))
     }
 
     fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -78,12 +78,8 @@ impl Build for RedisBuild {
         Box::pin(self.replay_tail())
     }
 
-    fn verify<'a>(
-        &'a mut self,
-        filter: &'a Filter,
-        sample: &'a [Digest],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.verify_next(filter, sample))
+    fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.verify_next())
     }
 
     fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {

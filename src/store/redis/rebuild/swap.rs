@@ -1,4 +1,4 @@
-//! *Swap* and *settle*: puts the building filter live, and makes sure that it is.
+//! *Swap* and *confirm*: puts the building filter live, and makes sure that it is.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 3;
 const HELD: Duration = Duration::from_millis(50);
 
 impl RedisBuild {
-    /// *Swap*, and *settle* where its reply is lost: the live header tells what became of it.
+    /// *Swap*, and *confirm* where its reply is lost: the live header tells what became of it.
     pub(super) async fn put_live(&mut self) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
@@ -36,7 +36,7 @@ impl RedisBuild {
             }
         }
         let live = self.header(State::Live, "the swap")?;
-        self.shared.adopt(&live, &self.incarnation).ok();
+        self.shard.adopt(&live, &self.incarnation).ok();
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl RedisBuild {
 
     async fn try_swap(&self) -> Result<String, StoreError> {
         let header = self.header(State::CatchingUp, "the swap")?;
-        let keys = &self.shared.keys;
+        let keys = &self.shard.keys;
         self.run(
             &SWAP,
             &[&keys.next, &keys.bits, &keys.meta, &keys.log],
@@ -62,7 +62,7 @@ impl RedisBuild {
                 header.string_len().to_string().as_bytes(),
                 &self.incarnation,
                 &self.damaged_live,
-                self.shared.retention.journal_entries.to_string().as_bytes(),
+                self.shard.retention.journal_entries.to_string().as_bytes(),
                 GRACE.as_millis().to_string().as_bytes(),
                 self.began_ms.to_string().as_bytes(),
                 header.generation.get().to_string().as_bytes(),

@@ -8,42 +8,45 @@ use tokio::time::{Instant, sleep_until};
 use super::build::{RedisBuild, pieces};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
-use crate::filter::{Filter, Header, State};
-use crate::store::Plan;
+use crate::filter::{Header, State};
 use crate::store::link::process::Memory;
 use crate::store::link::script::Script;
+use crate::store::scan::Given;
 
 static ALLOCATE: Script = Script::new("allocate.lua", include_str!("allocate.lua"));
 static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));
 
 /// The upload's pace, bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
 const PACE: u64 = 64 << 20;
-/// So many bytes may be ahead of it: that is as quick as Redis takes them, one piece after the other.
+/// The bytes that may be ahead of it: that is as quick as Redis takes them, one piece after the other.
 const BURST: u64 = 32 << 20;
 
 impl RedisBuild {
     /// *Allocate*: resets the building filter, in the loading state.
-    pub(super) async fn allocate_next(&mut self, plan: Plan) -> Result<(), StoreError> {
+    pub(super) async fn allocate_next(&mut self) -> Result<u64, StoreError> {
+        let Given { filter, sizing, ids, .. } = self.scan.given()?;
+        let bytes = filter.byte_len() as u64;
         let header = Header {
             state: State::Loading,
             generation: self.token,
             nonce: self.lease.build(),
-            geometry: plan.geometry,
+            geometry: filter.geometry(),
             key_id: self.digester.key_id(),
             run: self.run,
-            items: plan.items,
-            capacity: plan.capacity,
-            rate: plan.rate,
+            items: u32::try_from(*ids).unwrap_or(u32::MAX),
+            capacity: sizing.capacity(),
+            rate: sizing.rate() as f32,
         };
         self.room(header.string_len()).await?;
         self.header = Some(header);
         let len = header.string_len().to_string();
         let args: [&[u8]; 4] =
             [&header.encode(), &header.trailer(), len.as_bytes(), &self.damaged_next];
-        self.step("the allocation", &ALLOCATE, &args).await
+        self.step("the allocation", &ALLOCATE, &args).await?;
+        Ok(bytes)
     }
 
-    /// Fails if Redis would have no room for a filter of so many bytes. One that it cannot hold would have it
+    /// Fails if Redis would have no room for a filter of `bytes` bytes. One that it cannot hold would have it
     /// refuse all checks.
     pub(super) async fn room(&self, bytes: u64) -> Result<(), StoreError> {
         let memory = self.ask_one("INFO", cmd("INFO").arg("memory").clone()).await?.text()?;
@@ -56,9 +59,9 @@ impl RedisBuild {
     /// *Upload*: writes the blocks, piece by piece.
     pub(super) async fn upload_blocks(
         &self,
-        filter: &Filter,
         progress: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), StoreError> {
+        let filter = &self.scan.given()?.filter;
         let header = self.header(State::Loading, "the upload")?;
         let (head, len) = (header.encode(), header.string_len().to_string());
         let (begun, mut sent) = (Instant::now(), 0_u64);

@@ -8,6 +8,7 @@ use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
 use crate::id::Digest;
 use crate::store::link::reply::Reply;
+use crate::store::scan::Given;
 
 /// Digests looked up at once.
 const DIGESTS_PER_CALL: usize = 64;
@@ -17,11 +18,8 @@ const LOST: StoreError = StoreError::Lost { step: "the verification" };
 impl RedisBuild {
     /// *Verify*: checks header, length and trailer; that no piece has fewer bits than the local filter's;
     /// and that the sample and every replayed id are there.
-    pub(super) async fn verify_next(
-        &self,
-        filter: &Filter,
-        sample: &[Digest],
-    ) -> Result<(), StoreError> {
+    pub(super) async fn verify_next(&self) -> Result<(), StoreError> {
+        let Given { filter, sample, .. } = self.scan.given()?;
         let header = self.header(State::CatchingUp, "the verification")?;
         self.verify_frame(&header).await?;
         self.verify_counts(&header, filter).await?;
@@ -39,7 +37,7 @@ impl RedisBuild {
         }
         let trailer = header.trailer();
         let mut read = cmd("GETRANGE");
-        read.arg(&self.shared.keys.next);
+        read.arg(&self.shard.keys.next);
         read.arg(header.string_len() - trailer.len() as u64).arg(-1);
         let stored = self.ask_one("GETRANGE", read).await?.bytes()?;
         if stored == trailer { Ok(()) } else { Err(LOST) }
@@ -50,7 +48,7 @@ impl RedisBuild {
             let first = HEADER_LEN + blocks.start as usize * BLOCK_LEN;
             let last = HEADER_LEN + blocks.end as usize * BLOCK_LEN - 1;
             let mut count = cmd("BITCOUNT");
-            count.arg(&self.shared.keys.next).arg(first).arg(last);
+            count.arg(&self.shard.keys.next).arg(first).arg(last);
             if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
                 return Err(LOST);
             }
@@ -64,7 +62,7 @@ impl RedisBuild {
         let mut commands = Pipeline::with_capacity(positions.len());
         for position in &positions {
             let mut bits = cmd("BITFIELD");
-            bits.arg(&self.shared.keys.next);
+            bits.arg(&self.shard.keys.next);
             for word in 0..8 {
                 bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
             }

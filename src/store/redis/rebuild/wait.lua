@@ -14,7 +14,7 @@ if meta[1] ~= ARGV[1] or meta[2] == ARGV[1] then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local of, worked, last = string.match(meta[3] or '', '^(.*) (%d+) (%d+)$')
--- A replay that was interrupted for so long has the whole time once more.
+-- A replay that was interrupted for more than half of that wait has the whole time once more.
 if of ~= ARGV[1] or now < tonumber(last) or now - last > ARGV[2] / 2 then worked, last = 0, now end
 worked = worked + math.min(now - last, LOOK)
 redis.call('HSET', KEYS[1], 'worked', ARGV[1] .. string.format(' %.0f %.0f', worked, now))

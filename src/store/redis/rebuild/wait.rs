@@ -21,7 +21,7 @@ use super::build::RedisBuild;
 use crate::error::StoreError;
 use crate::store::link::script::Script;
 use crate::store::redis::incarnation::GRACE;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::shard::Shard;
 
 static WAIT: Script = Script::new("wait.lua", include_str!("wait.lua"));
 
@@ -34,7 +34,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 
 /// Counts the wait.
 pub(super) struct FirstSwapWait {
-    shared: Arc<Shared>,
+    shard: Arc<Shard>,
     run: u32,
     incarnation: Vec<u8>,
 }
@@ -42,7 +42,7 @@ pub(super) struct FirstSwapWait {
 impl FirstSwapWait {
     pub(super) fn of(build: &RedisBuild) -> Self {
         let incarnation = build.incarnation.clone();
-        Self { shared: Arc::clone(&build.shared), run: build.run, incarnation }
+        Self { shard: Arc::clone(&build.shard), run: build.run, incarnation }
     }
 
     /// Notes that Redis takes writes, for as long as it is polled.
@@ -62,13 +62,13 @@ impl FirstSwapWait {
 
     /// Returns whether a swap may wait for it.
     async fn note(&self) -> Result<bool, StoreError> {
-        let bulk = &self.shared.node.bulk;
+        let bulk = &self.shard.node.bulk;
         let connection = bulk.connected(DEADLINE).await?;
         if connection.process.run != self.run {
             return Ok(false);
         }
         let grace = GRACE.as_millis().to_string();
-        let keys = [self.shared.keys.meta.as_str()];
+        let keys = [self.shard.keys.meta.as_str()];
         let args = [&self.incarnation, grace.as_bytes()];
         let noted = bulk.script(&connection, &WAIT, &keys, &args, DEADLINE).await?;
         Ok(noted.count()? == 1)

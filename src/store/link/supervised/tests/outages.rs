@@ -25,7 +25,7 @@ const SOUND: Far =
 #[derive(Debug)]
 struct Server(Arc<Mutex<Far>>);
 
-impl Wire for Server {
+impl Transport for Server {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         let Far { run_id, history, role, .. } = self.0.lock().unwrap().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
@@ -39,17 +39,17 @@ impl Wire for Server {
     }
 }
 
-impl Dial for Server {
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
-        let wire = Self(Arc::clone(&self.0));
-        Box::pin(async move { Ok(Arc::new(wire) as Arc<dyn Wire>) })
+impl Connector for Server {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        let transport = Self(Arc::clone(&self.0));
+        Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
     }
 }
 
 impl Handshake<()> for Server {
     fn join<'a>(
         &'a self,
-        _: &'a dyn Wire,
+        _: &'a dyn Transport,
         _: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<()>, StoreError>> {
         Box::pin(async move { Ok(Arc::new(())) })
@@ -57,17 +57,13 @@ impl Handshake<()> for Server {
 
     fn recheck<'a>(
         &'a self,
-        _: &'a dyn Wire,
+        _: &'a dyn Transport,
         _: &'a RedisProcess,
         (): &'a (),
     ) -> BoxFuture<'a, Result<(), End>> {
         let are_ours = self.0.lock().unwrap().metadata_are_ours;
         let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
-    }
-
-    fn holds(&self, _: &RedisProcess, (): &()) -> Result<(), End> {
-        Ok(())
     }
 }
 
@@ -94,7 +90,7 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
     ] {
         let (link, connection, far) = connected().await;
         *far.lock().unwrap() = other.clone();
-        sleep(POLL + STALLED_POLL).await;
+        sleep(POLL + OPEN_POLL).await;
         assert!(!link.uses(&connection), "{other:?}");
         let process = link.current().map(|current| current.process.clone());
         match other.role {
@@ -119,6 +115,6 @@ async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
     sleep(POLL * 5).await;
     assert!(link.uses(&connection), "the link for checks looks");
     outage.set_checks_look(false);
-    sleep(STALLED_POLL).await;
+    sleep(OPEN_POLL).await;
     assert!(!link.uses(&connection), "it looks at once");
 }

@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::resp::{Ends, LINE, Packed, Unfit};
-use super::wire::{Wire, words};
+use super::transport::{Transport, words};
 use crate::store::BoxFuture;
 
 /// Requests queued on a connection before callers wait.
 pub(crate) const QUEUE: usize = 1024;
-/// Requests that wait leave together, up to about so many bytes.
+/// Requests that wait leave together, up to about this number of bytes.
 const TOGETHER: usize = 64 << 10;
 /// Room for what comes next.
 const READ: usize = 16 << 10;
@@ -23,7 +23,7 @@ const READ: usize = 16 << 10;
 const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The near end of an open connection.
-pub(crate) struct Pump {
+pub(crate) struct Driver {
     requests: mpsc::Sender<Request>,
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
@@ -39,16 +39,16 @@ struct Request {
 
 /// A request that has been sent.
 struct Sent {
-    /// So many of its replies are missing.
+    /// How many of its replies are missing.
     missing: usize,
-    /// So many bytes its replies may take.
+    /// How many bytes its replies may take.
     room: usize,
     /// Why the first of its commands that were refused was.
     refused: Option<RedisError>,
     answer: Answer,
 }
 
-impl Pump {
+impl Driver {
     /// Takes over a connection on which nothing is under way.
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
         let (requests, mut received) = mpsc::channel(QUEUE);
@@ -56,8 +56,8 @@ impl Pump {
         let why = Arc::clone(&ended);
         let task = tokio::spawn(async move {
             let (mut sent, mut heard) = (VecDeque::new(), false);
-            if let Err(error) = pump(stream, &mut received, &mut sent, &mut heard).await {
-                // Those who wait read it when their senders are dropped, which is after this.
+            if let Err(error) = drive(stream, &mut received, &mut sent, &mut heard).await {
+                // Requests that wait read it when their senders are dropped, which is after this.
                 why.get_or_init(|| reason(&error, sent.front(), heard));
             }
         });
@@ -70,13 +70,13 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for Driver {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Wire for Pump {
+impl Transport for Driver {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
             if packed.commands == 0 {
@@ -91,7 +91,7 @@ impl Wire for Pump {
 }
 
 /// Sends requests and hands out replies until the connection ends, or nobody has its near end any more.
-async fn pump(
+async fn drive(
     stream: impl AsyncRead + AsyncWrite,
     requests: &mut mpsc::Receiver<Request>,
     sent: &mut VecDeque<Sent>,
@@ -155,11 +155,11 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     sent.push_back(sending);
 }
 
-/// Gives replies to those who wait for them; keeps what is not whole yet.
+/// Gives replies to the requests that wait for them; keeps what is not whole yet.
 fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::Result<()> {
     // Up to here the replies have been given.
     let mut given = 0;
-    // All that is not given belongs to the first who waits. Without one there may be an error.
+    // All that is not given belongs to the first request that waits. Without one there may be an error.
     let ends_before =
         |given, sent: &VecDeque<Sent>| given + sent.front().map_or(LINE, |first| first.room);
     let mut limit = ends_before(given, sent);
@@ -178,7 +178,7 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
             && let Some(Sent { refused, answer, .. }) = sent.pop_front()
         {
             let replies = input[std::mem::replace(&mut given, end)..end].to_vec();
-            // Who waited may have gone.
+            // Its caller may have gone.
             answer.send(refused.map_or(Ok(replies), Err)).ok();
             limit = ends_before(given, sent);
         }
@@ -188,7 +188,7 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
     Ok(())
 }
 
-/// Says why the connection has ended: Redis may have refused the first who waits, and hung up.
+/// Says why the connection has ended: Redis may have refused the first request that waits, and hung up.
 fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
     match first.and_then(|first| first.refused.as_ref()) {
         Some(refused) => words(refused),
@@ -228,9 +228,9 @@ mod tests {
     use super::*;
 
     /// A connection, and Redis's end of it.
-    fn connected() -> (Pump, DuplexStream) {
+    fn connected() -> (Driver, DuplexStream) {
         let (near, far) = duplex(1 << 20);
-        (Pump::new(near), far)
+        (Driver::new(near), far)
     }
 
     fn request(commands: usize) -> Packed {
@@ -242,18 +242,18 @@ mod tests {
         packed
     }
 
-    /// Waits for so many commands.
+    /// Waits for `commands` commands.
     async fn receive(redis: &mut DuplexStream, commands: usize) {
         redis.read_exact(&mut vec![0; request(commands).bytes.len()]).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_request_gets_its_own_replies_however_they_come_in() {
-        let (pump, mut redis) = connected();
+        let (driver, mut redis) = connected();
         let replies: [&[u8]; 3] =
             [b":1\r\n*2\r\n:2\r\n$-1\r\n", b"$3\r\n\r\n:\r\n", b":4\r\n:5\r\n:6\r\n"];
         let asked = async {
-            tokio::join!(pump.send(request(2)), pump.send(request(1)), pump.send(request(3)))
+            tokio::join!(driver.send(request(2)), driver.send(request(1)), driver.send(request(3)))
         };
         let answering = async {
             receive(&mut redis, 6).await;
@@ -268,8 +268,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_given_up_leaves_its_replies_to_nobody() {
-        let (pump, mut redis) = connected();
-        let given_up = pump.send(request(1));
+        let (driver, mut redis) = connected();
+        let given_up = driver.send(request(1));
         tokio::select! {
             biased;
             _ = given_up => panic!("redis has not replied"),
@@ -279,14 +279,14 @@ mod tests {
             receive(&mut redis, 1).await;
             redis.write_all(b":1\r\n:2\r\n").await.unwrap();
         };
-        let (answer, ()) = tokio::join!(pump.send(request(1)), answering);
+        let (answer, ()) = tokio::join!(driver.send(request(1)), answering);
         assert_eq!(answer.unwrap(), b":2\r\n");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_the_answer_to_its_own_request_only_however_it_comes_in() {
         for piece in [1, 5, 100] {
-            let (pump, mut redis) = connected();
+            let (driver, mut redis) = connected();
             let answering = async {
                 receive(&mut redis, 4).await;
                 for piece in b":1\r\n-OOM first\r\n-ERR second\r\n:4\r\n".chunks(piece) {
@@ -295,7 +295,7 @@ mod tests {
                 }
             };
             let (refused, answer, ()) =
-                tokio::join!(pump.send(request(3)), pump.send(request(1)), answering);
+                tokio::join!(driver.send(request(3)), driver.send(request(1)), answering);
             let refused = refused.unwrap_err();
             assert_eq!((refused.code(), refused.detail()), (Some("OOM"), Some("first")), "{piece}");
             assert_eq!(answer.unwrap(), b":4\r\n");
@@ -304,13 +304,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_of_no_commands_takes_no_replies() {
-        let (pump, mut redis) = connected();
-        assert_eq!(pump.send(request(0)).await.unwrap(), b"");
+        let (driver, mut redis) = connected();
+        assert_eq!(driver.send(request(0)).await.unwrap(), b"");
         let answering = async {
             receive(&mut redis, 1).await;
             redis.write_all(b":1\r\n").await.unwrap();
         };
-        let (answer, ()) = tokio::join!(pump.send(request(1)), answering);
+        let (answer, ()) = tokio::join!(driver.send(request(1)), answering);
         assert_eq!(answer.unwrap(), b":1\r\n");
     }
 
@@ -320,10 +320,10 @@ mod tests {
             (":0\r\n", "nobody waits for"),
             ("-ERR max number of clients reached\r\n", "max number"),
         ] {
-            let (pump, mut redis) = connected();
+            let (driver, mut redis) = connected();
             redis.write_all(unasked.as_bytes()).await.unwrap();
             tokio::task::yield_now().await;
-            let error = pump.send(request(1)).await.unwrap_err();
+            let error = driver.send(request(1)).await.unwrap_err();
             assert!(error.is_io_error() && error.to_string().contains(told), "{error}");
         }
     }
@@ -331,14 +331,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_is_told_why_the_connection_has_ended() {
         for (last, told) in [("", "closed"), ("HTTP/1.1 400\r\n", "another protocol")] {
-            let (pump, mut redis) = connected();
+            let (driver, mut redis) = connected();
             let ending = async {
                 receive(&mut redis, 1).await;
                 redis.write_all(last.as_bytes()).await.unwrap();
                 drop(redis);
             };
-            let (answer, ()) = tokio::join!(pump.send(request(1)), ending);
-            for error in [answer.unwrap_err(), pump.send(request(1)).await.unwrap_err()] {
+            let (answer, ()) = tokio::join!(driver.send(request(1)), ending);
+            for error in [answer.unwrap_err(), driver.send(request(1)).await.unwrap_err()] {
                 assert!(error.is_io_error() && error.to_string().contains(told), "{error}");
             }
         }
@@ -347,14 +347,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_drops_the_near_end_closes_the_connection_even_where_redis_reads_nothing() {
         let (near, mut far) = duplex(8);
-        let pump = Pump::new(near);
-        let given_up = pump.send(request(100));
+        let driver = Driver::new(near);
+        let given_up = driver.send(request(100));
         tokio::select! {
             biased;
             _ = given_up => panic!("there is no room for it"),
             () = tokio::task::yield_now() => {}
         }
-        drop(pump);
+        drop(driver);
         let mut rest = Vec::new();
         far.read_to_end(&mut rest).await.unwrap();
         assert!(rest.len() <= 8);
@@ -390,10 +390,14 @@ mod tests {
         for endless in ENDLESS {
             for commands in [0, 1, 100] {
                 let (near, mut redis) = duplex(1 << 10);
-                let pump = Pump::new(near);
+                let driver = Driver::new(near);
                 let room = if commands == 0 { LINE } else { request(commands).room() };
                 let ask = async {
-                    if commands == 0 { Ok(Vec::new()) } else { pump.send(request(commands)).await }
+                    if commands == 0 {
+                        Ok(Vec::new())
+                    } else {
+                        driver.send(request(commands)).await
+                    }
                 };
                 let pouring = async {
                     receive(&mut redis, commands).await;
@@ -402,7 +406,7 @@ mod tests {
                 let (answer, taken) = tokio::join!(ask, pouring);
                 assert_eq!(answer.is_err(), commands > 0);
                 assert!(taken <= room + LINE + 2 * READ, "{taken} of {room}: {endless:?}");
-                let error = pump.send(request(1)).await.unwrap_err();
+                let error = driver.send(request(1)).await.unwrap_err();
                 assert!(error.is_io_error(), "{error}");
             }
         }
@@ -411,7 +415,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn replies_may_take_all_of_their_room_and_not_a_byte_more() {
         for (over, commands) in [(0, 1), (1, 1), (0, 3), (1, 3)] {
-            let (pump, mut redis) = connected();
+            let (driver, mut redis) = connected();
             let ask = request(commands);
             let text = ask.room() + over - ":1\r\n".len() * (commands - 1) - "$12345\r\n\r\n".len();
             let replies = [
@@ -424,7 +428,8 @@ mod tests {
                 receive(&mut redis, commands + 1).await;
                 redis.write_all(&[&replies[..], b":2\r\n"].concat()).await.unwrap();
             };
-            let (answer, next, ()) = tokio::join!(pump.send(ask), pump.send(request(1)), answering);
+            let (answer, next, ()) =
+                tokio::join!(driver.send(ask), driver.send(request(1)), answering);
             if over == 0 {
                 assert_eq!((answer.unwrap(), next.unwrap()), (replies, b":2\r\n".to_vec()));
             } else {

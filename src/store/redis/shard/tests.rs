@@ -6,10 +6,10 @@ use super::*;
 use crate::filter::{Generation, Sizing};
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::link::dial::Dial;
+use crate::store::link::connector::Connector;
 use crate::store::link::endpoint::Endpoint;
 use crate::store::link::resp::Packed;
-use crate::store::link::wire::Wire;
+use crate::store::link::transport::Transport;
 use crate::store::redis::RedisStore;
 use crate::store::redis::incarnation::identity::tests::joined;
 
@@ -17,21 +17,21 @@ use crate::store::redis::incarnation::identity::tests::joined;
 #[derive(Debug)]
 struct Silent;
 
-impl Wire for Silent {
+impl Transport for Silent {
     fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(std::future::pending())
     }
 }
 
-impl Dial for Silent {
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+impl Connector for Silent {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(std::future::pending())
     }
 }
 
-fn shared() -> Arc<Shared> {
+fn shard() -> Arc<Shard> {
     let settings = Settings::new("users".into());
-    RedisStore::new(&settings, Endpoint(Arc::new(Silent))).shared
+    RedisStore::new(&settings, Endpoint(Arc::new(Silent))).shard
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Arc<Connection> {
@@ -60,37 +60,37 @@ async fn a_filter_is_trusted_by_the_connection_whose_redis_key_and_generation_ar
 
 #[tokio::test(start_paused = true)]
 async fn an_older_filter_than_one_seen_live_is_not_adopted_in_its_incarnation() {
-    let shared = shared();
-    assert!(shared.adopt(&header(7, 1), b"first").is_ok());
-    assert_eq!(shared.adopt(&header(6, 1), b"first").map(|_| ()), Err(Doubt::Suspect));
-    assert!(shared.adopt(&header(7, 1), b"first").is_ok());
-    assert!(shared.adopt(&header(6, 1), b"second").is_ok(), "its clock may be behind");
+    let shard = shard();
+    assert!(shard.adopt(&header(7, 1), b"first").is_ok());
+    assert_eq!(shard.adopt(&header(6, 1), b"first").map(|_| ()), Err(Doubt::Suspect));
+    assert!(shard.adopt(&header(7, 1), b"first").is_ok());
+    assert!(shard.adopt(&header(6, 1), b"second").is_ok(), "its clock may be behind");
 }
 
 #[tokio::test(start_paused = true)]
 async fn absences_are_believed_where_the_own_inserts_are() {
-    let shared = shared();
+    let shard = shard();
     let (here, elsewhere) = (to(1, b"first", 0), to(2, b"second", 0));
     for connection in [&here, &elsewhere] {
-        assert_eq!(shared.believes(connection), Ok(()), "there are none");
+        assert_eq!(shard.believes(connection), Ok(()), "there are none");
     }
-    shared.recent.acknowledged(&[Digest::from_bytes([1; 16])], here.identity.digester.key_id());
-    shared.recent.note_held_by(b"first");
-    assert_eq!(shared.believes(&here), Ok(()));
-    assert_eq!(shared.believes(&elsewhere), Err(Doubt::Suspect));
+    shard.recent.acknowledged(&[Digest::from_bytes([1; 16])], here.identity.digester.key_id());
+    shard.recent.note_held_by(b"first");
+    assert_eq!(shard.believes(&here), Ok(()));
+    assert_eq!(shard.believes(&elsewhere), Err(Doubt::Suspect));
 }
 
 #[tokio::test(start_paused = true)]
 async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
     for stray in 0..3 {
-        let shared = shared();
+        let shard = shard();
         let connections: Vec<_> =
             (0..3).map(|at| to(if at == stray { 2 } else { 1 }, b"first", 0)).collect();
-        for (link, connection) in shared.node.links().into_iter().zip(&connections) {
+        for (link, connection) in shard.node.links().into_iter().zip(&connections) {
             link.put_into_use(connection);
         }
-        shared.node.keep_to_one_redis(&connections[1]).ok();
-        let used: Vec<bool> = shared
+        shard.node.keep_to_one_redis(&connections[1]).ok();
+        let used: Vec<bool> = shard
             .node
             .links()
             .into_iter()
@@ -101,11 +101,11 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
             (0..3).map(|at| at != 1 && at != stray && stray != 1).collect();
         assert_eq!(used, strays_only, "{stray}");
     }
-    let shared = shared();
+    let shard = shard();
     let connections: Vec<_> = (0..3).map(|_| to(1, b"first", 0)).collect();
-    for (link, connection) in shared.node.links().into_iter().zip(&connections) {
+    for (link, connection) in shard.node.links().into_iter().zip(&connections) {
         link.put_into_use(connection);
     }
-    shared.node.keep_to_one_redis(&connections[1]).ok();
-    assert!(shared.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(own)));
+    shard.node.keep_to_one_redis(&connections[1]).ok();
+    assert!(shard.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(own)));
 }

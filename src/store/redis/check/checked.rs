@@ -6,7 +6,7 @@ use crate::verdict::Verdict;
 
 /// What is known of an id, and by which filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct Checked {
     pub(crate) verdict: Verdict,
     /// For which requests it holds, where a null is the proof.
     pub(crate) scope: Scope,

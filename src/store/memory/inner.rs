@@ -22,19 +22,19 @@ use crate::verdict::{Doubt, Proof, Verdict};
 /// How many digests are worked on before other tasks get their turn.
 pub(super) const BATCH: usize = 1024;
 
-pub(super) struct Shared {
+pub(super) struct Inner {
     pub(super) digester: Digester,
     pub(super) retention: Retention,
     pub(super) journal_room: JournalRoom,
     pub(super) clock: Clock,
-    pub(super) live: ArcSwapOption<Live>,
+    pub(super) live: ArcSwapOption<LiveFilter>,
     pub(super) nulls: NullCache,
     pub(super) books: Mutex<Books>,
     pub(super) fleet: Fleet,
 }
 
 /// The filter that answers.
-pub(super) struct Live {
+pub(super) struct LiveFilter {
     pub(super) header: Header,
     pub(super) filter: Arc<Filter>,
     /// Whether it took the place of a disproved filter.
@@ -57,7 +57,7 @@ pub(super) struct Clock {
     origin_us: i64,
 }
 
-impl Shared {
+impl Inner {
     pub(super) fn new(settings: &Settings, key: &SecretKey) -> Self {
         let retention = settings.retention();
         let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ impl Shared {
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
     }
 
-    fn look_into(&self, live: &Live, digest: &Digest) -> (Verdict, Scope) {
+    fn look_into(&self, live: &LiveFilter, digest: &Digest) -> (Verdict, Scope) {
         if live.header.state != State::Live {
             return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
         }
@@ -105,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Adds one of so many ids that are inserted at once.
+    /// Adds one of `of` ids that are inserted at once.
     pub(super) fn add(&self, digest: Digest, of: usize) {
         let mut books = self.books();
         let now = Instant::now();
@@ -143,7 +143,7 @@ impl Shared {
     }
 
     pub(super) fn remove(&self, digest: Digest, ttl: Duration) -> Remembered {
-        // Who created the record anew may have been the process before this one.
+        // The process before this one may have created the record anew.
         if self.clock.origin.elapsed() < self.retention.mark_ttl() {
             return Remembered::Created;
         }
@@ -169,19 +169,23 @@ impl Shared {
         {
             let header = live.header.with_state(State::Disproved);
             let filter = Arc::clone(&live.filter);
-            self.live.store(Some(Arc::new(Live { header, filter, replaced_disproved: false })));
+            self.live.store(Some(Arc::new(LiveFilter {
+                header,
+                filter,
+                replaced_disproved: false,
+            })));
         }
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        // Whoever panicked under the lock left at worst a mark or an entry too many.
+        // A task that panicked under the lock left at worst a mark or an entry too many.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("Inner")
             .field("live", &self.header())
             .field("nulls", &self.nulls)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Notices that Redis does not answer any more, so that nothing more is sent to it.
+//! A circuit breaker: while Redis does not answer, nothing but polls is sent.
 //!
 //! Commands that no caller waits for any more must not pile up before a server that does not read them.
 
@@ -9,69 +9,69 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
-/// So many calls given up in a row, by a time-out or by their callers, stall a connection: nothing more is
+/// Calls given up in a row, by a time-out or by their callers, that open the breaker: nothing more is
 /// sent until a poll is answered. A poll that is not answered within its half second ends the connection.
-const STALL: u32 = 32;
-/// They must have been given up for so long without an answer to any other call. Clients choose when to
+const GIVEN_UP: u32 = 32;
+/// They must have been given up for that long without an answer to any other call. Clients choose when to
 /// hang up: many that do so at once, before any server could answer, say nothing of this one.
 const SILENCE: Duration = Duration::from_millis(20);
 
 const NEVER: u64 = u64::MAX;
 
-/// How the calls of a link have ended lately.
+/// How the calls of a link have ended lately. Open, it lets none through.
 #[derive(Debug)]
-pub(crate) struct Stall {
+pub(crate) struct CircuitBreaker {
     origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
     /// When the first of them was, in microseconds since the origin; [`NEVER`] before that is known.
     given_up_since: AtomicU64,
-    is_stalled: AtomicBool,
-    stalled: Notify,
-    answered: Notify,
-    /// So many given up are a stall, however short the time.
+    is_open: AtomicBool,
+    opened: Notify,
+    closed: Notify,
+    /// This many given up open it, however short the time.
     surfeit: u32,
 }
 
-impl Stall {
+impl CircuitBreaker {
     pub(crate) fn new(surfeit: u32) -> Self {
         Self {
             origin: Instant::now(),
             given_up: AtomicU32::new(0),
             given_up_since: AtomicU64::new(NEVER),
-            is_stalled: AtomicBool::new(false),
-            stalled: Notify::new(),
-            answered: Notify::new(),
+            is_open: AtomicBool::new(false),
+            opened: Notify::new(),
+            closed: Notify::new(),
             surfeit,
         }
     }
 
-    /// Whether the connection is stalled.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.is_stalled.load(Ordering::Relaxed)
+    /// Whether nothing is sent.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Returns what ends when a stall begins.
-    pub(crate) fn begins(&self) -> Notified<'_> {
-        self.stalled.notified()
+    /// Returns what ends when it opens.
+    pub(crate) fn opens(&self) -> Notified<'_> {
+        self.opened.notified()
     }
 
-    /// Waits until there is no stall.
-    pub(crate) async fn ends(&self) {
+    /// Waits until it is closed.
+    pub(crate) async fn closes(&self) {
         loop {
             // Listening comes first: an answer between the two is not missed.
-            let answered = self.answered.notified();
-            if !self.is_stalled() {
+            let closed = self.closed.notified();
+            if !self.is_open() {
                 return;
             }
-            answered.await;
+            closed.await;
         }
     }
 
-    /// A call is about to be sent that so many wait for.
+    /// A call is about to be sent that `callers` wait for.
     pub(crate) fn call(&self, callers: usize) -> Call<'_> {
         let callers = u32::try_from(callers).unwrap_or(u32::MAX);
-        Call { stall: self, callers, answered: false }
+        Call { breaker: self, callers, answered: false }
     }
 
     /// A call, or a poll, was answered.
@@ -81,13 +81,13 @@ impl Stall {
             self.given_up_since.store(NEVER, Ordering::Relaxed);
             self.given_up.store(0, Ordering::Relaxed);
         }
-        if self.is_stalled() {
-            self.is_stalled.store(false, Ordering::Relaxed);
-            self.answered.notify_waiters();
+        if self.is_open() {
+            self.is_open.store(false, Ordering::Relaxed);
+            self.closed.notify_waiters();
         }
     }
 
-    /// A call was given up that so many waited for.
+    /// A call was given up that `callers` waited for.
     fn note_given_up(&self, callers: u32) {
         let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
         let before = self.given_up.fetch_add(callers, Ordering::Relaxed);
@@ -97,17 +97,17 @@ impl Stall {
         }
         let since = self.given_up_since.load(Ordering::Relaxed);
         let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
-        if (count >= STALL && silent || count >= self.surfeit)
-            && !self.is_stalled.swap(true, Ordering::Relaxed)
+        if (count >= GIVEN_UP && silent || count >= self.surfeit)
+            && !self.is_open.swap(true, Ordering::Relaxed)
         {
-            self.stalled.notify_one();
+            self.opened.notify_one();
         }
     }
 }
 
 /// A call that has been sent. Dropped before it is answered, it counts as given up.
 pub(crate) struct Call<'a> {
-    stall: &'a Stall,
+    breaker: &'a CircuitBreaker,
     callers: u32,
     answered: bool,
 }
@@ -121,9 +121,9 @@ impl Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.answered {
-            self.stall.note_answered();
+            self.breaker.note_answered();
         } else {
-            self.stall.note_given_up(self.callers);
+            self.breaker.note_given_up(self.callers);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
 /// A bare connection. It ends when it is dropped and never reconnects.
-pub(crate) trait Wire: Send + Sync {
+pub(crate) trait Transport: Send + Sync {
     /// Sends commands in one go and returns the bytes of their replies, or the first refusal among these. Commands of a
     /// future that is dropped may be executed all the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
@@ -120,21 +120,21 @@ pub(crate) fn pipeline(commands: impl IntoIterator<Item = Cmd>) -> Pipeline {
 
 /// Sends commands and returns a reply to each.
 pub(crate) async fn exchange(
-    wire: &dyn Wire,
+    transport: &dyn Transport,
     commands: &Pipeline,
     deadline: Duration,
 ) -> Result<Vec<Value>, Trouble> {
-    let replies = send(wire, Packed::from(commands), deadline).await?;
+    let replies = send(transport, Packed::from(commands), deadline).await?;
     values(&replies, commands.len()).map_err(Trouble::lost)
 }
 
 /// Sends packed commands and returns the bytes of their replies.
 pub(crate) async fn send(
-    wire: &dyn Wire,
+    transport: &dyn Transport,
     packed: Packed,
     deadline: Duration,
 ) -> Result<Vec<u8>, Trouble> {
-    let Ok(replies) = timeout(deadline, wire.send(packed)).await else {
+    let Ok(replies) = timeout(deadline, transport.send(packed)).await else {
         let error = StoreError::Timeout { deadline };
         return Err(Trouble { error, connection: ConnectionAfter::Keep });
     };
@@ -143,18 +143,18 @@ pub(crate) async fn send(
 
 /// Sends one command and returns its reply.
 pub(crate) async fn ask(
-    wire: &dyn Wire,
+    transport: &dyn Transport,
     step: &'static str,
     command: Cmd,
     deadline: Duration,
 ) -> Result<Reply, StoreError> {
-    let replies = exchange(wire, &one(command), deadline).await?;
+    let replies = exchange(transport, &one(command), deadline).await?;
     Ok(Reply::new(step, replies.into_iter().next().unwrap_or(Value::Nil)))
 }
 
 /// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
 pub(crate) async fn inspect(
-    wire: &dyn Wire,
+    transport: &dyn Transport,
     evicts: bool,
 ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
     let mut commands = Pipeline::with_capacity(4);
@@ -163,9 +163,9 @@ pub(crate) async fn inspect(
         commands.add_command(cmd("INFO").arg(section).clone());
     }
     commands.add_command(cmd("TIME"));
-    let replies = match exchange(wire, &commands, HANDSHAKE).await {
+    let replies = match exchange(transport, &commands, HANDSHAKE).await {
         Ok(replies) => replies,
-        Err(trouble) => return Err(named(wire, trouble.error).await),
+        Err(trouble) => return Err(named(transport, trouble.error).await),
     };
     let read = Instant::now();
     let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
@@ -178,9 +178,9 @@ pub(crate) async fn inspect(
 }
 
 /// Returns what a server is that knows one of those commands not, or why it refused: a Sentinel has no TIME.
-async fn named(wire: &dyn Wire, refused: StoreError) -> StoreError {
+async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
     if let StoreError::Refused { doubt: Doubt::Unsupported, .. } = refused
-        && let Ok(info) = ask(wire, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
+        && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
         && let Ok(info) = info.text()
         && let Err(named) = RedisProcess::serves_keys(&info)
     {

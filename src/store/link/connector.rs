@@ -1,6 +1,6 @@
 //! Opens connections: by TCP, with TLS or to a Unix socket.
 //!
-//! All other files but `pump` work with [`Dial`] and [`Wire`]. So a model of Redis can take the network's place, and the
+//! All other files but `driver` work with [`Connector`] and [`Transport`]. So a model of Redis can take the network's place, and the
 //! whole protocol can be run with any delays and losses.
 
 use std::fmt;
@@ -14,39 +14,39 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::pump::Pump;
+use super::driver::Driver;
 use super::resp::Packed;
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::store::BoxFuture;
 
 /// How long it may take to connect: name, TCP and TLS.
 pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 
 /// Opens connections to one address.
-pub(crate) trait Dial: fmt::Debug + Send + Sync {
+pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Opens a connection. The caller has to find out which Redis process answers on it.
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>>;
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
 }
 
 /// The address of a real server.
 pub(crate) struct Address(pub(crate) ConnectionInfo);
 
-impl Dial for Address {
-    fn dial(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Wire>>> {
+impl Connector for Address {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, self.out_of_reach());
-            let pump = timeout(CONNECT, self.connect()).await.map_err(late)??;
-            self.introduce(&pump).await?;
-            Ok(Arc::new(pump) as Arc<dyn Wire>)
+            let driver = timeout(CONNECT, self.open()).await.map_err(late)??;
+            self.introduce(&driver).await?;
+            Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
     }
 }
 
 impl Address {
-    async fn connect(&self) -> RedisResult<Pump> {
+    async fn open(&self) -> RedisResult<Driver> {
         match self.0.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                first(host, *port, |address| async move { Ok(Pump::new(tcp(address).await?)) })
+                first(host, *port, |address| async move { Ok(Driver::new(tcp(address).await?)) })
                     .await
             }
             #[cfg(feature = "tls")]
@@ -56,7 +56,7 @@ impl Address {
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
-                Ok(Pump::new(tokio::net::UnixStream::connect(path).await?))
+                Ok(Driver::new(tokio::net::UnixStream::connect(path).await?))
             }
             _ => Err(unsupported()),
         }
@@ -73,8 +73,8 @@ impl Address {
         }
     }
 
-    /// Says who asks, and for which database.
-    async fn introduce(&self, wire: &impl Wire) -> RedisResult<()> {
+    /// Sends credentials, and which database is asked for.
+    async fn introduce(&self, transport: &impl Transport) -> RedisResult<()> {
         let (settings, mut commands) = (self.0.redis_settings(), pipe());
         if let Some(password) = settings.password() {
             commands.cmd("AUTH").arg(settings.username()).arg(password);
@@ -83,16 +83,16 @@ impl Address {
             commands.cmd("SELECT").arg(settings.db());
         }
         if !commands.is_empty() {
-            wire.send(Packed::from(&commands)).await?;
+            transport.send(Packed::from(&commands)).await?;
         }
         Ok(())
     }
 }
 
 /// Opens a connection to whichever of a host's addresses answers first.
-async fn first<F>(host: &str, port: u16, open: impl Fn(SocketAddr) -> F) -> RedisResult<Pump>
+async fn first<F>(host: &str, port: u16, open: impl Fn(SocketAddr) -> F) -> RedisResult<Driver>
 where
-    F: Future<Output = RedisResult<Pump>> + Send + 'static,
+    F: Future<Output = RedisResult<Driver>> + Send + 'static,
 {
     let mut attempts = JoinSet::new();
     for address in lookup_host((host, port)).await? {
@@ -101,7 +101,7 @@ where
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address").into();
     while let Some(attempt) = attempts.join_next().await {
         match attempt.map_err(io::Error::from)? {
-            Ok(pump) => return Ok(pump),
+            Ok(driver) => return Ok(driver),
             Err(error) => last = error,
         }
     }
@@ -138,9 +138,9 @@ impl Tls {
         Ok(Self { connector: config.into(), name: host.to_owned().try_into()? })
     }
 
-    async fn open(self, address: SocketAddr) -> RedisResult<Pump> {
+    async fn open(self, address: SocketAddr) -> RedisResult<Driver> {
         let connected = self.connector.connect(self.name, tcp(address).await?).await;
-        Ok(Pump::new(connected.map_err(no_tls)?))
+        Ok(Driver::new(connected.map_err(no_tls)?))
     }
 }
 

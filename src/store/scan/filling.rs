@@ -10,7 +10,6 @@ use std::{mem, thread};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::error::BoxError;
 use crate::filter::Filter;
 use crate::id::{Digest, Digester, Id};
 
@@ -34,15 +33,15 @@ impl Filling {
         Self { digester, batch: Vec::new(), filter: Some(filter), away: None }
     }
 
-    /// Takes an id in.
-    pub(super) fn push(&mut self, id: Id) {
-        self.batch.push(id);
-    }
-
-    /// Lets other tasks run. Hands the batch over once it is full, and waits for the one before.
-    pub(super) async fn breathe(&mut self) {
+    /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
+    pub(super) async fn write(&mut self, ids: &mut Vec<Id>) {
+        let is_part = ids.len() >= PART;
+        self.batch.append(ids);
         if self.batch.len() < BATCH {
-            return yield_now().await;
+            if is_part {
+                yield_now().await;
+            }
+            return;
         }
         self.wait().await;
         let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
@@ -56,22 +55,17 @@ impl Filling {
         }
     }
 
-    /// Returns the filter with all ids in it.
-    ///
-    /// # Errors
-    ///
-    /// The filter is lost: the thread that had it ended early, as when the runtime ends.
-    pub(super) async fn finish(&mut self) -> Result<Filter, BoxError> {
+    /// Returns the filter with all ids in it; nothing where the thread that had it ended early.
+    pub(super) async fn finish(&mut self) -> Option<Filter> {
         self.wait().await;
-        let filter = self.filter.take();
-        let mut filter = filter.ok_or("the thread that filled the filter ended early")?;
+        let mut filter = self.filter.take()?;
         for (n, part) in self.batch.chunks(PART).enumerate() {
             if n > 0 {
                 yield_now().await;
             }
             insert_all(&mut filter, &self.digester, part);
         }
-        Ok(filter)
+        Some(filter)
     }
 
     /// Waits for the filter. May be given up and called again.
@@ -112,6 +106,10 @@ mod tests {
         Id::display(&n).unwrap()
     }
 
+    fn ids(range: std::ops::Range<usize>) -> Vec<Id> {
+        range.map(id).collect()
+    }
+
     fn has(filter: &Filter, n: usize) -> bool {
         filter.lookup(&digester().digest(&id(n))) == Membership::Possible
     }
@@ -125,11 +123,8 @@ mod tests {
     async fn every_id_is_in_the_filter_whatever_its_place_in_a_batch() {
         for count in [0, 1, PART, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + PART + 1] {
             let mut filling = empty();
-            for n in 0..count {
-                filling.push(id(n));
-                if n % PART == 0 {
-                    filling.breathe().await;
-                }
+            for from in (0..count).step_by(PART) {
+                filling.write(&mut ids(from..count.min(from + PART))).await;
             }
             let filter = filling.finish().await.unwrap();
             assert!((0..count).all(|n| has(&filter, n)), "{count}");
@@ -147,10 +142,10 @@ mod tests {
             insert_all(&mut filter, &digester(), &[id(BATCH)]);
             filter
         }));
-        (0..BATCH).for_each(|n| filling.push(id(n)));
+        let mut batch = ids(0..BATCH);
         tokio::select! {
             biased;
-            () = filling.breathe() => panic!("the thread has not ended"),
+            () = filling.write(&mut batch) => panic!("the thread has not ended"),
             () = yield_now() => {}
         }
         hold.wait();
@@ -162,8 +157,7 @@ mod tests {
     async fn a_small_scan_needs_no_other_thread() {
         let mut filling = empty();
         for n in 0..BATCH - 1 {
-            filling.push(id(n));
-            filling.breathe().await;
+            filling.write(&mut ids(n..n + 1)).await;
         }
         assert!(filling.filter.is_some());
     }
@@ -176,8 +170,7 @@ mod tests {
             drop(filter);
             panic!("as a defect of the crate would")
         }));
-        (0..BATCH).for_each(|n| filling.push(id(n)));
-        filling.breathe().await;
-        filling.finish().await.unwrap_err();
+        filling.write(&mut ids(0..BATCH)).await;
+        assert!(filling.finish().await.is_none());
     }
 }

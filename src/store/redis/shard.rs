@@ -1,4 +1,4 @@
-//! What all handles and tasks of one store share, and which filter this process believes in.
+//! The guard's own filter on one Redis, and which filter this process believes in.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-use super::check::found::Found;
+use super::check::checked::Checked;
 use super::incarnation::identity::{Connection, Identity, Link};
 use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;
-use super::incarnation::seen::Seen;
+use super::incarnation::seen::LastIncarnation;
 use super::keys::Keys;
 use super::settings_differ::OwnSettings;
 use super::view::View;
@@ -30,17 +30,17 @@ static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
 
-/// The state of one store.
-pub(crate) struct Shared {
+/// The guard's own filter on one Redis: its keys, its node, and what this process knows of them.
+pub(crate) struct Shard {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) retention: Retention,
     pub(crate) own_settings: Arc<OwnSettings>,
     pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
-    pub(crate) node: Node<Identity, Digest, Found>,
+    pub(crate) node: Node<Identity, Digest, Checked>,
     pub(crate) recent: Arc<RecentInserts>,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order.
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) newest: Mutex<(Vec<u8>, i64)>,
 }
 
-impl Shared {
+impl Shard {
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
     }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::middleware::shared::Shared;
 use crate::store::link::endpoint::Endpoint;
 
-static LIVING: Mutex<Vec<Living>> = Mutex::new(Vec::new());
+static REGISTRY: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-struct Living {
+struct Registered {
     name: Arc<str>,
     redis: String,
     guard: Weak<Shared>,
@@ -19,15 +19,15 @@ struct Living {
 /// Notes a guard on a Redis, and warns if there is one of this name already.
 pub(super) fn note(guard: &Arc<Shared>, redis: &Endpoint) {
     let (name, redis) = (guard.name(), format!("{:?}", redis.0));
-    let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
-    living.retain(|other| other.guard.strong_count() > 0);
-    let is_second = living.iter().any(|other| other.name == *name && other.redis == redis);
-    living.push(Living {
+    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    registry.retain(|other| other.guard.strong_count() > 0);
+    let is_second = registry.iter().any(|other| other.name == *name && other.redis == redis);
+    registry.push(Registered {
         name: Arc::clone(name),
         redis: redis.clone(),
         guard: Arc::downgrade(guard),
     });
-    drop(living);
+    drop(registry);
     if is_second {
         tracing::warn!(
             parent: None,

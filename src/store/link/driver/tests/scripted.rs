@@ -1,4 +1,4 @@
-//! A scripted server at the far end: whatever it does, and whoever gives up, each answer is the own one.
+//! A scripted server at the far end: whatever it does, and whichever caller gives up, each answer is the own one.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ enum Ends {
     Garbage,
 }
 
-/// Answers the commands that come, in pieces of any size, until it has answered so many.
+/// Answers the commands that come, in pieces of any size, until it has answered `most`.
 async fn serve(mut end: DuplexStream, seed: u64, mut dice: Dice, ends: Ends, most: u64) {
     let (mut input, mut output) = (Vec::new(), Vec::new());
     let mut answered = 0;
@@ -104,7 +104,7 @@ fn command(input: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 /// One request, whose caller may give up; returns whether it was answered.
-async fn ask(pump: Arc<Pump>, seed: u64, caller: u64, mut dice: Dice, sound: bool) -> bool {
+async fn ask(driver: Arc<Driver>, seed: u64, caller: u64, mut dice: Dice, sound: bool) -> bool {
     for _ in 0..dice.below(12) {
         yield_now().await;
     }
@@ -119,7 +119,7 @@ async fn ask(pump: Arc<Pump>, seed: u64, caller: u64, mut dice: Dice, sound: boo
     let patience = [0, 1, 3, 10, 1_000_000][dice.below(5) as usize];
     let answer = tokio::select! {
         biased;
-        answer = pump.send(packed) => answer,
+        answer = driver.send(packed) => answer,
         () = tokio::time::sleep(Duration::from_millis(patience)) => return false,
     };
     let expected: Vec<String> = names.iter().map(|name| reply(seed, name)).collect();
@@ -148,11 +148,11 @@ async fn run(seed: u64) -> usize {
     let ends = ends[dice.below(ends.len() as u64) as usize];
     let most = dice.below(40);
     let serving = tokio::spawn(serve(far, seed, Dice(!seed), ends, most));
-    let pump = Arc::new(Pump::new(near));
+    let driver = Arc::new(Driver::new(near));
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let own = Dice(dice.below(u64::MAX));
-        callers.spawn(ask(Arc::clone(&pump), seed, caller, own, ends == Ends::Never));
+        callers.spawn(ask(Arc::clone(&driver), seed, caller, own, ends == Ends::Never));
         if dice.one_in(3) {
             yield_now().await;
         }
@@ -160,7 +160,7 @@ async fn run(seed: u64) -> usize {
     // Time stands still while anything can go on, so that this is over at once where a caller hangs.
     let answered = timeout(Duration::from_secs(3_600), callers.join_all()).await;
     let answered = answered.unwrap_or_else(|_| panic!("a caller hangs, seed {seed}"));
-    drop(pump);
+    drop(driver);
     serving.await.unwrap_or_else(|error| panic!("{error}, seed {seed}"));
     answered.into_iter().filter(|answered| *answered).count()
 }

@@ -1,0 +1,45 @@
+//! How often an insert is tried, and how long.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::refusal::{Refusal, Retry};
+use crate::error::StoreError;
+
+/// How long one attempt may take, and how many there are.
+pub(crate) const ATTEMPT: Duration = Duration::from_millis(250);
+const ATTEMPTS: u32 = 3;
+/// How long what was refused waits before it is repeated. Two such waits end within the deadlines of the three attempts.
+const REFUSED_WAIT: Duration = Duration::from_millis(150);
+/// The most ids inserted by one attempt, which keeps a script near a millisecond.
+pub(crate) const IDS_PER_CALL: usize = 128;
+
+/// Attempts at what may be repeated, so that an unknown outcome is no harm.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    failed: u32,
+}
+
+impl Attempts {
+    /// Waits for the next attempt.
+    ///
+    /// # Errors
+    ///
+    /// The error of the attempt before, if another one is not worth it.
+    pub(crate) async fn next_after(&mut self, error: StoreError) -> Result<(), StoreError> {
+        self.failed += 1;
+        let wait = match &error {
+            StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
+            StoreError::Refused { reason, .. } => {
+                (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
+            }
+            _ => None,
+        };
+        match wait {
+            Some(wait) if self.failed < ATTEMPTS => sleep(wait).await,
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+}
