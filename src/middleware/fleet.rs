@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::layer::BloomGuard;
@@ -16,15 +16,6 @@ use crate::store::{FleetChange, FleetView};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-
-/// A rebuild that has what was begun before it was asked for.
-struct Rebuilt {
-    /// What the metadata said when it was asked for.
-    seen: FleetView,
-    /// It began after this, by Redis's clock.
-    after_us: i64,
-    report: RebuildReport,
-}
 
 /// For operators.
 impl BloomGuard {
@@ -61,7 +52,15 @@ impl BloomGuard {
     /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
-        let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
+        let asked = Instant::now();
+        let (seen, now_us) = self.shared.view_fleet().await?;
+        // The mode may have been set by another call while this one was on its way: it was not this caller's to end. What is
+        // beyond Redis's clock was set before that was set back.
+        let asked_us = now_us.saturating_sub_unsigned(asked.elapsed().as_micros() as u64);
+        if (asked_us..=now_us).contains(&seen.number) {
+            return Err(FleetError::Overtaken);
+        }
+        let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
         self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after_us }).await?;
         Ok(report)
     }
@@ -110,7 +109,8 @@ impl BloomGuard {
     /// the last step's reply was lost, none or the guard's own. Call it again.
     pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
-        let Rebuilt { seen, after_us, report } = self.shared.rebuild_with_what_was_begun().await?;
+        let (seen, _) = self.shared.view_fleet().await?;
+        let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
         let settled = FleetChange::Settled { seen, after_us };
         match self.shared.guard.store().change_fleet(settled).await {
@@ -130,11 +130,19 @@ impl Shared {
         self.rebuilder.rebuild(shrinking).instrument(background::span(self.name())).await
     }
 
-    /// Makes a filter live that has what all processes have begun to create until now.
-    async fn rebuild_with_what_was_begun(&self) -> Result<Rebuilt, Arc<RebuildError>> {
+    /// Returns what the metadata say of the fleet, and what Redis's clock showed then, µs.
+    async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
         self.start();
-        let survey = async || self.guard.store().survey().await.map_err(RebuildError::from);
-        let seen = survey().await?.fleet;
+        let survey = self.guard.store().survey().await.map_err(RebuildError::from)?;
+        Ok((survey.fleet, survey.now_us))
+    }
+
+    /// Makes a filter live that has what all processes have begun to create until now; says after when it began, by Redis's
+    /// clock, µs.
+    async fn rebuild_with_what_was_begun(
+        &self,
+        seen: &FleetView,
+    ) -> Result<(i64, RebuildReport), Arc<RebuildError>> {
         tracing::info!(
             filter = &**self.name(),
             wait = ?seen.longest_transaction,
@@ -142,7 +150,7 @@ impl Shared {
         );
         // What they create may become visible until then.
         sleep(seen.longest_transaction).await;
-        let after_us = survey().await?.now_us;
+        let (_, after_us) = self.view_fleet().await?;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.
@@ -150,6 +158,6 @@ impl Shared {
                 ended => break ended?,
             }
         };
-        Ok(Rebuilt { seen, after_us, report })
+        Ok((after_us, report))
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn plans() -> Vec<Plan> {
     vec![
         refused_writes(),
         forgotten_marks(),
+        older_marks(),
         late_acknowledgement(),
         filter_put_aside(),
         live_filter_put_aside(),
@@ -42,6 +43,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
         fleet::open_as_the_step_begins(),
+        fleet::mode_set_as_a_step_was_under_way(),
         fleet::mode_lost(),
         fleet::name_leads_back(),
         fleet::switched_off_under_way(),
@@ -142,6 +144,23 @@ fn forgotten_marks() -> Plan {
         (12_500, get),
     ];
     plan(DRAWN_UP, CONFIG, operations)
+}
+
+/// An operator puts an older copy of the create marks in their place: it lacks the mark of a row that was created anew
+/// since. Then the row's earlier deletion is told.
+fn older_marks() -> Plan {
+    const ID: u64 = 7;
+    // The first time they are put aside, the second time back.
+    let put = || What::Redis(Mishap::Swap(vec!["marks"]));
+    let operations = [
+        (2500, create(1, 8, 0, 1)),
+        (2600, put()),
+        (8000, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Later(3900) }),
+        (8010, create(1, ID, 0, 1)),
+        (9000, put()),
+        (11_950, What::Check { instance: 0, id: ID }),
+    ];
+    plan(DRAWN_UP + 20, CONFIG, operations)
 }
 
 /// A process begins anew that has more time for its requests, and misses a row that is about to appear. Its answer comes

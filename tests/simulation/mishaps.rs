@@ -124,7 +124,7 @@ pub(crate) fn forgot_lately() -> bool {
     FORGOT.get().is_some_and(|at| net::now_ms() < at + SAID_AGAIN)
 }
 
-fn key(part: &str) -> Vec<u8> {
+pub(crate) fn key(part: &str) -> Vec<u8> {
     format!("bg:{{sim}}:{part}").into_bytes()
 }
 

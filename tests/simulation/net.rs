@@ -480,6 +480,9 @@ impl Net {
         self.cut_off.clear();
         self.slow = 0;
         for node in &mut self.nodes {
+            for part in ["bits", "log", "marks", "meta"] {
+                node.keys.run(&[b"PERSIST", &mishaps::key(part)]);
+            }
             node.limit = None;
             node.misconfigured = false;
             node.lonely = false;

@@ -71,9 +71,10 @@ local function raise(field, moment)
   end
 end
 if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end
--- Marks that must be there and are not: the key was lost, and beginning it anew must not hide that.
+-- The last mark must be there and is not: the key was lost, or is an older copy of itself. A new last mark must not
+-- hide that.
 local marked = tonumber(redis.call('HGET', KEYS[1], 'marked') or '0')
-if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end
+if marked > now and redis.call('ZCOUNT', KEYS[5], marked, '+inf') == 0 then raise('blind', marked) end
 -- The longest mark that any process has asked for (incarnation/join.lua). Marks last as long, and rebuilds read
 -- the journal from half as long ago (rebuild/lease.lua). It covers the end of the insert's transaction, and a late
 -- removal that tells of an earlier deletion.

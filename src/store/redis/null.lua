@@ -19,8 +19,8 @@ if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end
 local meta = redis.call('HMGET', KEYS[3], 'marked', 'blind', 'inc', 'since', 'reach')
 -- Nothing is known of marks any more.
 if not meta[3] then return 'CREATED' end
--- Marks that must be there and are not: the key was lost.
-if within_mark(meta[1]) and redis.call('EXISTS', KEYS[2]) == 0 then return 'CREATED' end
+-- The last mark must be there and is not: the key was lost, or is an older copy of itself.
+if within_mark(meta[1]) and redis.call('ZCOUNT', KEYS[2], meta[1], '+inf') == 0 then return 'CREATED' end
 -- Marks were dropped before their time.
 if meta[2] and tonumber(meta[2]) > now then return 'CREATED' end
 -- Marks from before this life of Redis may be lost. For a 404 that was asked for in it, those are enough

@@ -32,6 +32,22 @@ pub(super) fn open_as_the_step_begins() -> Plan {
     plan(DRAWN_UP + 14, CONFIG, operations)
 }
 
+/// One process is asked for the step, and is slow to look at the mode. Meanwhile another is told that no process refuses, and
+/// a program that does not insert creates a row.
+pub(super) fn mode_set_as_a_step_was_under_way() -> Plan {
+    let late =
+        Trap { on: "view.lua", instance: Some(0), effect: Effect::DelayRequest(300), times: 1 };
+    let operations = [
+        (SET - 150, What::Trap(late)),
+        (SET - 100, What::Step { instance: 0 }),
+        (SET, What::FleetMode { instance: 1, mode: Mode::Shadow }),
+        // The step's rebuild has begun.
+        (SET + 4150, What::Stranger { id: ID, hold: 400 }),
+        (SET + 4600, check(0)),
+    ];
+    plan(DRAWN_UP + 19, CONFIG, operations)
+}
+
 /// Redis loses the mode, as it was set after the last dump. The process that goes on knows it, and one that begins anew
 /// later has to learn it. The row comes when the next filter is live.
 pub(super) fn mode_lost() -> Plan {

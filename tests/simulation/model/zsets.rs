@@ -20,6 +20,12 @@ impl Sorted {
         self.order.iter().take_while(move |(other, _)| *other <= score).map(|(_, member)| member)
     }
 
+    /// Members with scores of this one and beyond, highest first.
+    fn from(&self, score: i64) -> impl Iterator<Item = &Bytes> {
+        let from = self.order.iter().rev().take_while(move |(other, _)| *other >= score);
+        from.map(|(_, member)| member)
+    }
+
     /// Members by rank, both ends included and counted from the end where negative.
     fn ranks(&self, from: &[u8], to: &[u8]) -> Vec<Bytes> {
         let len = self.order.len() as i64;
@@ -54,37 +60,39 @@ impl Keyspace {
     pub(crate) fn run_sorted(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
         let members =
             |members: Vec<Bytes>| Reply::Array(members.into_iter().map(Reply::Bulk).collect());
-        let reply = match (name, args) {
-            ("ZADD", [key, b"GT", scored @ ..]) => self.add_all(key, scored),
-            ("ZCARD", [key]) => {
-                self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
-            }
-            ("ZSCORE", [key, member]) => self.with_sorted(key, |sorted| {
-                sorted
-                    .scores
-                    .get(*member)
-                    .map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
-            }),
-            ("ZCOUNT", [key, b"-inf", max]) => {
-                self.with_sorted(key, |sorted| Reply::Int(sorted.up_to(number(max)).count() as i64))
-            }
-            ("ZRANGEBYSCORE", [key, b"-inf", max, b"LIMIT", b"0", count]) => {
-                self.with_sorted(key, |sorted| {
-                    let found = sorted.up_to(number(max)).take(number(count) as usize);
-                    members(found.cloned().collect())
-                })
-            }
-            ("ZREM", [key, names @ ..]) => {
-                self.drop_members(key, &names.iter().map(|name| name.to_vec()).collect::<Vec<_>>())
-            }
-            ("ZREMRANGEBYRANK", [key, from, to]) => {
-                match self.with_sorted(key, |sorted| sorted.ranks(from, to)) {
-                    Ok(ranked) => self.drop_members(key, &ranked),
-                    Err(error) => Err(error),
+        let reply =
+            match (name, args) {
+                ("ZADD", [key, b"GT", scored @ ..]) => self.add_all(key, scored),
+                ("ZCARD", [key]) => {
+                    self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
                 }
-            }
-            _ => return None,
-        };
+                ("ZSCORE", [key, member]) => self.with_sorted(key, |sorted| {
+                    sorted
+                        .scores
+                        .get(*member)
+                        .map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
+                }),
+                ("ZCOUNT", [key, b"-inf", max]) => self.with_sorted(key, |sorted| {
+                    Reply::Int(sorted.up_to(number(max)).count() as i64)
+                }),
+                ("ZCOUNT", [key, min, b"+inf"]) => self
+                    .with_sorted(key, |sorted| Reply::Int(sorted.from(number(min)).count() as i64)),
+                ("ZRANGEBYSCORE", [key, b"-inf", max, b"LIMIT", b"0", count]) => {
+                    self.with_sorted(key, |sorted| {
+                        let found = sorted.up_to(number(max)).take(number(count) as usize);
+                        members(found.cloned().collect())
+                    })
+                }
+                ("ZREM", [key, names @ ..]) => self
+                    .drop_members(key, &names.iter().map(|name| name.to_vec()).collect::<Vec<_>>()),
+                ("ZREMRANGEBYRANK", [key, from, to]) => {
+                    match self.with_sorted(key, |sorted| sorted.ranks(from, to)) {
+                        Ok(ranked) => self.drop_members(key, &ranked),
+                        Err(error) => Err(error),
+                    }
+                }
+                _ => return None,
+            };
         Some(reply.unwrap_or_else(|error| error))
     }
 

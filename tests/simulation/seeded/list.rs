@@ -192,7 +192,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "null.lua",
-            from: "if within_mark(meta[1]) and redis.call('EXISTS', KEYS[2]) == 0 then return 'CREATED' end",
+            from: "if within_mark(meta[1]) and redis.call('ZCOUNT', KEYS[2], meta[1], '+inf') == 0 then return 'CREATED' end",
             to: "",
         }],
     },
@@ -201,9 +201,17 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Script {
             file: "add.lua",
-            from: "if marked > now and redis.call('EXISTS', KEYS[5]) == 0 then raise('blind', marked) end",
+            from: "if marked > now and redis.call('ZCOUNT', KEYS[5], marked, '+inf') == 0 then raise('blind', marked) end",
             to: "",
         }],
+    },
+    Bug {
+        name: "an older copy of the create marks unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script { file: "null.lua", from: "redis.call('ZCOUNT', KEYS[2], meta[1], '+inf') == 0", to: "redis.call('EXISTS', KEYS[2]) == 0" },
+            Script { file: "add.lua", from: "redis.call('ZCOUNT', KEYS[5], marked, '+inf') == 0", to: "redis.call('EXISTS', KEYS[5]) == 0" },
+        ],
     },
     Bug {
         name: "ids that find no room for their marks unnoticed",
@@ -1088,6 +1096,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: "middleware/fleet.rs",
             from: "sleep(seen.longest_transaction)",
             to: "sleep(seen.longest_transaction * 0)",
+        }],
+    },
+    Bug {
+        name: "a step that ends a mode set after it was asked for",
+        flavours: ANY,
+        edits: &[Source {
+            file: "middleware/fleet.rs",
+            from: "(asked_us..=now_us).contains(&seen.number)",
+            to: "false",
         }],
     },
     Bug {
