@@ -115,8 +115,8 @@ impl Builder {
     /// [`other_filters`](crate::guide::other_filters).
     ///
     /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). Beside [`rebuild`](Self::rebuild) it is an error: what
-    /// other programs add while the source is read would be lost. See [`migrate_from`](Self::migrate_from).
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) and
+    /// [`Schedule::manual`] it is refilled in place after that, whenever trust was lost; any other schedule is an error.
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
@@ -215,8 +215,9 @@ impl Builder {
         let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
         let (problems, is_migrating) = (self.problems, self.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        if source.is_some() && foreign.is_some() && !is_migrating {
-            problems.push(SettingError::ForeignWithRebuild);
+        let has_schedule = source.as_ref().is_some_and(|(schedule, _)| !schedule.is_manual());
+        if has_schedule && foreign.is_some() && !is_migrating {
+            problems.push(SettingError::ForeignSchedule);
         }
         // Values that are out of bounds make no store.
         let made = || store(&settings, redis.as_ref(), foreign.as_ref(), is_migrating);

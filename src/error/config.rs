@@ -62,12 +62,13 @@ pub enum SettingError {
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
-    /// A filter of another system is to be rebuilt. The guard rebuilds only filters of its own.
+    /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
+    /// ever leaves it.
     #[error(
-        "rebuild: a foreign filter is never rebuilt: other programs write to it, and what they add meanwhile would be lost; \
-         migrate_from() moves to a filter of the guard's own, which can be"
+        "rebuild: a foreign filter is refilled when it is not trusted, and by no schedule: give Schedule::manual(), or \
+         migrate_from() for a filter of the guard's own"
     )]
-    ForeignWithRebuild,
+    ForeignSchedule,
     /// The system's random source gave no key.
     #[error("no random key could be drawn: {reason}")]
     Random {

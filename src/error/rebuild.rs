@@ -19,6 +19,9 @@ pub enum RebuildError {
     /// The guard was built without a filter to move away from.
     #[error("nothing to hand over: the guard was built without migrate_from")]
     NotMigrating,
+    /// The filter is another system's: its processes have no mode in common.
+    #[error("the processes of another system's filter have no mode in common")]
+    NoFleet,
     /// The source failed.
     #[error("the source failed")]
     Source(#[source] BoxError),

@@ -134,7 +134,8 @@ impl Shared {
     async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
         self.start();
         let survey = self.guard.store().survey().await.map_err(RebuildError::from)?;
-        Ok((survey.fleet, survey.now_us))
+        let fleet = survey.fleet.ok_or(RebuildError::NoFleet)?;
+        Ok((fleet, survey.now_us))
     }
 
     /// Makes a filter live that has what all processes have begun to create until now; says after when it began, by Redis's

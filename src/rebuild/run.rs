@@ -67,7 +67,6 @@ pub(super) struct RebuildRun<'a> {
 
 /// What a scan gave.
 struct Scanned {
-    sizing: Sizing,
     ids: u64,
     scans: u64,
 }
@@ -124,14 +123,14 @@ impl RebuildRun<'_> {
         self.progress.enter(RebuildStep::Verify);
         build.verify().await?;
         self.progress.enter(RebuildStep::Swap);
-        build.swap().await?;
+        let live = build.swap().await?;
         Ok(RebuildReport {
-            generation: build.token(),
+            generation: live.generation,
             ids: scanned.ids,
             replayed: journalled + replayed,
-            capacity: scanned.sizing.capacity().into(),
-            expected_rate: scanned.sizing.expected_rate(scanned.ids),
-            bytes: scanned.sizing.bytes(),
+            capacity: live.capacity,
+            expected_rate: live.expected_rate,
+            bytes: live.bytes,
             scans: scanned.scans,
             scan_took,
             took: began.elapsed(),
@@ -149,14 +148,14 @@ impl RebuildRun<'_> {
         let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
         let mut sizing = self.sized_for(expected)?;
         for scans in 1..=SCANS {
-            build.prepare(sizing).await?;
+            let room = build.prepare(sizing).await?;
             if scans == 1 {
                 // Not before: a process for which there is no lease or no room tries once a second.
                 self.tell_of_begin();
             }
             let ids = self.read_source(build).await?;
-            if ids <= u64::from(sizing.capacity()) {
-                return Ok(Scanned { sizing, ids, scans });
+            if ids <= room {
+                return Ok(Scanned { ids, scans });
             }
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;

@@ -1,7 +1,6 @@
 //! Where filters, journal and nulls live.
 //!
-//! The seam between the guard and its stores. It is private.
-//! [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the
+//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the
 //! same protocol; the third has filters that other systems write.
 
 pub(crate) mod foreign;
@@ -107,13 +106,22 @@ pub(crate) struct Live {
     pub(crate) rate: f32,
     /// The rate to expect with `items` ids.
     pub(crate) expected_rate: f64,
+    /// What it takes in the store.
+    pub(crate) bytes: u64,
 }
 
 impl From<Header> for Live {
     fn from(header: Header) -> Self {
         let Header { generation, rate, .. } = header;
         let (items, capacity) = (header.items.into(), header.capacity.into());
-        Self { generation, items, capacity, rate, expected_rate: header.expected_rate() }
+        Self {
+            generation,
+            items,
+            capacity,
+            rate,
+            expected_rate: header.expected_rate(),
+            bytes: header.string_len(),
+        }
     }
 }
 
@@ -138,7 +146,8 @@ pub(crate) struct Survey {
     pub(crate) now_us: i64,
     /// From when on a rebuild has to begin for its filter to be believed, by that clock; nothing once one has gone live.
     pub(crate) settles_us: Option<i64>,
-    pub(crate) fleet: FleetView,
+    /// How its processes stand, where they have a mode in common.
+    pub(crate) fleet: Option<FleetView>,
 }
 
 /// What an operator does to all processes of a filter at once.
@@ -259,9 +268,6 @@ pub(crate) enum Begun {
 /// One rebuild under way. Each step is safe to be the last: the live filter stays as it is until
 /// [`swap`](Build::swap).
 pub(crate) trait Build: Send {
-    /// The fencing token, which becomes the generation.
-    fn token(&self) -> Generation;
-
     /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
     fn previous(&self) -> Option<u64>;
 
@@ -270,9 +276,9 @@ pub(crate) trait Build: Send {
         Box::pin(std::future::pending())
     }
 
-    /// *Scan*: makes room for ids; what an earlier scan gave is forgotten. Fails if the store would have no room for a filter of
-    /// that size.
-    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// *Scan*: makes room for ids, and returns for how many; what an earlier scan gave is forgotten. Fails if the store would have
+    /// no room for a filter of that size.
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
     /// ids are taken by then, or are still there.
@@ -300,8 +306,8 @@ pub(crate) trait Build: Send {
     /// *Verify*: proves that the building filter holds what it should.
     fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// *Swap* and *confirm*: puts the building filter in the live one's place.
-    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// *Swap* and *confirm*: puts the building filter in the live one's place; returns what is live then.
+    fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>>;
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;

@@ -116,9 +116,9 @@ impl Rebuild {
     /// *Verify* and *swap*.
     async fn swap(mut self) -> Result<Generation, StoreError> {
         self.build.verify().await?;
-        self.build.swap().await?;
+        let live = self.build.swap().await?;
         self.build.release().await;
-        Ok(self.build.token())
+        Ok(live.generation)
     }
 }
 

@@ -222,20 +222,16 @@ async fn an_insert_that_fails_says_why() {
 }
 
 #[test]
-fn a_filter_that_others_write_is_not_rebuilt_over_what_they_add() {
+fn a_filter_that_others_write_is_refilled_by_no_schedule() {
     let redis = "redis://127.0.0.1:1";
     let filter = || ForeignFilter::go_zero("bloom:users", 20_000);
     let source = || from_iter(|| 0..10_u64);
-    let schedules = || [Schedule::manual(), Schedule::every(HOUR)];
-    for schedule in schedules() {
-        let error = refused(builder().redis(redis).foreign(filter()).rebuild(schedule, source()));
-        assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
-        assert_tells(&error, &[&"rebuild", &"other programs write to it", &"migrate_from"]);
-    }
-    for schedule in schedules() {
-        let error = refused(builder().redis(redis).rebuild(schedule, source()).foreign(filter()));
-        assert!(matches!(error.problems()[0], SettingError::ForeignWithRebuild), "{error:?}");
-    }
+    let hourly = || builder().redis(redis).rebuild(Schedule::every(HOUR), source());
+    let error = refused(hourly().foreign(filter()));
+    assert!(matches!(error.problems()[0], SettingError::ForeignSchedule), "{error:?}");
+    assert_tells(&error, &[&"rebuild", &"Schedule::manual()", &"migrate_from"]);
+    let by_need = builder().redis(redis).rebuild(Schedule::manual(), source());
+    assert!(by_need.foreign(filter()).build().is_ok());
     let moves = builder().redis(redis).migrate_from(filter());
     assert!(moves.rebuild(Schedule::manual(), source()).build().is_ok());
     assert!(builder().redis(redis).foreign(filter()).build().is_ok());

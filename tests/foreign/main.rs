@@ -11,6 +11,7 @@ mod rates;
 mod redisbloom;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]
 mod redisbloom_module;
+mod refill;
 mod rights;
 mod spread;
 mod traffic;

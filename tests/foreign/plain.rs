@@ -1,14 +1,16 @@
 //! Programs that know nothing of the guard write to a filter, and all that can happen to a key happens to it: nothing that
 //! exists is refused, neither by guards with the writer's numbers nor by any with others that state trust all the while.
 //!
+//! Where guards have a source, they refuse again by themselves: they refill the filter while the writer goes on.
+//!
 //! Each writer takes a few seconds here. `FOREIGN_SECONDS=60` has it take a minute.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bloom_guard::BloomGuard;
+use bloom_guard::{BloomGuard, ForeignFilter, Schedule, from_iter};
 use redis::{Client, Pipeline};
 use support::eventually;
 use support::model::guard;
@@ -16,9 +18,10 @@ use support::redis_server::RedisServer;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::copies::statement;
-use crate::guarded::{STRANGERS, refused};
+use crate::copies;
+use crate::guarded::{STRANGERS, refused, refuses};
 use crate::numbers::wrong;
+use crate::redisbloom;
 use crate::writers::Writer;
 
 /// What the filters are sized for, and how many ids there are at first.
@@ -26,10 +29,84 @@ const SIZED: u64 = 20_000;
 const FIRST: u64 = 2_000;
 /// The longest that an operator takes to bring a filter back, on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
+/// The longest transaction that refills wait for, and how long the writer's take where they do.
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(3);
+const TRANSACTION: Duration = Duration::from_millis(2_700);
+
+/// Who brings a filter back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repair {
+    /// An operator, who has the writer write all again and states trust.
+    Operator,
+    /// The guards, from the table.
+    Refill,
+}
+
+/// A program that writes to a filter.
+enum System {
+    Bits(Writer),
+    Module,
+}
+
+impl System {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Bits(writer) => writer.name,
+            Self::Module => "RedisBloom",
+        }
+    }
+
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Bits(writer) => writer.key,
+            Self::Module => "users",
+        }
+    }
+
+    fn filter(&self) -> ForeignFilter {
+        match self {
+            Self::Bits(writer) => writer.filter(),
+            Self::Module => ForeignFilter::redisbloom(self.key()),
+        }
+    }
+
+    fn wrong(&self) -> Vec<(String, ForeignFilter)> {
+        match self {
+            Self::Bits(writer) => wrong(writer, SIZED),
+            Self::Module => Vec::new(),
+        }
+    }
+
+    fn server(&self) -> RedisServer {
+        match self {
+            Self::Bits(_) => RedisServer::start(),
+            Self::Module => redisbloom::server(),
+        }
+    }
+
+    /// What writes these ids to these keys.
+    fn commands(&self, keys: &[&str], ids: &[u64]) -> Pipeline {
+        let mut pipeline = Pipeline::new();
+        for key in keys {
+            match self {
+                Self::Bits(writer) => {
+                    for bit in ids.iter().flat_map(|id| writer.bits_of(*id)) {
+                        pipeline.cmd("SETBIT").arg(*key).arg(bit).arg(1).ignore();
+                    }
+                }
+                Self::Module => {
+                    pipeline.cmd("BF.MADD").arg(*key).arg(ids).ignore();
+                }
+            }
+        }
+        pipeline
+    }
+}
 
 /// The other system and its table.
 struct World {
-    writer: Writer,
+    system: System,
+    repair: Repair,
     url: String,
     /// Where records are written beside the live key, while a job builds the next night's filter.
     beside: Mutex<bool>,
@@ -55,12 +132,7 @@ impl World {
     fn write(&self, keys: &[&str], ids: std::ops::Range<u64>) {
         let ids: Vec<u64> = ids.collect();
         for ids in ids.chunks(500) {
-            let mut pipeline = Pipeline::new();
-            for key in keys {
-                for bit in ids.iter().flat_map(|id| self.writer.bits_of(*id)) {
-                    pipeline.cmd("SETBIT").arg(*key).arg(bit).arg(1).ignore();
-                }
-            }
+            let pipeline = self.system.commands(keys, ids);
             let written = || {
                 let mut connection = Client::open(&*self.url)?.get_connection()?;
                 pipeline.exec(&mut connection)
@@ -73,14 +145,22 @@ impl World {
 
     /// Creates records, one after the other: first in the filter, then in the table.
     fn create(&self) {
+        let (mut next, mut open) = (self.ids(), VecDeque::new());
+        let transaction = if self.repair == Repair::Refill { TRANSACTION } else { Duration::ZERO };
         while self.goes_on() {
             {
                 let beside = self.beside.lock().unwrap();
-                let id = self.ids();
-                let keys: &[&str] =
-                    if *beside { &[self.writer.key, "next"] } else { &[self.writer.key] };
-                self.write(keys, id..id + 1);
-                self.committed.store(id + 1, Ordering::SeqCst);
+                let live = self.system.key();
+                let keys: &[&str] = if *beside { &[live, "next"] } else { &[live] };
+                self.write(keys, next..next + 1);
+                next += 1;
+                open.push_back((Instant::now() + transaction, next));
+                while let Some((ends, id)) = open.front().copied()
+                    && ends <= Instant::now()
+                {
+                    self.committed.store(id, Ordering::SeqCst);
+                    open.pop_front();
+                }
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -133,7 +213,7 @@ enum Mishap {
 const MISHAPS: [Mishap; 4] = [Mishap::OldCopy, Mishap::Delete, Mishap::Nightly, Mishap::Restart];
 
 async fn happens(mishap: Mishap, server: &mut RedisServer, world: &Arc<World>) {
-    let key = world.writer.key;
+    let key = world.system.key();
     match mishap {
         Mishap::Delete => server.run::<()>(&["DEL", key]),
         Mishap::Restart => {
@@ -142,19 +222,24 @@ async fn happens(mishap: Mishap, server: &mut RedisServer, world: &Arc<World>) {
             server.restart();
         }
         Mishap::OldCopy => {
-            server.run::<()>(&["COPY", key, "copy", "REPLACE"]);
-            let seals = || -> Vec<Vec<u8>> {
-                server.run(&["HMGET", &statement(&world.writer), "seal", "before"])
-            };
-            let copied = seals()[0].clone();
-            eventually("the copy is two seconds old", LONG, || async {
-                if seals().contains(&copied) { Err("not yet".to_owned()) } else { Ok(()) }
-            })
-            .await;
-            server.run::<()>(&["COPY", "copy", key, "REPLACE"]);
+            let copy: Vec<u8> = server.run(&["DUMP", key]);
+            if let System::Bits(writer) = &world.system {
+                let seals = || -> Vec<Vec<u8>> {
+                    server.run(&["HMGET", &copies::statement(writer), "seal", "before"])
+                };
+                let copied = seals()[0].clone();
+                eventually("the copy is two seconds old", LONG, || async {
+                    if seals().contains(&copied) { Err("not yet".to_owned()) } else { Ok(()) }
+                })
+                .await;
+            }
+            let mut restore = redis::cmd("RESTORE");
+            restore.arg(key).arg(0).arg(copy).arg("REPLACE");
+            restore.exec(&mut server.connection()).unwrap();
         }
         Mishap::Nightly => {
-            *world.beside.lock().unwrap() = true;
+            // Where the guards bring back what is missing, the job need not care.
+            *world.beside.lock().unwrap() = world.repair == Repair::Operator;
             let (job, ids) = (Arc::clone(world), world.ids());
             spawn_blocking(move || job.write(&["next"], 0..ids)).await.unwrap();
             let mut beside = world.beside.lock().unwrap();
@@ -170,7 +255,7 @@ async fn repaired(world: &Arc<World>, guard: &BloomGuard) {
         let _written = world.beside.lock().unwrap();
         world.ids()
     });
-    spawn_blocking(move || writer.write(&[writer.writer.key], 0..ids)).await.unwrap();
+    spawn_blocking(move || writer.write(&[writer.system.key()], 0..ids)).await.unwrap();
     eventually("trust is stated", LONG, || async {
         let foreign = guard.foreign().unwrap();
         let inspected = foreign.inspect().await.map_err(|error| error.to_string())?;
@@ -179,13 +264,37 @@ async fn repaired(world: &Arc<World>, guard: &BloomGuard) {
     .await;
 }
 
-async fn run(writer: Writer, seconds: u64) {
-    let mut server = RedisServer::start();
-    let (name, url) = (writer.name, server.url());
-    writer.write(&server, 0..FIRST);
-    let wrong = wrong(&writer, SIZED);
+/// Waits until the guards refuse again; returns how long that took.
+async fn refilled(guards: &[BloomGuard]) -> Duration {
+    let begun = Instant::now();
+    for guard in guards {
+        eventually("it refuses again", LONG, || async {
+            if refuses(guard).await {
+                return Ok(());
+            }
+            let last =
+                guard.rebuild_status().last.map(|last| last.map_err(|error| error.to_string()));
+            Err(format!("{:?} {last:?}", guard.state()))
+        })
+        .await;
+    }
+    begun.elapsed()
+}
+
+async fn run(system: System, repair: Repair) {
+    let mut server = system.server();
+    let (name, url, seconds) = (system.name(), server.url(), seconds());
+    if let System::Module = system {
+        server.run::<()>(&["BF.RESERVE", system.key(), "0.01", &SIZED.to_string()]);
+    }
+    system
+        .commands(&[system.key()], &(0..FIRST).collect::<Vec<_>>())
+        .exec(&mut server.connection())
+        .unwrap();
+    let wrong = system.wrong();
     let world = Arc::new(World {
-        writer,
+        system,
+        repair,
         url: url.clone(),
         beside: Mutex::default(),
         committed: AtomicU64::new(FIRST),
@@ -195,8 +304,18 @@ async fn run(writer: Writer, seconds: u64) {
         strangers: AtomicU64::default(),
         attempts: AtomicU64::default(),
     });
-    let build = |filter| guard(&url).foreign(filter).build().unwrap();
-    let right = [(); 2].map(|()| build(world.writer.filter()));
+    let build = |filter| {
+        let guard = guard(&url).foreign(filter).longest_transaction(LONGEST_TRANSACTION);
+        let table = Arc::clone(&world);
+        match repair {
+            Repair::Operator => guard.build().unwrap(),
+            Repair::Refill => guard
+                .rebuild(Schedule::manual(), from_iter(move || 0..table.ids()))
+                .build()
+                .unwrap(),
+        }
+    };
+    let right = [(); 2].map(|()| build(world.system.filter()));
     let kinds = wrong.len();
     let mut tasks = Vec::new();
     for (what, filter) in wrong {
@@ -211,13 +330,17 @@ async fn run(writer: Writer, seconds: u64) {
     }
     let creating = Arc::clone(&world);
     let creates = spawn_blocking(move || creating.create());
-    let (begun, mut happened) = (Instant::now(), 0);
+    let (begun, mut happened, mut longest) = (Instant::now(), 0, Duration::ZERO);
     repaired(&world, &right[0]).await;
+    refilled(&right).await;
     while begun.elapsed() < Duration::from_secs(seconds) || happened < MISHAPS.len() {
         happens(MISHAPS[happened % MISHAPS.len()], &mut server, &world).await;
         // Requests meet it as it is.
         sleep(Duration::from_millis(300)).await;
-        repaired(&world, &right[happened % 2]).await;
+        match repair {
+            Repair::Operator => repaired(&world, &right[happened % 2]).await,
+            Repair::Refill => longest = longest.max(refilled(&right).await),
+        }
         sleep(Duration::from_millis(700)).await;
         happened += 1;
     }
@@ -228,8 +351,9 @@ async fn run(writer: Writer, seconds: u64) {
     }
     let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
     println!(
-        "{name}: {:.0} s, {happened} mishaps, {} records created, {} requests for existing ones, {kinds} kinds of wrong \
-         numbers that were stated {} times: {} refused; {} requests for strangers refused",
+        "{name}, {repair:?}: {:.0} s, {happened} mishaps, {} records created, {} requests for existing ones, {kinds} kinds of \
+         wrong numbers that were stated {} times: {} refused; {} requests for strangers refused; refusing again after {longest:?} \
+         at the most",
         begun.elapsed().as_secs_f64(),
         world.ids() - FIRST,
         count(&world.checked),
@@ -247,15 +371,35 @@ fn seconds() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_plain_writer_of_go_zero_writes_is_never_refused() {
-    run(Writer::go_zero(SIZED), seconds()).await;
+    run(System::Bits(Writer::go_zero(SIZED)), Repair::Operator).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_plain_writer_of_jedis_writes_is_never_refused() {
-    run(Writer::jedis(SIZED), seconds()).await;
+    run(System::Bits(Writer::jedis(SIZED)), Repair::Operator).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_plain_writer_of_php_writes_is_never_refused() {
-    run(Writer::php_bkdr(SIZED), seconds()).await;
+    run(System::Bits(Writer::php_bkdr(SIZED)), Repair::Operator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_go_zero_is_refilled_while_it_is_written_to() {
+    run(System::Bits(Writer::go_zero(SIZED)), Repair::Refill).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_jedis_is_refilled_while_it_is_written_to() {
+    run(System::Bits(Writer::jedis(SIZED)), Repair::Refill).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_php_is_refilled_while_it_is_written_to() {
+    run(System::Bits(Writer::php_bkdr(SIZED)), Repair::Refill).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_redisbloom_is_refilled_while_it_is_written_to() {
+    run(System::Module, Repair::Refill).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, ForeignFilter};
+use bloom_guard::{BloomGuard, ForeignFilter, Schedule, from_iter};
 use support::eventually;
 use support::redis_server::RedisServer;
 
@@ -44,7 +44,7 @@ fn user(server: &RedisServer, commands: &[String], keys: &[&str]) -> String {
 /// Has a guard do all that it does, through a loss and back.
 async fn do_all(
     url: &str,
-    filter: ForeignFilter,
+    [filter, refilled]: [ForeignFilter; 2],
     lose: impl Fn(),
     repair: impl Fn(),
 ) -> BloomGuard {
@@ -58,6 +58,15 @@ async fn do_all(
     repair();
     trust(&guard).await;
     refuses_strangers(&guard, "it is trusted again").await;
+    lose();
+    untrusted(&guard).await;
+    repair();
+    let source = from_iter(|| 0..IDS + 200);
+    let refilling =
+        support::model::guard(url).foreign(refilled).rebuild(Schedule::manual(), source);
+    let refilling = refilling.longest_transaction(Duration::from_secs(1)).build().unwrap();
+    refuses_strangers(&refilling, "it is refilled").await;
+    assert_eq!(refused(&refilling, 0..IDS + 200).await, [0; 0]);
     guard
 }
 
@@ -81,12 +90,12 @@ async fn the_rights_that_the_guide_lists_are_enough_for_each_layout() {
         let statement = copies::statement(&writer);
         let url = user(&server, &commands, &[writer.key, &statement, config]);
         writer.write(&server, 0..IDS);
-        let filter = match writer.name {
+        let filters = [(); 2].map(|()| match writer.name {
             "Jedis" => ForeignFilter::jedis("users", 2 * IDS, crate::writers::RATE, expiry),
             _ => writer.filter(),
-        };
+        });
         let lose = || server.run::<()>(&["DEL", writer.key]);
-        let guard = do_all(&url, filter, lose, || writer.write(&server, 0..IDS)).await;
+        let guard = do_all(&url, filters, lose, || writer.write(&server, 0..IDS)).await;
         copies::turned_over(&server, &writer, 2).await;
         refuses_strangers(&guard, writer.name).await;
     }
@@ -100,7 +109,7 @@ async fn the_rights_that_the_guide_lists_are_enough_for_a_module() {
     let write = || redisbloom::write(&server, "users", 0..IDS);
     write();
     let lose = || server.run::<()>(&["DEL", "users"]);
-    do_all(&url, ForeignFilter::redisbloom("users"), lose, write).await;
+    do_all(&url, [(); 2].map(|()| ForeignFilter::redisbloom("users")), lose, write).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

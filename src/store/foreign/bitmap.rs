@@ -3,9 +3,8 @@
 use ::redis::{Cmd, Value, cmd};
 
 use super::keys::Keys;
-use super::known::Believed;
 use super::layout::Place;
-use super::seal;
+use super::seal::draw;
 use crate::error::StoreError;
 use crate::store::link::reply::Reply;
 use crate::store::link::transport::{HANDSHAKE, Transport, exchange, one};
@@ -20,13 +19,14 @@ const OLD: u64 = 900_000;
 pub(super) async fn look(
     transport: &dyn Transport,
     keys: &Keys,
-    believed: &Believed,
+    on: &[u8],
+    seal: u64,
 ) -> Result<bool, StoreError> {
     let mut command = cmd("EVAL");
     command.arg(include_str!("look.lua")).arg(keys.all().len() + 1);
     command.arg(&keys.statement).arg(keys.all().collect::<Vec<_>>());
-    command.arg(&believed.on).arg(believed.record.seal / 8);
-    command.arg(&seal::draw().to_be_bytes()).arg(OLD);
+    command.arg(on).arg(seal / 8);
+    command.arg(&draw().to_be_bytes()).arg(OLD);
     let replies = exchange(transport, &one(command), HANDSHAKE).await?;
     let [reply] = Reply::new(STEP, Value::Array(replies)).fields()?;
     // Another statement is for the next look.

@@ -19,9 +19,11 @@ use crate::id::Id;
 use crate::store::link::transport::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
-const CHANCE: f64 = 1e-9;
+pub(super) const CHANCE: f64 = 1e-9;
 /// Filters in which more ids than these are found by chance show nothing, and refuse hardly any.
-const MOST_FOUND: f64 = 0.9;
+pub(super) const MOST_FOUND: f64 = 0.9;
+const SCRIPT: &str =
+    concat!(include_str!("is_clear.lua"), include_str!("refilling.lua"), include_str!("state.lua"));
 /// Ids looked for by one pipeline.
 const ASKED: usize = 1_000;
 
@@ -91,11 +93,12 @@ impl Site {
         if fits { Ok(()) } else { Err(TrustError::Length { key, bytes, min, max, filter }) }
     }
 
-    /// States that the filter that was looked at is whole.
+    /// States that the filter that was looked at is whole, or that was refilled under a word.
     pub(super) async fn trust_after(
         &self,
         seen: &SiteInspection,
         ids: u64,
+        word: &str,
     ) -> Result<(), TrustError> {
         let connection = self.still_inspected(seen).await?;
         let now = connection.redis_us(Instant::now());
@@ -104,14 +107,10 @@ impl Site {
         let of = self.trust.of(&seen.config);
         let seal = self.seal_of(seen)?;
         let record = Record { run: seen.run, generation, ids, seal, of };
-        self.state(&connection, &record, seen).await?;
+        self.state(&connection, &record, seen, word).await?;
         // After a loss it is another one: copies of the filter have this one.
         self.trust.drawn.store(None);
-        let checks = self.node.checks.connected(DEADLINE).await?;
-        self.trust.look(checks.transport(), &checks.process).await?;
-        let known = self.trust.known();
-        let is_believed = known.is_some_and(|known| known.believed().is_ok());
-        if is_believed { Ok(()) } else { Err(self.changed("it is not believed")) }
+        if self.look().await? { Ok(()) } else { Err(self.changed("it is not believed")) }
     }
 
     /// Returns a connection to the process that was inspected, if the numbers in Redis are still the same.
@@ -146,12 +145,18 @@ impl Site {
         connection: &Arc<Connection>,
         record: &Record,
         seen: &SiteInspection,
+        word: &str,
     ) -> Result<(), TrustError> {
         let (keys, end) = (&self.trust.keys, self.trust.layout.end(seen.size));
         let mut command = cmd("EVAL");
-        command.arg(include_str!("state.lua")).arg(keys.all().len() + 1);
+        command.arg(SCRIPT).arg(keys.all().len() + 1);
         command.arg(&keys.statement).arg(keys.all().collect::<Vec<_>>());
-        command.arg(record.encode()).arg(&record.of).arg(&seen.sight.witnesses);
+        command
+            .arg(record.encode())
+            .arg(&record.of)
+            .arg(&seen.sight.witnesses)
+            .arg(word)
+            .arg(record.ids);
         match self.trust.layout.kind() {
             Kind::Bitmap => command.arg(&seal::draw().to_be_bytes()).arg(record.seal / 8).arg(end),
             Kind::Module => command.arg(module::seal_ids(record.seal).collect::<Vec<_>>()),

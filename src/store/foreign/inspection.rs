@@ -25,7 +25,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes counted by one command, which keeps Redis busy for less than a millisecond.
 const PIECE: u64 = 1 << 20;
 /// Witnesses of a filter, spread over all of its keys.
-const SAMPLED: u64 = 256;
+pub(super) const SAMPLED: u64 = 256;
 
 /// What there is of a foreign filter, at one moment.
 ///
@@ -155,7 +155,10 @@ impl Site {
     }
 
     /// Seals a module's filter, unless this process has done so: each time takes room for 16 ids.
-    async fn seal_module(&self, connection: &Arc<Connection>) -> Result<u64, StoreError> {
+    pub(super) async fn seal_module(
+        &self,
+        connection: &Arc<Connection>,
+    ) -> Result<u64, StoreError> {
         let (key, drawn) = (self.trust.keys.first(), &self.trust.drawn);
         if let Some(seal) = drawn.load_full()
             && has_seal(self.ask_one(connection, exist(key, [], Some(*seal))).await?)?

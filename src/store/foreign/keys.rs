@@ -25,6 +25,11 @@ impl Keys {
         self.here.iter().map(|(_, key)| key.as_str())
     }
 
+    /// Returns all of them, each with its place among the layout's.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.here.iter().map(|(at, key)| (*at, key.as_str()))
+    }
+
     /// Returns the first.
     pub(super) fn first(&self) -> &str {
         self.all().next().unwrap_or_default()

@@ -6,13 +6,21 @@
 -- Returns 1; 0 if the filter is not what it was; -1 if the statement is another.
 local on, seal, at, witnesses = unpack(redis.call('HMGET', KEYS[1], 'on', 'seal', 'at', 'witnesses'))
 if on ~= ARGV[1] then return -1 end
-if not witnesses then return 0 end
-for key = 2, #KEYS do
-  if redis.call('GETRANGE', KEYS[key], ARGV[2], ARGV[2] + 7) ~= seal then return 0 end
-end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local age = now - (tonumber(at) or 0)
+-- A refill ends with the first sign of a loss, and where its seal was not turned over in time.
+local function lost()
+  if string.sub(on, 1, 12) == 'refilled by ' then redis.call('HSET', KEYS[1], 'on', '') end
+  return 0
+end
+if string.sub(on, 1, 12) == 'refilled by ' and (age < 0 or age > 3000000) then return lost() end
+if not witnesses then return 0 end
+for key = 2, #KEYS do
+  if redis.call('GETRANGE', KEYS[key], ARGV[2], ARGV[2] + 7) ~= seal then return lost() end
+  -- A writer with more bits.
+  if redis.call('STRLEN', KEYS[key]) > ARGV[2] + 8 then return lost() end
+end
 if age >= 0 and age < tonumber(ARGV[4]) then return 1 end
 local seen = {}
 for at = 1, #witnesses, 18 do

@@ -9,6 +9,7 @@
 //! | `bitmap`, `module` | what differs between bits of a string, and what a module of Redis keeps |
 //! | `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
 //! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
+//! | `refill` | sets what the source has, and states trust |
 //! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
@@ -28,6 +29,7 @@ mod known;
 mod layout;
 mod module;
 mod record;
+mod refill;
 mod round;
 mod rounds;
 mod seal;
@@ -53,8 +55,10 @@ use tokio::time::Instant;
 use self::filter::ForeignFilter;
 use self::inspection::Inspection;
 use self::layout::Layout;
+use self::refill::{Pause, Refill};
 use self::site::Site;
 use self::trust::Trust;
+use super::link::attempts::ATTEMPT;
 use super::link::endpoint::Endpoint;
 use super::link::node;
 use super::{
@@ -69,7 +73,7 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
-const NEVER_REBUILT: &str = "other programs write to it, so the guard never rebuilds it";
+const TRUSTED: &str = "it is trusted: there is nothing to refill";
 
 /// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
@@ -77,6 +81,8 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
+    longest_transaction: Duration,
+    pause: Arc<Pause>,
     background: Background,
 }
 
@@ -94,8 +100,14 @@ impl ForeignStore {
         };
         let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
-        let background = Background::default();
-        Self { name, layout, sites, background }
+        Self {
+            name,
+            layout,
+            sites,
+            longest_transaction: settings.longest_transaction,
+            pause: Arc::default(),
+            background: Background::default(),
+        }
     }
 
     /// Returns the part that an id belongs to.
@@ -144,7 +156,7 @@ impl ForeignStore {
             site.look_for(&self.ids_at(known, site), seen_there).await?;
         }
         for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
-            site.trust_after(seen_there, seen.ids).await?;
+            site.trust_after(seen_there, seen.ids, "").await?;
         }
         Ok(())
     }
@@ -199,7 +211,11 @@ impl Store for ForeignStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        self.cannot(NEVER_REBUILT)
+        Box::pin(async {
+            let connection = self.sites[0].node.inserts.connected(ATTEMPT).await?;
+            let now_us = connection.redis_us(Instant::now());
+            Ok(Survey { live: self.condition().live, now_us, settles_us: None, fleet: None })
+        })
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
@@ -211,7 +227,21 @@ impl Store for ForeignStore {
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.cannot(NEVER_REBUILT)
+        Box::pin(async {
+            let mut is_whole = true;
+            for site in &self.sites {
+                is_whole &= site.look().await?;
+            }
+            if is_whole {
+                return Err(self.sites[0].trust.foreign(TRUSTED));
+            }
+            if let Some(left) = self.pause.left() {
+                let reason = format!("trust did not last: it is refilled in {} s", left.as_secs());
+                return Err(self.sites[0].trust.foreign(&reason));
+            }
+            let (layout, pause) = (Arc::clone(&self.layout), Arc::clone(&self.pause));
+            Refill::begin(layout, &self.sites, self.longest_transaction, pause).await
+        })
     }
 }
 

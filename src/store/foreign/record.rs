@@ -7,9 +7,11 @@
 //!
 //! | field | what |
 //! |---|---|
-//! | `on` | the statement; or `handed over to` and a name, once the guard's own filter has taken the other's place, for good |
+//! | `on` | the statement; or `handed over to` and a name, once the guard's own filter has taken the other's place, for good; or `refilled by` and a nonce, while `at` is renewed |
 //! | `seal`, `before`, `at` | the last two seals of a bitmap, 8 bytes each, and when the last was written, in µs by Redis's clock |
 //! | `witnesses` | words of a bitmap: 18 bytes each, big-endian: the key's place among those on its Redis, u16, the word's first bit, u64, the bits that were set |
+//! | `proven` | of the last statement: how many ids, and the layout and numbers |
+//! | `floor` | how many ids a module's filter has had since a refill began |
 //! | `disproved` | the last statement was ended by a record that it lacked |
 //! | `stays` | this one took the place of such a one: no record that it lacks ends it |
 
@@ -21,6 +23,8 @@ use crate::store::link::reply::Reply;
 
 /// How `on` begins once a filter of the guard's own has taken the other's place.
 pub(super) const HANDED_OVER: &str = "handed over to ";
+/// How `on` begins while a refill goes on.
+pub(super) const REFILLED: &str = "refilled by ";
 
 /// What trust rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +45,13 @@ impl Record {
     /// Returns it as it is stored.
     pub(super) fn encode(&self) -> String {
         let Self { run, generation, ids, seal, of } = self;
-        format!("2 {run:08x} {generation} {ids} {seal} {of}")
+        let run = Self::run_as_text(*run);
+        format!("2 {run} {generation} {ids} {seal} {of}")
+    }
+
+    /// Returns a Redis process as it is stored.
+    pub(super) fn run_as_text(run: u32) -> String {
+        format!("{run:08x}")
     }
 
     /// Reads it.

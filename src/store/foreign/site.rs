@@ -166,8 +166,7 @@ impl Site {
         let word = cmd("HSET").arg(&self.trust.keys.statement).arg("on").arg(word).clone();
         self.node.inserts.ask(&connection, &one(word), ATTEMPT).await?;
         self.node.keep_to_one_redis(&connection)?;
-        let checks = self.node.checks.connected(ATTEMPT).await?;
-        self.trust.look(checks.transport(), &checks.process).await
+        self.look().await.map(drop)
     }
 
     /// Ends trust that was stated at a time, unless trust has ended so before: the handler answers for ids that do not exist.
@@ -179,6 +178,18 @@ impl Site {
         {
             self.trust.lose(believed, Doubt::Disproved);
         }
+    }
+
+    /// Looks at the filter now; returns whether it is believed.
+    pub(super) async fn look(&self) -> Result<bool, StoreError> {
+        let checks = self.node.checks.connected(ATTEMPT).await?;
+        self.trust.look(checks.transport(), &checks.process).await?;
+        Ok(self.is_trusted())
+    }
+
+    /// Whether the filter was believed at the last look.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trust.known().is_some_and(|known| known.believed().is_ok())
     }
 
     /// Returns what is known without asking Redis.

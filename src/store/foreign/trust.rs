@@ -17,7 +17,7 @@ use super::keys::Keys;
 use super::known::{Believed, Known, Numbers, read_numbers};
 use super::layout::{Kind, Layout};
 use super::module::{Info, exist, has_seal};
-use super::record::{Record, handed_over_to};
+use super::record::{REFILLED, Record, handed_over_to};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::Live;
@@ -43,6 +43,8 @@ pub(super) struct Trust {
     lost: Mutex<Option<(Generation, Doubt)>>,
     /// One look at a time: a later one that ends sooner would be judged a loss by the one before.
     looking: tokio::sync::Mutex<()>,
+    /// What the last statement of any process was about, and how many ids the filter had.
+    proven: ArcSwapOption<(u64, String)>,
     /// The name of the guard's own filter that has taken its place, for good.
     handed_over_to: OnceLock<String>,
 }
@@ -58,8 +60,14 @@ impl Trust {
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
+            proven: ArcSwapOption::empty(),
             handed_over_to: OnceLock::new(),
         }
+    }
+
+    /// Returns how many ids the filter had when trust was last stated, if that was by this layout and these numbers.
+    pub(super) fn proven(&self, of: &str) -> Option<u64> {
+        self.proven.load().as_ref().filter(|proven| proven.1 == of).map(|proven| proven.0)
     }
 
     /// Whether the guard's own filter is known to have taken its place.
@@ -71,6 +79,17 @@ impl Trust {
     pub(super) fn note_hand_over(&self, on: Option<&[u8]>) {
         if let Some(name) = handed_over_to(on) {
             self.handed_over_to.get_or_init(|| name.to_owned());
+        }
+    }
+
+    /// Notes what the last statement was about. It stays known when all data are lost.
+    fn note_proven(&self, proven: Option<&[u8]>) {
+        let read = || {
+            let (ids, of) = std::str::from_utf8(proven?).ok()?.split_once(' ')?;
+            Some((ids.parse().ok()?, of.to_owned()))
+        };
+        if let Some(proven) = read() {
+            self.proven.store(Some(Arc::new(proven)));
         }
     }
 
@@ -100,7 +119,8 @@ impl Trust {
         };
         let (rate, expected_rate) =
             (size.expected_rate(capacity) as f32, size.expected_rate(items));
-        Ok(Live { generation: believed.record.generation, items, capacity, rate, expected_rate })
+        let (generation, bytes) = (believed.record.generation, size.bits.div_ceil(8));
+        Ok(Live { generation, items, capacity, rate, expected_rate, bytes })
     }
 
     /// Says in words why the filter is not believed.
@@ -111,6 +131,7 @@ impl Trust {
             (.., Some(other)) => {
                 format!("the application has said that {other} is whole, at the same key")
             }
+            _ if *doubt == Doubt::NotLive => "it is being refilled from the source".to_owned(),
             _ if *doubt == Doubt::NoFilter => {
                 "the application has not said that it is whole (trust_after)".to_owned()
             }
@@ -176,14 +197,16 @@ impl Trust {
         process: &RedisProcess,
     ) -> Result<(), StoreError> {
         let _alone = self.looking.lock().await;
-        let record = cmd("HMGET").arg(&self.keys.statement).arg(&["on", "stays"]).clone();
+        let record = cmd("HMGET").arg(&self.keys.statement).arg(&["on", "stays", "proven"]).clone();
         let commands = pipeline([record].into_iter().chain(self.config()));
         let replies = exchange(transport, &commands, HANDSHAKE).await?;
         let mut replies = replies.into_iter().map(|reply| Reply::new(STEP, reply));
-        let [on, stays] = replies.next().unwrap_or(Reply::new(STEP, Value::Nil)).fields()?;
+        let [on, stays, proven] =
+            replies.next().unwrap_or(Reply::new(STEP, Value::Nil)).fields()?;
         let (on, stays) = (on.optional_bytes()?, stays.optional_bytes()?.is_some());
         let config = read_numbers(replies.next())?;
         self.note_hand_over(on.as_deref());
+        self.note_proven(proven.optional_bytes()?.as_deref());
         let is_same = |known: &Arc<Known>| {
             let stated = known.believed.as_ref().ok().map(|believed| &believed.on);
             stated.is_some()
@@ -213,7 +236,10 @@ impl Trust {
     ) -> Result<(), StoreError> {
         let looked = match (self.layout.kind(), known.believed()) {
             (Kind::Bitmap, Err(_)) => return Ok(()),
-            (Kind::Bitmap, Ok(believed)) => bitmap::look(transport, &self.keys, believed).await,
+            (Kind::Bitmap, Ok(believed)) => {
+                let seal = believed.record.seal;
+                bitmap::look(transport, &self.keys, &believed.on, seal).await
+            }
             (Kind::Module, believed) => self.look_at_module(transport, believed.ok()).await,
         };
         let lost = match looked {
@@ -278,6 +304,7 @@ impl Trust {
             (Some(on), Some(record)) if other.is_none() && size.is_ok() => {
                 self.believe(process, record).map(|record| Believed::new(on, record, stays))
             }
+            (Some(on), None) if on.starts_with(REFILLED.as_bytes()) => Err(Doubt::NotLive),
             (Some(_), _) => Err(Doubt::Foreign),
             (None, _) if unknown => Err(Doubt::NoFilter),
             (None, _) => Err(Doubt::Gone),
@@ -341,7 +368,7 @@ impl Trust {
 }
 
 /// Says in words that the guard's own filter has taken this one's place.
-fn handed_over(name: &str) -> String {
+pub(super) fn handed_over(name: &str) -> String {
     format!(
         "the guard's own filter {name:?} has taken its place (hand_over): only a guard of that name that moves to it \
          (migrate_from) may insert here"

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, Membership, Sizing, State};
 use crate::id::Id;
 use crate::store::scan::{Given, Scan};
-use crate::store::{BoxFuture, Build};
+use crate::store::{BoxFuture, Build, Live};
 use crate::verdict::Doubt;
 
 /// One rebuild.
@@ -80,7 +80,7 @@ impl MemoryBuild {
         }
     }
 
-    fn put_live(&self) -> Result<(), StoreError> {
+    fn put_live(&self) -> Result<Live, StoreError> {
         let step = "swap";
         if !self.replayed {
             return Err(StoreError::JournalGap { reason: "it has not been replayed".into() });
@@ -108,7 +108,7 @@ impl MemoryBuild {
         books.building = None;
         drop(books);
         drop(former); // freeing it may take a while
-        Ok(())
+        Ok(header.into())
     }
 
     fn let_go(&self) {
@@ -120,15 +120,11 @@ impl MemoryBuild {
 }
 
 impl Build for MemoryBuild {
-    fn token(&self) -> Generation {
-        self.token
-    }
-
     fn previous(&self) -> Option<u64> {
         self.previous
     }
 
-    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.scan.begin(&self.inner.digester, sizing))
     }
 
@@ -178,7 +174,7 @@ impl Build for MemoryBuild {
         Box::pin(ready(if whole { Ok(()) } else { Err(StoreError::Lost { step: "verify" }) }))
     }
 
-    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
         Box::pin(ready(self.put_live()))
     }
 

@@ -92,11 +92,11 @@ impl Store for MemoryStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.header().map(Live::from);
-        let fleet = FleetView {
+        let fleet = Some(FleetView {
             incarnation: Vec::new(),
             number: self.0.fleet.number.load(Ordering::SeqCst),
             longest_transaction: self.0.retention.overlap,
-        };
+        });
         let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None, fleet };
         Box::pin(std::future::ready(Ok(survey)))
     }

@@ -127,7 +127,12 @@ impl Shard {
             }
         }
         let settles_us = self.fleet.settles_ms().map(|until| until.saturating_mul(1000));
-        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, settles_us, fleet })
+        Ok(Survey {
+            live: live.map(Live::from),
+            now_us: view.now_us,
+            settles_us,
+            fleet: Some(fleet),
+        })
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There

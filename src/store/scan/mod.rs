@@ -47,19 +47,19 @@ struct UnderWay {
 }
 
 impl Scan {
-    /// Begins anew, with an empty filter.
+    /// Begins anew, with an empty filter; returns for how many ids.
     pub(crate) async fn begin(
         &mut self,
         digester: &Digester,
         sizing: Sizing,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         // Two large filters at once may be more than the machine has room for.
         *self = Self::default();
         let filter = empty(sizing.geometry(u32::from_be_bytes(random_bytes()?))).await?;
         let (digester, sample) = (digester.clone(), Vec::with_capacity(SAMPLE));
         let filling = Filling::new(digester.clone(), filter);
         self.under_way = Some(UnderWay { digester, sizing, filling, ids: 0, sample, stride: 1 });
-        Ok(())
+        Ok(sizing.capacity().into())
     }
 
     /// Takes ids in. Lets other tasks run, and waits while the filter is behind. May be given up.

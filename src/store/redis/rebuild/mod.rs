@@ -26,15 +26,11 @@ mod wait;
 use self::build::RedisBuild;
 use self::wait::FirstSwapWait;
 use crate::error::StoreError;
-use crate::filter::{Generation, Sizing};
+use crate::filter::Sizing;
 use crate::id::Id;
-use crate::store::{BoxFuture, Build};
+use crate::store::{BoxFuture, Build, Live};
 
 impl Build for RedisBuild {
-    fn token(&self) -> Generation {
-        self.token
-    }
-
     fn previous(&self) -> Option<u64> {
         self.previous
     }
@@ -44,7 +40,7 @@ impl Build for RedisBuild {
         Box::pin(async { tokio::join!(lease, wait).0 })
     }
 
-    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             self.room(sizing.bytes()).await?;
             self.scan.begin(&self.digester, sizing).await
@@ -82,7 +78,7 @@ impl Build for RedisBuild {
         Box::pin(self.verify_next())
     }
 
-    fn swap(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
         Box::pin(self.put_live())
     }
 

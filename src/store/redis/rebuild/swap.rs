@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::build::{RedisBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
+use crate::store::Live;
 use crate::store::link::script::Script;
 use crate::store::redis::incarnation::GRACE;
 
@@ -19,7 +20,7 @@ const HELD: Duration = Duration::from_millis(50);
 
 impl RedisBuild {
     /// *Swap*, and *confirm* where its reply is lost: the live header tells what became of it.
-    pub(super) async fn put_live(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn put_live(&mut self) -> Result<Live, StoreError> {
         let mut attempt = 1;
         loop {
             match self.swap_unheld().await {
@@ -37,7 +38,7 @@ impl RedisBuild {
         }
         let live = self.header(State::Live, "the swap")?;
         self.shard.adopt(&live, &self.incarnation).ok();
-        Ok(())
+        Ok(live.into())
     }
 
     /// Swaps as soon as no process has inserts to replay any more.
