@@ -170,11 +170,16 @@ impl Refill {
             keys += 1;
             bytes += (bits.pieces().count() * PIECE) as u64;
         }
-        let (size, is_even) = (part.seen.size, self.layout.is_even());
         // Parts that are trusted are left out.
-        let size = BloomSize { bits: self.layout.end(size) * keys, ..size };
+        let size = BloomSize { bits: self.layout.end(part.seen.size) * keys, ..part.seen.size };
+        self.judge(counts, size).map_err(|reason| part.site.trust.foreign(&reason))?;
+        Ok(bytes)
+    }
+
+    /// Says what is wrong with the numbers, or that there is no room.
+    fn judge(&self, counts: Counts, size: BloomSize) -> Result<(), String> {
         let rate = |set: u64, of_an_id: u32| (set as f64 / size.bits as f64).powf(of_an_id.into());
-        let has = size.estimated_ids(counts.found);
+        let (is_even, has) = (self.layout.is_even(), size.estimated_ids(counts.found));
         let ids = Evidence {
             tries: self.counted.0,
             fit: self.counted.1,
@@ -190,16 +195,13 @@ impl Refill {
             least: counts.found as f64 * 0.9,
         };
         if counts.found > 0 && !ids.shows() && !(is_even && bits.shows()) {
-            return Err(part.site.trust.foreign(&wrong(ids.tries, ids.fit, has)));
+            return Err(wrong(ids.tries, ids.fit, has));
         }
         let full = rate(counts.all(), size.hashes);
-        if full > MOST_FOUND {
-            let reason = format!(
-                "with the source's ids, {full:.3} of those that do not exist would be in it"
-            );
-            return Err(part.site.trust.foreign(&reason));
+        if full <= MOST_FOUND {
+            return Ok(());
         }
-        Ok(bytes)
+        Err(format!("with the source's ids, {full:.3} of those that do not exist would be in it"))
     }
 
     /// Sets what is missing.
