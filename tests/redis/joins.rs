@@ -63,13 +63,49 @@ impl Site {
     fn join(&self, caller: &Caller) {
         let Caller { key_id, rest, told } = caller;
         let (settle, told) = (SETTLE.to_string(), told.to_string());
-        let known = ["first", "1", "5", ""];
+        let (known, entry) = (["first", "1", "5", ""], ["5", "1"]);
         let mut command = redis::cmd("EVAL");
         command.arg(JOIN).arg(KEYS.len()).arg(&KEYS);
         command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(MARK).arg("00000001");
         command.arg("").arg("2000").arg(&known).arg(settle).arg(*rest).arg("").arg("0").arg(told);
+        command.arg(&entry);
         let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
-        assert_eq!(reply.len(), 14);
+        assert_eq!(reply.len(), 15);
+    }
+}
+
+/// The callers of these tests know that entry 5 was written at 1 ms.
+#[test]
+fn an_entry_that_was_written_at_another_time_is_another() {
+    let many: Vec<(String, u64)> = (1..=70).map(|n| (format!("1-{n}"), n)).collect();
+    let entries = |entries: &[(&str, u64)]| -> Vec<(String, u64)> {
+        entries.iter().map(|(id, number)| ((*id).to_owned(), *number)).collect()
+    };
+    for (what, last, written, journal, goes_on) in [
+        ("it is the last one", 5, "1", vec![], true),
+        ("the last one is another", 5, "2", vec![], false),
+        ("it is there", 6, "2", entries(&[("1-0", 5), ("2-0", 6)]), true),
+        (
+            "of two of a time it is the second",
+            6,
+            "2",
+            entries(&[("1-0", 4), ("1-1", 5), ("2-0", 6)]),
+            true,
+        ),
+        ("its number was given again", 6, "3", entries(&[("2-0", 5), ("3-0", 6)]), false),
+        ("the others of its time are there", 7, "3", entries(&[("1-0", 4), ("3-0", 7)]), false),
+        ("it was trimmed", 7, "3", entries(&[("2-0", 6), ("3-0", 7)]), true),
+        ("the journal was lost", 7, "3", vec![], true),
+        ("more are of its time than are looked at", 70, "1", many, true),
+    ] {
+        let site = Site::new();
+        site.set(&[("seq", &last.to_string()), ("last", written)]);
+        for (id, number) in journal {
+            site.0.run::<String>(&["XADD", LOG, &id, "i", KEY_ID, "s", &number.to_string()]);
+        }
+        site.join(&NEWCOMER);
+        let incarnation: String = site.0.run(&["HGET", META, "inc"]);
+        assert_eq!(incarnation == "first", goes_on, "{what}: {incarnation}");
     }
 }
 

@@ -48,6 +48,11 @@ impl Clock {
             || self.at(later.read).abs_diff(later.us) <= CLOCKS_PART.as_micros() as u64
     }
 
+    /// Returns how long ago it was read.
+    pub(crate) fn age(&self) -> Duration {
+        self.read.elapsed()
+    }
+
     /// Returns Redis's clock at another local instant, µs since the Unix epoch.
     pub(crate) fn at(&self, at: Instant) -> i64 {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);

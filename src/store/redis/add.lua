@@ -15,9 +15,9 @@
 -- ARGV[9]  to ARGV[11]: the same for the filter being built
 -- ARGV[12] how long swaps wait for the next call of this replay, ms; '' if this is no replay
 -- ARGV[13] how many marks there may be for these ids to get their own
--- Returns {'OK', seq}; {'KEY'} when the digests' key is not this filter's; or {'STALE', the fields of view.lua}
--- when a filter is another than the caller computed bits for. Then nothing was written, and the caller has to
--- compute the bits anew and try again.
+-- Returns {'OK', seq, when the entry was written, ms}; {'KEY'} when the digests' key is not this filter's; or
+-- {'STALE', the fields of view.lua} when a filter is another than the caller computed bits for. Then nothing was
+-- written, and the caller has to compute the bits anew and try again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
 local time = redis.call('TIME')
@@ -140,4 +140,4 @@ else
   -- A building filter that is away for a moment must not go live without this add (rebuild/swap.lua).
   redis.call('HSET', KEYS[1], 'not_in_next', seq)
 end
-return {'OK', seq}
+return {'OK', seq, string.match(id, '^%d+')}

@@ -199,7 +199,8 @@ impl Shard {
         match outcome.as_str() {
             "OK" => {
                 let seq = fields.next().ok_or_else(odd)?.int()?;
-                self.seen.note(&connection.identity.incarnation, seq);
+                let written = fields.next().ok_or_else(odd)?.text()?.parse().map_err(|_| odd())?;
+                self.seen.wrote(&connection.identity.incarnation, (seq, written));
                 Ok(Added::Done(taken))
             }
             "STALE" => {

@@ -85,17 +85,51 @@ async fn an_insert_that_is_not_in_a_restored_filter_is_not_refused() {
     not_refused_after(&redis, copy, restore).await;
 }
 
-/// All of the filter's own keys, from a backup of a minute ago.
+/// Copies all of the filter's own keys to others, or back.
+fn copy_all(redis: &RedisServer, from: &str, to: &str) {
+    for key in [BITS, META, "bg:{users}:log", "bg:{users}:marks"] {
+        redis.run::<i64>(&["COPY", &format!("{key}{from}"), &format!("{key}{to}"), "REPLACE"]);
+    }
+}
+
+/// From a backup of a minute ago.
 #[tokio::test]
 async fn an_insert_that_is_not_in_a_restored_backup_of_all_keys_is_not_refused() {
     let redis = RedisServer::start();
-    let keys = [BITS, META, "bg:{users}:log", "bg:{users}:marks"];
-    let copy = |from: &str, to: &str| {
-        for key in keys {
-            redis.run::<i64>(&["COPY", &format!("{key}{from}"), &format!("{key}{to}"), "REPLACE"]);
+    let (save, restore) = (|| copy_all(&redis, "", ".old"), || copy_all(&redis, ".old", ""));
+    not_refused_after(&redis, save, restore).await;
+}
+
+/// The numbers are where they were, so only the time at which an entry was written tells.
+#[tokio::test]
+async fn a_lost_insert_is_noticed_by_a_poll_though_as_many_followed() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let creator = guard_over(&redis.url(), &table).build().unwrap();
+    let other = guard(&redis.url()).build().unwrap();
+    live(&creator).await;
+    live(&other).await;
+    creator.insert(&1).await.unwrap();
+    copy_all(&redis, "", ".old");
+    creator.insert(&LOST).await.unwrap();
+    table.commit(LOST);
+    copy_all(&redis, ".old", "");
+    other.insert(&2).await.unwrap();
+    for guard in [&creator, &other] {
+        eventually("it is noticed", NOTICED, || async {
+            match guard.check(&LOST).await.unwrap() {
+                Verdict::Absent(_) => Err("refused".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    }
+    throughout(NOTICED, || async {
+        for guard in [&creator, &other] {
+            assert_eq!(get_looked_up(guard, &table, LOST).await, 200, "{:?}", guard.state());
         }
-    };
-    not_refused_after(&redis, || copy("", ".old"), || copy(".old", "")).await;
+    })
+    .await;
 }
 
 /// Whoever inserted what the copy lacks is gone, and so are the metadata; the application gave the secret key.

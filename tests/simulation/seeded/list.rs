@@ -214,6 +214,36 @@ pub(crate) const BUGS: &[Bug] = &[
         ],
     },
     Bug {
+        name: "data that went back behind as many inserts unnoticed",
+        flavours: &[Forgetful],
+        edits: &[
+            Script { file: "join.lua", from: " or is_another())", to: ")" },
+            Source {
+                file: "store/redis/incarnation/seen.rs",
+                from: "entry.0 <= last.0 && entry.1 > last.1",
+                to: "false",
+            },
+        ],
+    },
+    Bug {
+        name: "a second jump of the clock taken for the first",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/incarnation/join.rs",
+            from: "self.seen.is_outlasted(process.run, number, age)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "a new process's rebuild that trusts a clock which has jumped",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/rebuild/begin.rs",
+            from: "shard.seen.known_for(&connection.identity.incarnation) < NEW",
+            to: "false",
+        }],
+    },
+    Bug {
         name: "ids that find no room for their marks unnoticed",
         flavours: ANY,
         edits: &[Script { file: "add.lua", from: "raise('blind', ends)", to: "" }],
@@ -427,7 +457,7 @@ if false then",
         edits: &[
             Script {
                 file: "join.lua",
-                from: "known and get('seq') < tonumber(ARGV[10])",
+                from: "known and (get('seq') < tonumber(ARGV[10]) or is_another())",
                 to: "false",
             },
             Script {

@@ -15,11 +15,12 @@
 -- ARGV[13] what the caller knows of that: '' nothing, '0' the filter has settled, else for how long it still settles, ms
 -- ARGV[14] the letter of the newest mode that the caller knows, '' if it knows none   ARGV[15] its number
 -- ARGV[16] when the caller was last told by this script, by the clock of the Redis that answered, ms
+-- ARGV[17] the number of an entry of that incarnation   ARGV[18] when it was written, ms
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
--- the incarnation's number, the number of the last entry, TIME s, µs, the longest life of a mark in ms that any
--- caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the letter of the fleet's
--- mode, its number, when the last entry was written that the journal has no more, ms: 0 while it has all that there
--- were, '' where its oldest one does not tell}.
+-- the incarnation's number, the number of the last entry, when it was written in ms, TIME s, µs, the longest life of a
+-- mark in ms that any caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the
+-- letter of the fleet's mode, its number, when the last entry was written that the journal has no more, ms: 0 while it
+-- has all that there were, '' where its oldest one does not tell}.
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
@@ -107,6 +108,16 @@ local function spoil()
   end
 end
 
+local function fields_of(entry)
+  local fields = {}
+  for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
+  return fields
+end
+local function oldest_entry()
+  local oldest = redis.call('XRANGE', KEYS[2], '0', '+', 'COUNT', 1)[1]
+  return oldest and fields_of(oldest)
+end
+
 local fresh = not meta.inc
 if fresh then set('inc', ARGV[3]) end
 if fresh and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then distrust_marks() end
@@ -153,11 +164,27 @@ if meta.run ~= ARGV[5] then
   -- Nor is that of the process before, should the data go back to it: what was acknowledged here may be lost by then.
   if not fresh then distrust_filters() end
 else
+  -- Whether an entry that the caller knows was written at another time: entries since have its number, and those of others.
+  local function is_another()
+    local number, written = tonumber(ARGV[17]), tonumber(ARGV[18])
+    if number == 0 or written == 0 then return false end
+    if get('seq') == number then return get('last') ~= written end
+    local oldest = oldest_entry()
+    -- It was trimmed.
+    if not oldest or tonumber(oldest.s or '0') > number then return false end
+    local entries = redis.call('XRANGE', KEYS[2], ARGV[18] .. '-0', '+', 'COUNT', 64)
+    for _, entry in ipairs(entries) do
+      if string.match(entry[1], '^%d+') ~= ARGV[18] then return true end
+      if tonumber(fields_of(entry).s or '0') == number then return false end
+    end
+    -- More have that time, as after a clock that was set back: the next entry that the caller knows has another.
+    return #entries < 64
+  end
   local there, expected = stamp_of_live(), stamp(get('seq'))
   if there and there ~= expected then spoil() end
   local known = meta.inc == ARGV[8]
   local back = there and number_of(there) > get('seq')
-    or known and get('seq') < tonumber(ARGV[10])
+    or known and (get('seq') < tonumber(ARGV[10]) or is_another())
     or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
   local jumped = known and ARGV[11] == '1'
   if back then
@@ -227,12 +254,10 @@ elseif has_say then
   if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
 end
 local function last_dropped()
-  local oldest = redis.call('XRANGE', KEYS[2], '0', '+', 'COUNT', 1)[1]
+  local oldest = oldest_entry()
   if not oldest then return string.format('%.0f', get('seq') > 0 and get('last') or 0) end
-  local entry = {}
-  for i = 1, #oldest[2], 2 do entry[oldest[2][i]] = oldest[2][i + 1] end
-  local before = tonumber(entry.p or '')
-  return entry.s == '1' and '0' or before and string.format('%.0f', before) or ''
+  local before = tonumber(oldest.p or '')
+  return oldest.s == '1' and '0' or before and string.format('%.0f', before) or ''
 end
 return {
   kid,
@@ -242,6 +267,7 @@ return {
   meta.live or '0',
   string.format('%.0f', get('life')),
   string.format('%.0f', get('seq')),
+  string.format('%.0f', get('last')),
   time[1], time[2],
   string.format('%.0f', reach),
   string.format('%.0f', settles),

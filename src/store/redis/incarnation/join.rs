@@ -128,21 +128,26 @@ impl JoinIncarnation {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
         }
-        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<14>()?;
-        let [number, seq, seconds, micros, reach, fleet @ .., last_dropped] = rest;
+        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
+        let [number, seq, last, seconds, micros, reach, fleet @ .., last_dropped] = rest;
         let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
         let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
         let clock = Clock::now(us);
         if incarnation == before && !self.seen.goes_on(process.run, clock) {
-            let reason = "redis's clock and this machine's have parted".to_owned();
-            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
+            return Err(parted());
         }
         let reach = Duration::from_millis(reach.count()?);
         self.own_settings.compare_times(reach);
-        self.seen.joined(process.run, &incarnation, number.int()?, seq.int()?, clock);
+        let (number, entry) = (number.int()?, (seq.int()?, last.int()?));
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
+        let is_outlasted = self.seen.is_outlasted(process.run, number, age);
+        self.seen.joined(process.run, &incarnation, number, entry, clock);
+        if is_outlasted {
+            self.seen.note_jump();
+            return Err(parted());
+        }
         let newest = newest.int()?;
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
@@ -202,7 +207,7 @@ impl JoinIncarnation {
         offered: &SecretKey,
         known: Told,
         occasion: Occasion,
-    ) -> Result<[Vec<u8>; 16], StoreError> {
+    ) -> Result<[Vec<u8>; 18], StoreError> {
         let Offer { settling, mode, number, told_ms } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
@@ -225,6 +230,8 @@ impl JoinIncarnation {
             mode.into_bytes(),
             number.to_string().into_bytes(),
             told_ms.to_string().into_bytes(),
+            known.entry.0.to_string().into_bytes(),
+            known.entry.1.to_string().into_bytes(),
         ])
     }
 }
@@ -264,6 +271,11 @@ impl Handshake<Identity> for JoinIncarnation {
         let known = self.seen.on(process.run).incarnation;
         if known.is_empty() || known == identity.incarnation { Ok(()) } else { Err(made_anew()) }
     }
+}
+
+fn parted() -> StoreError {
+    let reason = "redis's clock and this machine's have parted".to_owned();
+    StoreError::Disconnected { doubt: Doubt::Disconnected, reason }
 }
 
 fn made_anew() -> End {

@@ -1,11 +1,19 @@
 //! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
 
 use crate::store::link::transport::Clock;
+
+/// How far an incarnation's age by Redis's clock may be beyond its age by this machine's.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// More entries than are written between two polls.
+const BACK: i64 = 1 << 32;
 
 /// The last incarnation that this process has met.
 #[derive(Default)]
@@ -18,23 +26,35 @@ struct Met {
     incarnation: Vec<u8>,
     /// Later ones have greater numbers.
     number: i64,
+    /// Since when this process knows it.
+    since: Instant,
     /// The greatest number of a journal entry that is known to have been written.
     seq: AtomicI64,
+    /// An entry that was written: its number, and when.
+    entry: Mutex<Entry>,
     clock: Clock,
     /// Whether Redis's clock and this machine's have parted since.
     parted: AtomicBool,
 }
 
 impl Met {
+    fn entry(&self) -> Entry {
+        *self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> Told {
         Told {
             incarnation: self.incarnation.clone(),
             number: self.number,
             seq: self.seq.load(Ordering::SeqCst),
+            entry: self.entry(),
             parted: self.parted.load(Ordering::SeqCst),
         }
     }
 }
+
+/// The number of a journal entry, and when it was written, ms.
+pub(crate) type Entry = (i64, i64);
 
 /// What a script is told of it.
 #[derive(Default)]
@@ -42,12 +62,25 @@ pub(crate) struct Told {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) number: i64,
     pub(crate) seq: i64,
+    pub(crate) entry: Entry,
     pub(crate) parted: bool,
+}
+
+/// Of two entries the later one. Where another has the number of the one that is known, data have gone back in time.
+fn later(known: Entry, entry: Entry) -> Entry {
+    if entry.0 > known.0 { entry } else { known }
 }
 
 impl LastIncarnation {
     /// Notes what a join was told.
-    pub(crate) fn joined(&self, run: u32, incarnation: &[u8], number: i64, seq: i64, clock: Clock) {
+    pub(crate) fn joined(
+        &self,
+        run: u32,
+        incarnation: &[u8],
+        number: i64,
+        entry: Entry,
+        clock: Clock,
+    ) {
         self.0.rcu(|met| {
             // Of three connections that join at a time, the last may tell of the earliest, or lead to a Redis of before.
             if let Some(met) = met
@@ -56,10 +89,12 @@ impl LastIncarnation {
                 return Some(Arc::clone(met));
             }
             let known = met.as_ref().filter(|met| met.incarnation == incarnation);
-            let seq = known.map_or(seq, |met| met.seq.load(Ordering::SeqCst).max(seq));
+            let seq = known.map_or(entry.0, |met| met.seq.load(Ordering::SeqCst).max(entry.0));
+            let since = known.map_or_else(Instant::now, |met| met.since);
+            let entry = Mutex::new(known.map_or(entry, |met| later(met.entry(), entry)));
             let incarnation = incarnation.to_vec();
             let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(false));
-            Some(Arc::new(Met { run, incarnation, number, seq, clock, parted }))
+            Some(Arc::new(Met { run, incarnation, number, since, seq, entry, clock, parted }))
         });
     }
 
@@ -70,6 +105,28 @@ impl LastIncarnation {
         {
             met.seq.fetch_max(seq, Ordering::SeqCst);
         }
+    }
+
+    /// Notes that this process has written an entry.
+    pub(crate) fn wrote(&self, incarnation: &[u8], entry: Entry) {
+        self.note(incarnation, entry.0);
+        if let Some(met) = &*self.0.load()
+            && met.incarnation == incarnation
+        {
+            let mut last = met.entry.lock().unwrap_or_else(PoisonError::into_inner);
+            if entry.0 <= last.0 && entry.1 > last.1 {
+                // Written later, and has no greater number: data have gone back in time. What is there lacks this one.
+                met.seq.fetch_max(last.0 + BACK, Ordering::SeqCst);
+            }
+            *last = later(*last, entry);
+        }
+    }
+
+    /// Returns for how long this process has known an incarnation.
+    pub(crate) fn known_for(&self, incarnation: &[u8]) -> Duration {
+        let met = self.0.load();
+        let met = met.as_ref().filter(|met| met.incarnation == incarnation);
+        met.map_or(Duration::ZERO, |met| met.since.elapsed())
     }
 
     /// Returns the number of the last entry that is known to have been written in an incarnation; 0 if
@@ -92,6 +149,20 @@ impl LastIncarnation {
         let met = self.0.load();
         let met = met.as_ref().filter(|met| met.run == run);
         met.map_or_else(Told::default, |met| met.known())
+    }
+
+    /// Whether an incarnation that was made since the last one was met is older than that: Redis's clock has jumped in it.
+    pub(crate) fn is_outlasted(&self, run: u32, number: i64, age: Duration) -> bool {
+        let met = self.0.load();
+        let met = met.as_ref().filter(|met| met.run == run && met.number < number);
+        met.is_some_and(|met| age > met.clock.age() + SLACK)
+    }
+
+    /// Notes that Redis's clock has jumped in the incarnation that was met last.
+    pub(crate) fn note_jump(&self) {
+        if let Some(met) = &*self.0.load() {
+            met.parted.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Compares the clock of a Redis process, read just now, with the one that was read before; returns

@@ -18,6 +18,9 @@ use crate::store::redis::view::View;
 use crate::store::scan::Scan;
 use crate::store::{Begun, random_bytes};
 
+/// A process that has known an incarnation for less may not have heard that the clock has jumped: others poll once a second.
+const NEW: Duration = Duration::from_secs(3);
+
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 impl RedisBuild {
@@ -95,7 +98,7 @@ impl RedisBuild {
             previous: view.live.items(),
             damaged_live: view.live.damaged().to_vec(),
             damaged_next: view.next.damaged().to_vec(),
-            cursor: format!("{}-0", terms.start_ms),
+            cursor: format!("{}-0", terms.read_from_ms),
             coverage: Coverage::since(terms.start_ms),
             scan: Scan::default(),
             header: None,
@@ -121,8 +124,9 @@ impl Lock {
 struct Terms {
     token: Generation,
     began_ms: u64,
-    /// From when on the journal is read.
+    /// From when on the journal has to be whole, and from when on it is read.
     start_ms: u64,
+    read_from_ms: u64,
 }
 
 impl Terms {
@@ -155,7 +159,11 @@ impl Terms {
         // Another process may allow its transactions more time than this one.
         let overlap = u64::try_from(shard.retention.overlap.as_millis()).unwrap_or(u64::MAX);
         let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
-        Ok(Self { token, began_ms, start_ms })
+        // Redis's clock may have jumped just before this process has met it. Others notice that within a poll, and this rebuild
+        // does not go live then, unless they come too late.
+        let is_new = shard.seen.known_for(&connection.identity.incarnation) < NEW;
+        let read_from_ms = if is_new { 0 } else { start_ms };
+        Ok(Self { token, began_ms, start_ms, read_from_ms })
     }
 }
 
