@@ -59,7 +59,7 @@ impl RedisServer {
             if process.try_wait().expect("a child of ours").is_some() {
                 return false;
             }
-            if self.try_connect().is_ok() {
+            if self.try_connect().is_ok_and(|other| is_served_by(other, process.id())) {
                 self.process = Some(process);
                 return true;
             }
@@ -149,6 +149,12 @@ impl RedisServer {
         keys.sort();
         keys
     }
+}
+
+/// Whether it is this process that answers: the server of another test may have taken the port.
+fn is_served_by(mut connection: redis::Connection, process: u32) -> bool {
+    let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection);
+    info.is_ok_and(|info| info.lines().any(|line| line == format!("process_id:{process}")))
 }
 
 impl Drop for RedisServer {

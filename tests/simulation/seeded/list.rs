@@ -217,7 +217,7 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "data that went back behind as many inserts unnoticed",
         flavours: &[Forgetful],
         edits: &[
-            Script { file: "join.lua", from: " or is_another())", to: ")" },
+            Script { file: "join.lua", from: " or is_given_again())", to: ")" },
             Source {
                 file: "store/redis/incarnation/seen.rs",
                 from: "entry.0 <= last.0 && entry.1 > last.1",
@@ -229,8 +229,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a second jump of the clock taken for the first",
         flavours: &[Forgetful],
         edits: &[Source {
-            file: "store/redis/incarnation/join.rs",
-            from: "self.seen.is_outlasted(process.run, number, age)",
+            file: "store/redis/incarnation/seen.rs",
+            from: "before.is_some_and(|met| age > met.clock.age() + SLACK)",
             to: "false",
         }],
     },
@@ -457,7 +457,7 @@ if false then",
         edits: &[
             Script {
                 file: "join.lua",
-                from: "known and (get('seq') < tonumber(ARGV[10]) or is_another())",
+                from: "known and (get('seq') < tonumber(ARGV[10]) or is_given_again())",
                 to: "false",
             },
             Script {

@@ -164,27 +164,22 @@ if meta.run ~= ARGV[5] then
   -- Nor is that of the process before, should the data go back to it: what was acknowledged here may be lost by then.
   if not fresh then distrust_filters() end
 else
-  -- Whether an entry that the caller knows was written at another time: entries since have its number, and those of others.
-  local function is_another()
-    local number, written = tonumber(ARGV[17]), tonumber(ARGV[18])
-    if number == 0 or written == 0 then return false end
-    if get('seq') == number then return get('last') ~= written end
-    local oldest = oldest_entry()
-    -- It was trimmed.
-    if not oldest or tonumber(oldest.s or '0') > number then return false end
-    local entries = redis.call('XRANGE', KEYS[2], ARGV[18] .. '-0', '+', 'COUNT', 64)
-    for _, entry in ipairs(entries) do
-      if string.match(entry[1], '^%d+') ~= ARGV[18] then return true end
-      if tonumber(fields_of(entry).s or '0') == number then return false end
+  -- Whether the number of an entry that the caller knows was given again, later: data have gone back, and adds followed.
+  local function is_given_again()
+    local number, written = tonumber(ARGV[17]), ARGV[18]
+    if get('seq') == number then return get('last') > tonumber(written) end
+    for _, entry in ipairs(redis.call('XRANGE', KEYS[2], written, '+', 'COUNT', 64)) do
+      local theirs = tonumber(fields_of(entry).s or '0')
+      if string.match(entry[1], '^%d+') ~= written then return theirs <= number end
+      if theirs == number then return false end
     end
-    -- More have that time, as after a clock that was set back: the next entry that the caller knows has another.
-    return #entries < 64
+    return false
   end
   local there, expected = stamp_of_live(), stamp(get('seq'))
   if there and there ~= expected then spoil() end
   local known = meta.inc == ARGV[8]
   local back = there and number_of(there) > get('seq')
-    or known and (get('seq') < tonumber(ARGV[10]) or is_another())
+    or known and (get('seq') < tonumber(ARGV[10]) or is_given_again())
     or not known and ARGV[8] ~= '' and get('life') < tonumber(ARGV[9])
   local jumped = known and ARGV[11] == '1'
   if back then

@@ -139,13 +139,10 @@ impl JoinIncarnation {
         }
         let reach = Duration::from_millis(reach.count()?);
         self.own_settings.compare_times(reach);
-        let (number, entry) = (number.int()?, (seq.int()?, last.int()?));
+        let entry = (seq.int()?, last.int()?);
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
-        let is_outlasted = self.seen.is_outlasted(process.run, number, age);
-        self.seen.joined(process.run, &incarnation, number, entry, clock);
-        if is_outlasted {
-            self.seen.note_jump();
+        if !self.seen.joined(process.run, &incarnation, number.int()?, entry, age, clock) {
             return Err(parted());
         }
         let newest = newest.int()?;

@@ -72,15 +72,20 @@ fn later(known: Entry, entry: Entry) -> Entry {
 }
 
 impl LastIncarnation {
-    /// Notes what a join was told.
+    /// Notes what a join was told; returns whether Redis's clock has gone on as this machine's in an incarnation that has
+    /// begun since the last one was met: it cannot be older than that.
     pub(crate) fn joined(
         &self,
         run: u32,
         incarnation: &[u8],
         number: i64,
         entry: Entry,
+        age: Duration,
         clock: Clock,
-    ) {
+    ) -> bool {
+        let before = self.0.load();
+        let before = before.as_ref().filter(|met| met.run == run && met.number < number);
+        let is_outlasted = before.is_some_and(|met| age > met.clock.age() + SLACK);
         self.0.rcu(|met| {
             // Of three connections that join at a time, the last may tell of the earliest, or lead to a Redis of before.
             if let Some(met) = met
@@ -93,9 +98,10 @@ impl LastIncarnation {
             let since = known.map_or_else(Instant::now, |met| met.since);
             let entry = Mutex::new(known.map_or(entry, |met| later(met.entry(), entry)));
             let incarnation = incarnation.to_vec();
-            let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(false));
+            let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(is_outlasted));
             Some(Arc::new(Met { run, incarnation, number, since, seq, entry, clock, parted }))
         });
+        !is_outlasted
     }
 
     /// Notes that an entry was written.
@@ -149,20 +155,6 @@ impl LastIncarnation {
         let met = self.0.load();
         let met = met.as_ref().filter(|met| met.run == run);
         met.map_or_else(Told::default, |met| met.known())
-    }
-
-    /// Whether an incarnation that was made since the last one was met is older than that: Redis's clock has jumped in it.
-    pub(crate) fn is_outlasted(&self, run: u32, number: i64, age: Duration) -> bool {
-        let met = self.0.load();
-        let met = met.as_ref().filter(|met| met.run == run && met.number < number);
-        met.is_some_and(|met| age > met.clock.age() + SLACK)
-    }
-
-    /// Notes that Redis's clock has jumped in the incarnation that was met last.
-    pub(crate) fn note_jump(&self) {
-        if let Some(met) = &*self.0.load() {
-            met.parted.store(true, Ordering::SeqCst);
-        }
     }
 
     /// Compares the clock of a Redis process, read just now, with the one that was read before; returns

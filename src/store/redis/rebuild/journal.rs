@@ -93,11 +93,9 @@ impl Coverage {
     ///
     /// [`StoreError::JournalGap`] when something is missing before it.
     pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
-        let sound = match self.last_seq {
-            Some(last) => entry.seq == last + 1,
-            None => entry.seq == 1 || entry.before_ms < self.start_ms,
-        };
-        if !sound {
+        // What is missing before it may have been written before that moment.
+        let follows = entry.seq == self.last_seq.unwrap_or(0) + 1;
+        if !follows && entry.before_ms >= self.start_ms {
             return Err(gap(format!(
                 "entry {} follows {}",
                 entry.seq,
@@ -151,6 +149,7 @@ mod tests {
         assert!(proof(100, &[], 0, 0), "nothing was ever added");
         assert!(proof(100, &[(1, 0), (2, 150)], 2, 160), "the journal begins here");
         assert!(proof(100, &[(8, 90), (9, 150)], 9, 160), "what is trimmed is older");
+        assert!(proof(100, &[(1, 0), (3, 90), (4, 150)], 4, 160), "what is lost is older");
         assert!(proof(100, &[], 9, 90), "everything is older");
     }
 
