@@ -145,10 +145,9 @@ impl JoinIncarnation {
         if !self.seen.joined(process.run, &incarnation, number.int()?, entry, age, clock) {
             return Err(parted());
         }
-        let newest = newest.int()?;
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
-        let fleet = ArcSwap::from_pointee(fleet);
+        let (newest, fleet) = (newest.int()?, ArcSwap::from_pointee(fleet));
         Ok(Identity { digester, incarnation, age, newest, fleet })
     }
 
