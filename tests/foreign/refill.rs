@@ -365,3 +365,70 @@ async fn a_modules_filter_is_never_made_and_takes_no_ids_of_another_form() {
     refuses_strangers(&guard, "it is refilled").await;
     assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
 }
+
+/// Only the poll sees it: nobody asks for anything meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_whose_config_was_another_is_taken_back_and_a_refill_follows() {
+    let server = RedisServer::start();
+    let writer = Writer::redisson(IDS);
+    writer.write(&server, 0..IDS);
+    let guard = refilling(&server, writer.filter(), 0..IDS + 10);
+    trust(&guard).await;
+    server.run::<()>(&["HINCRBY", "{users}:config", "size", "-64"]);
+    untrusted(&guard).await;
+    // Another program inserts by the other numbers.
+    let mut others = Writer::redisson(IDS);
+    (others.bits, others.config) = (writer.bits - 64, None);
+    others.write(&server, IDS..IDS + 10);
+    server.run::<()>(&["HINCRBY", "{users}:config", "size", "64"]);
+    let newcomer = crate::guarded::connected(&server, writer.filter()).await;
+    assert_eq!(refused(&newcomer, 0..IDS + 10).await, [0; 0]);
+    refuses_strangers(&guard, "it is refilled").await;
+    assert_eq!(refused(&guard, 0..IDS + 10).await, [0; 0]);
+    assert_eq!(refused(&newcomer, 0..IDS + 10).await, [0; 0]);
+}
+
+/// They stay in the filter for as long as it lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_ids_put_no_refill_off() {
+    let server = RedisServer::start();
+    let writer = Writer::go_zero(IDS);
+    writer.write(&server, 0..IDS);
+    let guard = refilling(&server, writer.filter(), 0..IDS * 2 / 3);
+    trust(&guard).await;
+    for refill in ["the first", "the second"] {
+        server.run::<()>(&["COPY", writer.key, "copy", "REPLACE"]);
+        server.run::<()>(&["DEL", writer.key]);
+        untrusted(&guard).await;
+        server.run::<()>(&["RENAME", "copy", writer.key]);
+        refuses_strangers(&guard, refill).await;
+    }
+    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
+}
+
+/// Each leaves a seal, which counts as sixteen ids.
+#[tokio::test(flavor = "multi_thread")]
+async fn refills_that_were_cut_off_leave_one_seal_in_a_modules_filter() {
+    let server = redisbloom::server();
+    redisbloom::write(&server, "users", 0..IDS);
+    let filter = || ForeignFilter::redisbloom("users");
+    let mut held = Held { gate: Arc::new(Semaphore::new(0)), scans: Arc::default() };
+    let mut guard = over(&server, filter(), held.clone());
+    trust(&guard).await;
+    server.run::<()>(&["DEL", "users"]);
+    untrusted(&guard).await;
+    // The writer has made it anew, and it is empty.
+    server.run::<()>(&["BF.RESERVE", "users", "0.01", "8000"]);
+    for _ in 0..2 {
+        eventually("a refill is under way", SOON, || async {
+            if held.scans.load(Ordering::SeqCst) > 0 { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await;
+        held = Held { gate: Arc::new(Semaphore::new(0)), scans: Arc::default() };
+        guard = over(&server, filter(), held.clone());
+    }
+    drop(guard);
+    let last = refilling(&server, filter(), 0..IDS);
+    refuses_strangers(&last, "the next refill follows").await;
+    assert_eq!(refused(&last, 0..IDS).await, [0; 0]);
+}

@@ -93,21 +93,24 @@ impl Site {
         if fits { Ok(()) } else { Err(TrustError::Length { key, bytes, min, max, filter }) }
     }
 
-    /// States that the filter that was looked at is whole, or that was refilled under a word.
+    /// States that the filter that was looked at is whole, or that was refilled under a word. `counts` are how many ids it
+    /// has, and as how many a source should give.
     pub(super) async fn trust_after(
         &self,
         seen: &SiteInspection,
-        ids: u64,
+        (ids, given): (u64, u64),
         word: &str,
     ) -> Result<(), TrustError> {
         let connection = self.still_inspected(seen).await?;
-        let now = connection.redis_us(Instant::now());
+        // Redis's clock may have been set back.
+        let lost = self.trust.lost().map_or(0, |(lost, _)| lost.get());
+        let now = connection.redis_us(Instant::now()).max(lost + 1);
         let generation =
             Generation::new(now).ok_or_else(|| self.trust.foreign("redis has no clock"))?;
         let of = self.trust.of(&seen.config);
         let seal = self.seal_of(seen)?;
         let record = Record { run: seen.run, generation, ids, seal, of };
-        self.state(&connection, &record, seen, word).await?;
+        self.state(&connection, &record, given, seen, word).await?;
         // After a loss it is another one: copies of the filter have this one.
         self.trust.drawn.store(None);
         if self.look().await? { Ok(()) } else { Err(self.changed("it is not believed")) }
@@ -144,6 +147,7 @@ impl Site {
         &self,
         connection: &Arc<Connection>,
         record: &Record,
+        given: u64,
         seen: &SiteInspection,
         word: &str,
     ) -> Result<(), TrustError> {
@@ -156,7 +160,7 @@ impl Site {
             .arg(&record.of)
             .arg(&seen.sight.witnesses)
             .arg(word)
-            .arg(record.ids);
+            .arg(given);
         match self.trust.layout.kind() {
             Kind::Bitmap => command.arg(&seal::draw().to_be_bytes()).arg(record.seal / 8).arg(end),
             Kind::Module => command.arg(module::seal_ids(record.seal).collect::<Vec<_>>()),

@@ -10,7 +10,8 @@
 //! | `on` | the statement; or `handed over to` and a name, once the guard's own filter has taken the other's place, for good; or `refilled by` and a nonce, while `at` is renewed |
 //! | `seal`, `before`, `at` | the last two seals of a bitmap, 8 bytes each, and when the last was written, in µs by Redis's clock |
 //! | `witnesses` | words of a bitmap: 18 bytes each, big-endian: the key's place among those on its Redis, u16, the word's first bit, u64, the bits that were set |
-//! | `proven` | of the last statement: how many ids, and the layout and numbers |
+//! | `proven` | of the last statement: as how many ids a source should give, and the layout and numbers |
+//! | `drawn` | what a module's filter was sealed with by refills that have not ended |
 //! | `floor` | how many ids a module's filter has had since a refill began |
 //! | `disproved` | the last statement was ended by a record that it lacked |
 //! | `stays` | this one took the place of such a one: no record that it lacks ends it |

@@ -3,7 +3,8 @@
 --
 -- KEYS[1] the statement   KEYS[2…] the filter's keys
 -- ARGV[1] the statement   ARGV[2] the layout and numbers in it   ARGV[3] witnesses, none of a module (record.rs)
--- ARGV[4] the word of the refill (refill.lua), none for what was inspected   ARGV[5] how many ids it has
+-- ARGV[4] the word of the refill (refill.lua), none for what was inspected   ARGV[5] as how many ids a source
+-- should give
 -- of a bitmap: ARGV[6] the seal   ARGV[7] its first byte   ARGV[8] the first bit that no id's bits fall on
 -- of a module: ARGV[6…] the ids of its seal
 -- Returns 1; 0 if the filter is not what it was; -1 if anything but a seal is behind its bits; what is stated, if it was

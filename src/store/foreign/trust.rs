@@ -43,7 +43,7 @@ pub(super) struct Trust {
     lost: Mutex<Option<(Generation, Doubt)>>,
     /// One look at a time: a later one that ends sooner would be judged a loss by the one before.
     looking: tokio::sync::Mutex<()>,
-    /// What the last statement of any process was about, and how many ids the filter had.
+    /// What the last statement of any process was about, and as how many ids a source should give.
     proven: ArcSwapOption<(u64, String)>,
     /// The name of the guard's own filter that has taken its place, for good.
     handed_over_to: OnceLock<String>,
@@ -65,7 +65,7 @@ impl Trust {
         }
     }
 
-    /// Returns how many ids the filter had when trust was last stated, if that was by this layout and these numbers.
+    /// Returns as how many ids a source should give, if trust was last stated by this layout and these numbers.
     pub(super) fn proven(&self, of: &str) -> Option<u64> {
         self.proven.load().as_ref().filter(|proven| proven.1 == of).map(|proven| proven.0)
     }
@@ -186,7 +186,7 @@ impl Trust {
     }
 
     /// Returns the last statement that was found not to hold any more, and why.
-    fn lost(&self) -> Option<(Generation, Doubt)> {
+    pub(super) fn lost(&self) -> Option<(Generation, Doubt)> {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -219,6 +219,9 @@ impl Trust {
             before => {
                 let known = Arc::new(self.judge(before.as_deref(), process, on, stays, config));
                 self.known.store(Some(Arc::clone(&known)));
+                if let Some(before) = &before {
+                    self.revoke(transport, before).await;
+                }
                 // Another look or a batch may have found it lost meanwhile.
                 self.keep_lost();
                 known

@@ -3,7 +3,7 @@
 //! | step | what | why |
 //! |---|---|---|
 //! | begin | each key is sealed, and the refill's word takes the statement's place | what is inserted from now on stays, or shows that it was lost |
-//! | wait | the longest transaction | what was inserted before, and may be lost, is in the database by then |
+//! | wait | the longest transaction, and two seconds | what was inserted before, and may be lost, is in the database by then |
 //! | copy | the filter is read | |
 //! | scan | the source's ids are set in a second copy; those whose bits all were there are counted | |
 //! | compare | there are more than chance has, and they are half of what the filter has | by wrong numbers it would set bits that mean nothing |
@@ -51,6 +51,8 @@ use crate::filter::Sizing;
 use crate::id::Id;
 use crate::store::{Begun, BoxFuture, Build, Live, random_bytes};
 
+/// By then no guard inserts on a Redis that was left before the refill began.
+const LEFT: Duration = Duration::from_secs(2);
 /// How often the word is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
 
@@ -63,7 +65,9 @@ pub(super) struct Refill {
     keys: Vec<Option<Bits>>,
     /// The ids of a module's filter.
     ids: Ids,
-    /// The source's ids that show the numbers, and those of them whose bits were all there.
+    /// How many ids the source gave.
+    given: u64,
+    /// Those of them that show the numbers, and those of these whose bits were all there.
     counted: (u64, u64),
     longest_transaction: Duration,
     pause: Arc<Pause>,
@@ -84,6 +88,7 @@ impl Refill {
             parts: Vec::with_capacity(sites.len()),
             keys: layout.keys().iter().map(|_| None).collect(),
             ids: Ids::default(),
+            given: 0,
             counted: (0, 0),
             layout,
             longest_transaction,
@@ -125,7 +130,7 @@ impl Refill {
 
     /// Reads what there is.
     async fn copy(&mut self) -> Result<(), StoreError> {
-        self.counted = (0, 0);
+        (self.given, self.counted) = (0, (0, 0));
         self.ids = Ids::default();
         for part in self.parts.iter().flatten() {
             if let Kind::Module = self.layout.kind() {
@@ -141,6 +146,7 @@ impl Refill {
 
     /// Takes an id of the source.
     fn take(&mut self, id: &Id) {
+        self.given += 1;
         let id = id.as_bytes();
         let number = self.layout.instance(id) % self.parts.len();
         let Some(part) = &self.parts[number] else { return };
@@ -233,7 +239,7 @@ impl Refill {
                 Kind::Bitmap => self.layout.whole(part.seen.size).estimated_ids(counts.all()),
                 Kind::Module => part.count_module().await?,
             };
-            live = Some(part.state(ids, &self.keys).await?);
+            live = Some(part.state(ids, self.given, &self.keys).await?);
         }
         self.pause.note(self.began);
         live.ok_or(StoreError::Lost { step: "the statement" })
@@ -262,7 +268,7 @@ impl Build for Refill {
 
     fn prepare(&mut self, _: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async {
-            sleep(self.longest_transaction).await;
+            sleep(self.longest_transaction + LEFT).await;
             self.copy().await?;
             // Whether there is room shows once all are in.
             Ok(u64::MAX)

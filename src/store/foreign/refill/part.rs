@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) site: Arc<Site>,
     /// What was found as the refill began.
     pub(super) seen: SiteInspection,
-    /// How many ids it had when trust was last stated.
+    /// About as many ids as the source should give, as was known when trust was last stated.
     pub(super) previous: u64,
     /// The refill's word.
     pub(super) word: Arc<str>,
@@ -94,6 +94,7 @@ impl Part {
     pub(super) async fn begin(&mut self) -> Result<bool, StoreError> {
         let mut command = self.script(BEGIN);
         command.arg(Record::run_as_text(self.seen.run));
+        command.arg(self.site.trust.lost().map_or(0, |(lost, _)| lost.get()));
         if let Kind::Bitmap = self.site.trust.layout.kind() {
             let end = self.site.trust.layout.end(self.seen.size);
             command.arg(&seal::draw().to_be_bytes()).arg(self.seal_at()? / 8).arg(end);
@@ -115,8 +116,8 @@ impl Part {
             }
         }
         if let Kind::Module = self.site.trust.layout.kind() {
-            self.seen.sight.seal =
-                Some(self.site.seal_for_refill(&self.connection().await?).await?);
+            let seal = self.site.seal_for_refill(&self.connection().await?).await?;
+            self.seen.sight.seal = Some(seal);
             self.renew().await?;
         }
         Ok(true)
@@ -180,8 +181,13 @@ impl Part {
         }
     }
 
-    /// Seals this part for good, and states that it is whole.
-    pub(super) async fn state(&self, ids: u64, keys: &[Option<Bits>]) -> Result<Live, StoreError> {
+    /// Seals this part for good, and states that it is whole. It has some `ids`, and the source gave `given`.
+    pub(super) async fn state(
+        &self,
+        ids: u64,
+        given: u64,
+        keys: &[Option<Bits>],
+    ) -> Result<Live, StoreError> {
         let mut seen = self.seen.clone();
         let here: Vec<_> = self.site.trust.keys.numbered().collect();
         for (number, (at, key)) in here.iter().enumerate() {
@@ -196,7 +202,8 @@ impl Part {
                 return Err(self.site.trust.foreign(&format!("the source has no id at {key:?}")));
             }
         }
-        self.site.trust_after(&seen, ids, &self.word).await.map_err(|error| match error {
+        let counts = (ids, given);
+        self.site.trust_after(&seen, counts, &self.word).await.map_err(|error| match error {
             TrustError::Store(error) => error,
             TrustError::Changed { .. } => StoreError::Lost { step: "the statement" },
             error => self.site.trust.foreign(&error.to_string()),
