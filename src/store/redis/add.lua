@@ -17,7 +17,7 @@
 -- ARGV[13] how many marks there may be for these ids to get their own
 -- Returns {'OK', seq, when the entry was written, ms}; {'KEY'} when the digests' key is not this filter's; or
 -- {'STALE', the fields of view.lua} when a filter is another than the caller computed bits for. Then nothing was
--- written, and the caller has to compute the bits anew and try again.
+-- inserted, and the caller has to compute the bits anew and try again.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 
 local time = redis.call('TIME')
