@@ -93,9 +93,10 @@ impl Coverage {
     ///
     /// [`StoreError::JournalGap`] when something is missing before it.
     pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let next = self.last_seq.unwrap_or(0) + 1;
         // What is missing before it may have been written before that moment.
-        let follows = entry.seq == self.last_seq.unwrap_or(0) + 1;
-        if !follows && entry.before_ms >= self.start_ms {
+        let sound = entry.seq == next || (entry.seq > next && entry.before_ms < self.start_ms);
+        if !sound {
             return Err(gap(format!(
                 "entry {} follows {}",
                 entry.seq,
@@ -160,6 +161,7 @@ mod tests {
         assert!(!proof(100, &[(1, 0), (2, 150)], 3, 160), "the end is missing");
         assert!(!proof(100, &[], 9, 100), "the stream is gone");
         assert!(!proof(100, &[(1, 0), (1, 150)], 1, 160), "the numbers began anew");
+        assert!(!proof(100, &[(8, 90), (8, 90)], 8, 150), "an entry is there twice");
     }
 
     #[test]
