@@ -156,7 +156,7 @@ impl ForeignStore {
             site.look_for(&self.ids_at(known, site), seen_there).await?;
         }
         for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
-            // It may have deleted ids: half as many are in the source, or a refill is not what it needs.
+            // Some of them may be deleted. So a source should give half as many at least.
             site.trust_after(seen_there, (seen.ids, seen.ids / 2), "").await?;
         }
         Ok(())
