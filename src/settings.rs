@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
+    /// Bytes that copies of filters may take in this process, those of all guards together.
+    pub(crate) copy_limit: u64,
     /// Checks under way at once; any above are unknown at once.
     pub(crate) checks_in_flight: u32,
     pub(crate) accept_eviction: bool,
@@ -59,6 +61,7 @@ impl Settings {
             handler_time: 30 * SECOND,
             journal_entries: 1_000_000,
             null_cache_bytes: 8 << 20,
+            copy_limit: 64 << 20,
             check_deadline: Duration::from_millis(25),
             checks_in_flight: 4_096,
             accept_eviction: false,

@@ -22,6 +22,20 @@ impl Builder {
         self.judge(NAME, duration(NAME, deadline, &bounds::CHECK_DEADLINE))
     }
 
+    /// How many bytes copies of filters may take in this process. The limit is for all guards of the process together: a copy
+    /// that would exceed its guard's limit is not made.
+    ///
+    /// A copy of the live filter in Redis lets requests for ids that exist pass without asking Redis, also while Redis is
+    /// away. It takes as many bytes as the filter: some 1.9 an id at 0.1 %. The next filter is copied beside it where there is room for
+    /// both; otherwise the first copy goes before the second is read. A filter above the limit has no copy. Nothing is
+    /// refused for a copy. See the guide's page [`attackers`](crate::guide::attackers) for its price.
+    ///
+    /// Defaults to 64 MiB: one copy of 33 million ids at 0.1 %, or two of half of that. 0 for none.
+    pub fn copy_limit(mut self, bytes: u64) -> Self {
+        self.settings.copy_limit = bytes;
+        self
+    }
+
     /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
     /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
     ///

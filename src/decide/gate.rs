@@ -37,6 +37,7 @@ pub(crate) struct Gate {
     unbuilt: AtomicBool,
     hasher: IdHasher,
     found: RecentIds,
+    /// Met are those that were missed, marked those that are only suspect.
     missed: RecentIds,
     lane: Lane,
     sample: Bucket,
@@ -66,6 +67,8 @@ pub(crate) struct Admission {
 pub(crate) enum Why {
     /// The record was found lately.
     Found,
+    /// This process's copy of the filter holds it.
+    Copied,
     /// The look-up said that it is present.
     Present,
     /// The answer is unknown.
@@ -78,6 +81,15 @@ pub(crate) enum Why {
     Shadow(Proof),
     /// There would be no room for it in [`Mode::Enforce`].
     ShadowBusy,
+}
+
+/// What is known of an id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// What the look-up said.
+    pub(crate) verdict: Verdict,
+    /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
+    pub(crate) is_copied: bool,
 }
 
 /// What the table says of an id, before the lane is entered.
@@ -130,19 +142,30 @@ impl Gate {
         self.found.holds(id, now)
     }
 
-    /// Decides on a request for an id that was not found lately, and about which this is known.
-    pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
+    /// Whether an id may pass by a copy that was read then: it is not missed, and nothing since has made it
+    /// suspect.
+    pub(crate) fn is_trusted(&self, id: IdHash, copied: Instant, now: Instant) -> bool {
+        !self.missed.noted_since(id, copied, now) && !self.missed.holds(id, now)
+    }
+
+    /// The share of all ids that a copy which was read then is not asked about, for want of room for suspects.
+    pub(crate) fn silenced(&self, copied: Instant) -> f64 {
+        self.missed.forgotten_since(copied)
+    }
+
+    /// Decides on a request for an id that passes by no row before, and about which this is known.
+    pub(crate) fn rule(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
-        match self.by_table(id, verdict, now) {
+        match self.by_table(id, known, now) {
             Ruling::Refuse(proof) if is_milder => Ruling::admit(Why::Shadow(proof)),
             Ruling::Busy { .. } if is_milder => Ruling::admit(Why::ShadowBusy),
             ruling => ruling,
         }
     }
 
-    fn by_table(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
-        match self.row(id, verdict, now) {
+    fn by_table(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
+        match self.row(id, known, now) {
             Row::Pass(why) => Ruling::admit(why),
             Row::Refuse(proof) => Ruling::Refuse(proof),
             Row::Lane(why) => self.by_lane(why, now),
@@ -151,7 +174,7 @@ impl Gate {
     }
 
     /// The table's other rows.
-    fn row(&self, id: IdHash, verdict: Verdict, now: Instant) -> Row {
+    fn row(&self, id: IdHash, Known { verdict, is_copied }: Known, now: Instant) -> Row {
         self.note_built(verdict);
         match verdict {
             Verdict::Absent(proof) if self.sample.take(now).is_ok() => {
@@ -160,6 +183,7 @@ impl Gate {
             Verdict::Absent(proof) => Row::Refuse(proof),
             Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present),
             Verdict::Present => Row::Pass(Why::Present),
+            Verdict::Unknown(_) if is_copied => Row::Pass(Why::Copied),
             Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
                 OnUnknown::Pass => Row::Pass(Why::of(doubt)),
                 OnUnknown::PassLimited => Row::Lane(Why::of(doubt)),
@@ -175,12 +199,22 @@ impl Gate {
         }
     }
 
-    /// The record was missing.
-    pub(crate) fn missing(&self, id: IdHash, now: Instant) {
+    /// The record was missing; says whether that is the first that is known of it.
+    pub(crate) fn missing(&self, id: IdHash, now: Instant) -> bool {
+        let first = !self.missed.knows(id);
         if self.found.holds(id, now) {
             self.found.forget(id);
+            self.missed.mark(id, now);
         } else {
             self.missed.note(id, now);
+        }
+        first
+    }
+
+    /// Nothing was learnt of an id that passed by a copy: the look-up is asked about it from now on.
+    pub(crate) fn doubted(&self, id: IdHash, now: Instant) {
+        if !self.found.holds(id, now) {
+            self.missed.mark(id, now);
         }
     }
 
@@ -197,8 +231,10 @@ impl Gate {
     }
 
     /// The record was deleted.
-    pub(crate) fn removed(&self, id: &Id) {
-        self.found.forget(self.hash(id));
+    pub(crate) fn removed(&self, id: &Id, now: Instant) {
+        let id = self.hash(id);
+        self.found.forget(id);
+        self.missed.mark(id, now);
     }
 
     fn by_lane(&self, why: Why, now: Instant) -> Ruling {
@@ -243,13 +279,15 @@ impl Why {
 
 impl Ruling {
     const fn admit(why: Why) -> Self {
-        Self::Admit(Admission { why, permit: None })
+        Self::Admit(Admission::unasked(why))
     }
 }
 
 impl Admission {
-    /// A request for a record that was found lately.
-    pub(crate) const FOUND: Self = Self { why: Why::Found, permit: None };
+    /// A request about which nobody is asked.
+    pub(crate) const fn unasked(why: Why) -> Self {
+        Self { why, permit: None }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! Which ids were met lately: a set of fixed size that forgets.
+//! Which ids were met lately: a set of fixed size that forgets, and knows whether it has.
 //!
-//! Each id has one cache line of eight places, found by a keyed hash (SipHash-1-3 with a key of this
-//! process), so that nobody outside can choose ids that push another out. A place is a word: 40 bits of
-//! the hash, and the time in 24. There are two places for each id the set is meant for, 16 bytes. What a
-//! full line holds longest makes way. Forgetting an id is always safe. An id is taken for another once in
-//! 10¹¹ look-ups.
+//! Each id has one cache line, found by a keyed hash (SipHash-1-3 with a key of this process), so that nobody
+//! outside can choose ids that push another out. A line has seven places, and the time of the newest note that
+//! had to make way: whoever asks what was noted since a moment learns that this line cannot tell. A place is a
+//! word: 40 bits of the hash, one that says whether the id was *met* or only *marked*, and the time in 23. There
+//! are two words for each id the set is meant for, 16 bytes. What a full line holds longest makes way. An id is
+//! taken for another once in 10¹¹ look-ups.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -17,12 +18,18 @@ use tokio::time::Instant;
 use crate::id::Id;
 use crate::random;
 
-const PLACES: usize = 8;
-const PLACES_PER_ID: u64 = 2;
+const PLACES: usize = 7;
+const WORDS: usize = PLACES + 1;
+const WORDS_PER_ID: u64 = 2;
 /// Parts in which an id's life is counted: it ends up to one part early.
 const TICKS: u64 = 16;
-const TIME_BITS: u32 = 24;
+/// How many lines are looked at to tell for how many it is not known.
+const LINES_ASKED: usize = 1_024;
+const TIME_BITS: u32 = 23;
 const TIME: u64 = (1 << TIME_BITS) - 1;
+/// The bit of a place that says that the id was met.
+const MET: u64 = 1 << TIME_BITS;
+const TAG_BITS: u32 = 40;
 
 /// A set of ids met lately.
 pub(crate) struct RecentIds {
@@ -35,7 +42,11 @@ pub(crate) struct RecentIds {
 /// A cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Line([AtomicU64; PLACES]);
+struct Line {
+    places: [AtomicU64; PLACES],
+    /// The tick of the newest note that had to make way; 0 if none had.
+    forgot: AtomicU64,
+}
 
 /// An id's hash, good within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +76,16 @@ impl fmt::Debug for IdHasher {
 
 impl IdHash {
     const fn tag(self) -> u64 {
-        self.0 & (u64::MAX >> TIME_BITS)
+        self.0 << (64 - TAG_BITS)
     }
 }
 
 impl RecentIds {
-    /// Returns a set for `ids` ids, each of which it keeps for this time at most, and for 15/16 of it
+    /// Returns a set for `ids` ids, each of which it holds for this time at most, and for 15/16 of it
     /// while there is room.
     pub(crate) fn new(ids: u64, life: Duration) -> Self {
-        let places = ids.saturating_mul(PLACES_PER_ID);
-        let lines = usize::try_from(places).unwrap_or(usize::MAX).div_ceil(PLACES).max(1);
+        let words = ids.saturating_mul(WORDS_PER_ID);
+        let lines = usize::try_from(words).unwrap_or(usize::MAX).div_ceil(WORDS).max(1);
         let life = u64::try_from(life.as_nanos()).unwrap_or(u64::MAX);
         Self {
             lines: (0..lines).map(|_| Line::default()).collect(),
@@ -83,68 +94,117 @@ impl RecentIds {
         }
     }
 
+    /// Whether an id was met within the life of a note.
     pub(crate) fn holds(&self, id: IdHash, now: Instant) -> bool {
         // Most lines hold no place of the id, and the time need not be worked out.
-        let places = self.line(id).iter().map(|place| place.load(Ordering::Relaxed));
-        places.filter(|there| is_of(*there, id)).any(|there| age(there, self.time(now)) < TICKS)
+        let places = self.line(id).of(id).map(|(_, there)| there);
+        places.filter(|there| there & MET != 0).any(|there| age(there, self.tick(now)) < TICKS)
+    }
+
+    /// Whether an id was met or marked since a moment, or may have been.
+    pub(crate) fn noted_since(&self, id: IdHash, since: Instant, now: Instant) -> bool {
+        let line = self.line(id);
+        let (since, now) = (self.tick(since), self.tick(now));
+        line.forgot.load(Ordering::Relaxed) >= since
+            || line.of(id).any(|(_, there)| age(there, now) <= now.saturating_sub(since))
+    }
+
+    /// Whether there is any note of an id, however old.
+    pub(crate) fn knows(&self, id: IdHash) -> bool {
+        self.line(id).of(id).next().is_some()
+    }
+
+    /// The share of all ids of which it is not known any more whether they were noted since a moment, as a
+    /// part of the lines has it.
+    pub(crate) fn forgotten_since(&self, since: Instant) -> f64 {
+        let (since, step) = (self.tick(since), self.lines.len().div_ceil(LINES_ASKED));
+        let asked = self.lines.iter().step_by(step);
+        let forgot = asked.clone().filter(|line| line.forgot.load(Ordering::Relaxed) >= since);
+        forgot.count() as f64 / asked.len() as f64
     }
 
     /// Notes that an id was met; says whether that was news. It is none twice within a tick, nor when the id was
     /// met again since.
     pub(crate) fn note(&self, id: IdHash, now: Instant) -> bool {
-        let now = self.time(now);
-        let noted = id.tag() << TIME_BITS | now;
+        let now = self.tick(now);
         let line = self.line(id);
-        let mut oldest = (0, &line[id.0 as usize % PLACES]);
-        for place in line {
-            let there = place.load(Ordering::Relaxed);
-            if is_of(there, id) {
-                let is_news = age(now, there) >= TICKS;
-                if is_news {
-                    place.store(noted, Ordering::Relaxed);
-                }
-                return is_news;
+        match line.of(id).next() {
+            Some((_, there)) if there & MET != 0 && age(there, now) == 0 => false,
+            Some((place, _)) => {
+                place.store(id.tag() | MET | now & TIME, Ordering::Relaxed);
+                true
             }
-            let age = if there == 0 { TIME } else { age(there, now) };
-            if age > oldest.0 {
-                oldest = (age, place);
+            None => {
+                line.take_in(id.tag() | MET | now & TIME, now);
+                true
             }
         }
-        oldest.1.store(noted, Ordering::Relaxed);
-        true
+    }
+
+    /// Marks an id, which was not met.
+    pub(crate) fn mark(&self, id: IdHash, now: Instant) {
+        let now = self.tick(now);
+        let line = self.line(id);
+        match line.of(id).next() {
+            // One that was met lately stays so.
+            Some((place, there)) => {
+                let met = if age(there, now) < TICKS { there & MET } else { 0 };
+                place.store(id.tag() | met | now & TIME, Ordering::Relaxed);
+            }
+            None => line.take_in(id.tag() | now & TIME, now),
+        }
     }
 
     /// Takes an id out.
     pub(crate) fn forget(&self, id: IdHash) {
-        for place in self.line(id) {
-            let there = place.load(Ordering::Relaxed);
-            if is_of(there, id) {
-                // Another id that was noted here in between keeps the place.
-                let _kept = place.compare_exchange(there, 0, Ordering::Relaxed, Ordering::Relaxed);
-            }
+        for (place, there) in self.line(id).of(id) {
+            // Another id that was noted here in between keeps the place.
+            let _kept = place.compare_exchange(there, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// The number of ticks so far, from 1 on.
-    fn time(&self, now: Instant) -> u64 {
-        let nanos = now.saturating_duration_since(self.origin).as_nanos();
-        (u64::try_from(nanos).unwrap_or(u64::MAX) / self.tick + 1) & TIME
+    fn tick(&self, at: Instant) -> u64 {
+        let nanos = at.saturating_duration_since(self.origin).as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX) / self.tick + 1
     }
 
-    fn line(&self, id: IdHash) -> &[AtomicU64; PLACES] {
+    fn line(&self, id: IdHash) -> &Line {
         let spread = u128::from(id.0) * self.lines.len() as u128;
-        &self.lines[(spread >> 64) as usize].0
+        &self.lines[(spread >> 64) as usize]
     }
 }
 
-/// Whether a place is this id's, be it for too long.
-const fn is_of(there: u64, id: IdHash) -> bool {
-    there >> TIME_BITS == id.tag() && there != 0
+impl Line {
+    /// Returns the places of an id, be it there for too long, and what they hold.
+    fn of(&self, id: IdHash) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let places = self.places.iter().map(|place| (place, place.load(Ordering::Relaxed)));
+        places.filter(move |(_, there)| (there ^ id.tag()) >> (64 - TAG_BITS) == 0 && *there != 0)
+    }
+
+    /// Puts a note in the place of the oldest.
+    fn take_in(&self, noted: u64, now: u64) {
+        let mut oldest = (0, &self.places[noted as usize % PLACES], 0);
+        for place in &self.places {
+            let there = place.load(Ordering::Relaxed);
+            let age = if there == 0 { TIME } else { age(there, now) };
+            if age > oldest.0 {
+                oldest = (age, place, there);
+            }
+        }
+        let (age, place, there) = oldest;
+        if there != 0 || age == 0 {
+            self.forgot.fetch_max(now.saturating_sub(age), Ordering::Relaxed);
+        }
+        place.store(noted, Ordering::Relaxed);
+    }
 }
 
-/// How many ticks before `now` a place was written. The count begins again after 2²⁴ ticks.
+/// How many ticks before `now` a place was written: none if another thread's clock was a little ahead. The count
+/// begins again after 2²³ ticks.
 const fn age(there: u64, now: u64) -> u64 {
-    now.wrapping_sub(there) & TIME
+    let age = now.wrapping_sub(there) & TIME;
+    if age > TIME - TICKS { 0 } else { age }
 }
 
 impl fmt::Debug for RecentIds {
@@ -217,8 +277,61 @@ mod tests {
         let ids = hashes(100_000);
         assert!(ids.iter().all(|id| recent.note(*id, now)));
         let held = ids.iter().filter(|id| recent.holds(**id, now)).count();
-        // Poisson with mean 4 exceeds 8 places in 2 % of the lines, mostly by one or two ids.
-        assert!(held > 98_000, "{held}");
+        // Poisson with mean 4 exceeds 7 places in 5 % of the lines, mostly by one or two ids.
+        assert!(held > 97_500, "{held}");
+    }
+
+    #[test]
+    fn a_mark_is_no_note_and_ends_none() {
+        let recent = RecentIds::new(1_000, LIFE);
+        let (begun, [met, marked]) = (recent.origin, hashes(2).try_into().unwrap());
+        recent.note(met, begun);
+        for id in [met, marked] {
+            recent.mark(id, begun);
+            assert!(recent.noted_since(id, begun, begun) && recent.knows(id));
+        }
+        assert!(recent.holds(met, begun) && !recent.holds(marked, begun));
+        let later = begun + LIFE;
+        recent.mark(met, later);
+        assert!(!recent.holds(met, later), "its life is not begun anew by a mark");
+        assert!(recent.note(marked, begun) && recent.holds(marked, begun));
+    }
+
+    #[test]
+    fn whatever_was_noted_since_a_moment_is_known_or_its_line_says_that_it_is_not() {
+        let recent = RecentIds::new(1_000, LIFE);
+        let (before, part) = (recent.origin, LIFE / TICKS as u32);
+        let ids = hashes(3_000);
+        ids[..1_000].iter().for_each(|id| recent.mark(*id, before));
+        let since = before + part;
+        let mut now = since;
+        for (n, id) in ids.iter().enumerate().skip(1_000) {
+            now = since + part * (n / 50) as u32;
+            if n % 2 == 0 {
+                recent.mark(*id, now);
+            } else {
+                recent.note(*id, now);
+            }
+            let noted = &ids[1_000..=n];
+            assert!(noted.iter().all(|id| recent.noted_since(*id, since, now)), "{n}");
+        }
+        // It was full long before.
+        assert!(recent.forgotten_since(since) > 0.3);
+        assert!(recent.forgotten_since(now + part) < f64::EPSILON);
+        let [other] = hashes(1).try_into().unwrap();
+        assert!(!recent.noted_since(other, now + part, now + part));
+    }
+
+    #[test]
+    fn with_room_for_all_no_line_is_silent_and_older_notes_do_not_count() {
+        let recent = RecentIds::new(100_000, LIFE);
+        let (before, since) = (recent.origin, recent.origin + LIFE);
+        let ids = hashes(20_000);
+        ids.iter().for_each(|id| recent.mark(*id, before));
+        ids[..10_000].iter().for_each(|id| recent.mark(*id, since));
+        let noted = |id: &&IdHash| recent.noted_since(**id, since, since);
+        assert_eq!(ids.iter().filter(noted).count(), 10_000);
+        assert!(recent.forgotten_since(since) < f64::EPSILON);
     }
 
     #[test]
@@ -232,6 +345,6 @@ mod tests {
         }
         let end = recent.origin + Duration::from_secs(100);
         let held = ids.iter().filter(|id| recent.holds(**id, end)).count();
-        assert_eq!(held, 2_000);
+        assert_eq!(held, 250 * PLACES);
     }
 }

@@ -40,6 +40,11 @@ impl Header {
         self
     }
 
+    /// Whether another header is of the same build, in whatever state.
+    pub(crate) fn is_same_build(&self, other: &Self) -> bool {
+        self.with_state(other.state) == *other
+    }
+
     /// Returns the false-positive rate to expect with the ids that the build counted.
     pub(crate) fn expected_rate(&self) -> f64 {
         false_positive_rate(self.geometry.blocks(), self.geometry.hashes(), self.items.into())

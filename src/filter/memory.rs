@@ -119,6 +119,43 @@ impl Filter {
     }
 }
 
+/// A filter that is read from its stored bytes, some blocks at a time.
+pub(crate) struct FilterReader {
+    geometry: Geometry,
+    blocks: Vec<Block>,
+}
+
+impl FilterReader {
+    /// Returns a reader that has no block yet.
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self { geometry, blocks: Vec::with_capacity(geometry.blocks() as usize) }
+    }
+
+    /// Returns which block is the next.
+    pub(crate) const fn next(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Returns how many blocks are left.
+    pub(crate) const fn rest(&self) -> u32 {
+        self.geometry.blocks() - self.next()
+    }
+
+    /// Takes in the next blocks: some, whole ones, and no more than are left.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<()> {
+        let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
+        let fits = (1..=self.rest() as usize).contains(&blocks.len()) && rest.is_empty();
+        fits.then(|| self.blocks.extend(blocks.iter().map(Block::from_bytes)))
+    }
+
+    /// Returns the filter, if all of its blocks are there.
+    pub(crate) fn filter(self) -> Option<Filter> {
+        let Self { geometry, blocks } = self;
+        (blocks.len() == geometry.blocks() as usize)
+            .then(|| Filter { geometry, blocks: blocks.into_boxed_slice() })
+    }
+}
+
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filter").field("geometry", &self.geometry).finish_non_exhaustive()
@@ -131,6 +168,11 @@ impl fmt::Debug for Filter {
 struct Block([AtomicU64; 8]);
 
 impl Block {
+    fn from_bytes(bytes: &[u8; BLOCK_LEN]) -> Self {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
+        Self(array::from_fn(|_| AtomicU64::new(words.next().unwrap_or_default())))
+    }
+
     fn words(&self) -> [u64; 8] {
         std::array::from_fn(|w| self.0[w].load(Ordering::Relaxed))
     }
@@ -165,6 +207,31 @@ mod tests {
             }
         });
         assert!((0..4000).all(|n| filter.lookup(&digest(n)) == Membership::Possible));
+    }
+
+    #[test]
+    fn a_filter_that_was_read_is_the_one_that_was_written() {
+        let geometry = Sizing::new(4000, 0.001).unwrap().geometry(1);
+        let written = Filter::new(geometry);
+        (0..4000).for_each(|n| written.insert(&digest(n)));
+        let mut reader = FilterReader::new(geometry);
+        while reader.rest() > 0 {
+            let mut bytes = Vec::new();
+            let end = reader.next() + reader.rest().min(7);
+            written.write_blocks(reader.next()..end, &mut bytes);
+            // Half a block, none, and more than there are.
+            assert!(reader.read(&bytes[1..]).is_none() && reader.read(&[]).is_none());
+            assert!(reader.read(&vec![0; (reader.rest() as usize + 1) * BLOCK_LEN]).is_none());
+            reader.read(&bytes).unwrap();
+        }
+        let read = reader.filter().unwrap();
+        let bytes = |filter: &Filter| {
+            let mut bytes = Vec::new();
+            filter.write_blocks(0..geometry.blocks(), &mut bytes);
+            bytes
+        };
+        assert_eq!(bytes(&read), bytes(&written));
+        assert!(FilterReader::new(geometry).filter().is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use self::canary::Findings;
 use self::jitter::Jitter;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::list::{ListRuling, Listed};
-use crate::decide::gate::{Gate, Ruling, Why};
+use crate::decide::gate::{Gate, Known, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
@@ -55,6 +55,18 @@ pub(crate) struct Guard {
     removals: Bucket,
     nulls: NullLimits,
     jitter: Jitter,
+}
+
+/// What the table's first row says of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstRow {
+    /// It passes, and nobody is asked.
+    Passes(Why),
+    /// The look-up is asked.
+    Asks {
+        /// Whether it passes all the same if the answer is unknown: a copy of an earlier filter holds it.
+        is_copied: bool,
+    },
 }
 
 /// How long nulls last, and how many are written.
@@ -103,14 +115,20 @@ impl Guard {
         &self.findings
     }
 
-    /// Whether a request's record was found lately, so that it is admitted; the table's first row.
-    pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
-        let is_found = self.gate.is_found(id, now);
-        if is_found {
-            self.metrics.admitted.add(1);
-            self.metrics.admitted_found.add(1);
+    /// The table's first row: why a request for an id passes and nobody is asked.
+    pub(crate) fn first_row(&self, id: &Id, hash: IdHash, now: Instant) -> FirstRow {
+        if self.gate.is_found(hash, now) {
+            return FirstRow::Passes(Why::Found);
         }
-        is_found
+        match self.store.copied(id).filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+            Some(copied) if copied.of_live => FirstRow::Passes(Why::Copied),
+            other => FirstRow::Asks { is_copied: other.is_some() },
+        }
+    }
+
+    /// Counts a request that passes by the first row.
+    pub(crate) fn passes_unasked(&self, why: Why, now: Instant) {
+        self.count_admission(why, Verdict::Present, now);
     }
 
     /// Says what is known of an id.
@@ -162,12 +180,12 @@ impl Guard {
     }
 
     /// Decides on a request for an id of which this is known.
-    pub(crate) fn rule(&self, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
-        let ruling = self.gate.rule(id, verdict, now);
+    pub(crate) fn rule(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
+        let ruling = self.gate.rule(id, known, now);
         match &ruling {
-            Ruling::Admit(admission) => self.count_admission(admission.why, verdict, now),
+            Ruling::Admit(admission) => self.count_admission(admission.why, known.verdict, now),
             Ruling::Refuse(_) => self.metrics.refused.add(1),
-            Ruling::Busy { .. } => self.count_busy(verdict, now),
+            Ruling::Busy { .. } => self.count_busy(known.verdict, now),
         }
         ruling
     }
@@ -177,7 +195,6 @@ impl Guard {
         let ruling = self.gate.rule_list(list, now);
         match &ruling {
             ListRuling::Admit(admission) => {
-                self.metrics.admitted_found.add(u64::from(admission.why == Why::Found));
                 self.count_admission(admission.why, admission.verdict, now);
             }
             ListRuling::Refuse(_) => self.metrics.refused.add(1),
@@ -189,7 +206,9 @@ impl Guard {
     fn count_admission(&self, why: Why, verdict: Verdict, now: Instant) {
         self.metrics.admitted.add(1);
         match why {
-            Why::Found | Why::Present => {}
+            Why::Present => {}
+            Why::Found => self.metrics.admitted_found.add(1),
+            Why::Copied => self.metrics.admitted_copied.add(1),
             Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
             Why::Sample(_) => self.metrics.audits.add(1),
             Why::Shadow(_) => self.metrics.shadowed.add(1),
@@ -222,8 +241,18 @@ impl Guard {
     }
 
     /// An admitted request found the record missing.
-    pub(crate) fn missing(&self, hash: IdHash) {
-        self.gate.missing(hash, Instant::now());
+    pub(crate) fn missing(&self, hash: IdHash, why: Why) {
+        let first = self.gate.missing(hash, Instant::now());
+        if first && let Why::Present | Why::Copied = why {
+            self.metrics.present_missing.add(1);
+        }
+    }
+
+    /// An admitted request was answered, and nothing of it tells of the record.
+    pub(crate) fn says_nothing(&self, hash: IdHash, why: Why) {
+        if why == Why::Copied {
+            self.gate.doubted(hash, Instant::now());
+        }
     }
 
     /// Remembers a null. Only for a request whose look-up said that the id is present: any other knows
@@ -256,7 +285,7 @@ impl Guard {
     }
 
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
-        self.gate.removed(id);
+        self.gate.removed(id, Instant::now());
         if self.removals.take(Instant::now()).is_err() {
             self.metrics.removed(Remembered::Late);
             return Ok(Removed::Withheld);

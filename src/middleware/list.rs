@@ -10,16 +10,16 @@ use super::rejection::Rejected;
 use super::request::Pending;
 use super::shared::Shared;
 use super::verdicts::{FoundIds, Verdicts};
-use crate::decide::gate::Why;
 use crate::decide::gate::list::{ListAdmission, ListRuling, Listed};
+use crate::decide::gate::{Known, Why};
 use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
 use crate::extract::IdList;
-use crate::guard::Guard;
+use crate::guard::{FirstRow, Guard};
 use crate::id::Id;
 use crate::nulls::rules::has_failed;
 use crate::store::{Answer, Lookup};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// A guarded request that is not decided yet.
 pub(super) struct PendingList {
@@ -30,21 +30,23 @@ pub(super) struct PendingList {
 struct PendingId {
     id: Id,
     hash: IdHash,
-    is_found: bool,
+    row: FirstRow,
 }
 
 impl PendingList {
     pub(super) fn new(list: IdList, guard: &Guard, now: Instant) -> Self {
         let pending = |id| {
             let hash = guard.gate().hash(&id);
-            PendingId { id, hash, is_found: guard.gate().is_found(hash, now) }
+            let row = guard.first_row(&id, hash, now);
+            PendingId { id, hash, row }
         };
         Self { ids: list.ids.into_iter().map(pending).collect(), unread: list.unread }
     }
 
-    /// Asks for the ids that were not found lately, all at once.
+    /// Asks for the ids that do not pass unasked, all at once.
     pub(super) fn check(&self, guard: &Guard, now: Instant) -> Answer<Vec<Lookup>> {
-        guard.check_many(self.ids.iter().filter(|id| !id.is_found).map(|id| &id.id), now)
+        let asked = self.ids.iter().filter(|id| matches!(id.row, FirstRow::Asks { .. }));
+        guard.check_many(asked.map(|id| &id.id), now)
     }
 }
 
@@ -59,22 +61,26 @@ impl Pending for PendingList {
         known: &Vec<Lookup>,
         now: Instant,
     ) -> Result<AdmittedList, Rejected> {
-        let mut known = known.iter().map(|lookup| {
+        let mut verdicts = known.iter().map(|lookup| {
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });
-        let verdicts: Vec<(IdHash, Option<Verdict>)> = self
-            .ids
-            .iter()
-            .map(|id| (id.hash, if id.is_found { None } else { known.next() }))
-            .collect();
-        let list = Listed { ids: &verdicts, unread: self.unread };
+        let known = self.ids.iter().map(|id| match id.row {
+            FirstRow::Passes(why) => (id.hash, Err(why)),
+            FirstRow::Asks { is_copied } => {
+                // Each that is asked for is answered.
+                let verdict = verdicts.next().unwrap_or(Verdict::Unknown(Doubt::Odd));
+                (id.hash, Ok(Known { verdict, is_copied }))
+            }
+        });
+        let known: Vec<(IdHash, Result<Known, Why>)> = known.collect();
+        let list = Listed { ids: &known, unread: self.unread };
         match shared.guard.rule_list(&list, now) {
             ListRuling::Admit(admission) => {
-                let ids = self.ids.iter().map(|id| &id.id).zip(&verdicts).zip(&admission.ids);
-                let told = ids.filter_map(|((id, (_, verdict)), why)| match why {
+                let ids = self.ids.iter().map(|id| &id.id).zip(&known).zip(&admission.ids);
+                let told = ids.filter_map(|((id, (_, known)), why)| match why {
                     Ok(Why::Sample(_) | Why::Shadow(_)) => None,
-                    _ => Some((id.clone(), verdict.unwrap_or(Verdict::Present))),
+                    _ => Some((id.clone(), known.map_or(Verdict::Present, |known| known.verdict))),
                 });
                 let extensions = &mut request.extensions;
                 // Of another guard: it may be about records of another kind, with the same ids.
@@ -110,38 +116,39 @@ impl AdmittedList {
     /// Learns from the response. No status tells of a single id, so no null comes of it.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) {
         self.is_answered = true;
-        // A request of an id that is missed already went through the lane.
-        let first = self.permit.take().is_none();
+        drop(self.permit.take());
         if has_failed(response.status()) {
             self.not_answered();
         } else if let Some(found) = response.extensions().get::<FoundIds>() {
             let found = found.canonical(&*self.shared.extractor);
             for (listed, why) in &self.ids {
                 let is_found = found.binary_search(&listed.id).is_ok();
-                self.learn(listed, *why, is_found, first);
+                self.learn(listed, *why, is_found);
             }
+        } else {
+            self.ids_read().for_each(|(hash, why)| self.shared.guard.says_nothing(hash, why));
         }
     }
 
+    /// Returns the ids that the handler may have read, and why it may.
+    fn ids_read(&self) -> impl Iterator<Item = (IdHash, Why)> {
+        self.ids.iter().filter_map(|(listed, why)| Some((listed.hash, (*why).ok()?)))
+    }
+
     /// Learns whether the record of an id was found.
-    fn learn(&self, listed: &PendingId, why: Result<Why, Proof>, is_found: bool, first: bool) {
+    fn learn(&self, listed: &PendingId, why: Result<Why, Proof>, is_found: bool) {
         let guard = &self.shared.guard;
         match why {
             Ok(why) if is_found => guard.found(&listed.id, listed.hash, why),
             // The handler read it all the same: as good as the sample.
             Err(proof) if is_found => guard.found(&listed.id, listed.hash, Why::Sample(proof)),
-            Ok(why) => {
-                guard.metrics().present_missing.add(u64::from(why == Why::Present && first));
-                guard.missing(listed.hash);
-            }
+            Ok(why) => guard.missing(listed.hash, why),
             Err(_) => {}
         }
     }
 
     fn not_answered(&self) {
-        for (listed, _) in self.ids.iter().filter(|(_, why)| why.is_ok()) {
-            self.shared.guard.not_answered(listed.hash);
-        }
+        self.ids_read().for_each(|(hash, _)| self.shared.guard.not_answered(hash));
     }
 }
 

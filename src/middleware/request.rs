@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::rejection::Rejected;
 use super::shared::Shared;
-use crate::decide::gate::{Admission, Ruling, Why};
+use crate::decide::gate::{Admission, Known, Ruling, Why};
 use crate::decide::recent::IdHash;
 use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind};
@@ -35,6 +35,8 @@ pub(super) trait Pending: Sized {
 pub(super) struct PendingRequest {
     pub(super) id: Id,
     pub(super) hash: IdHash,
+    /// Whether it passes by a copy if the answer is unknown.
+    pub(super) is_copied: bool,
 }
 
 impl Pending for PendingRequest {
@@ -51,7 +53,8 @@ impl Pending for PendingRequest {
         let nulls = shared.options.nulls;
         // A null may have been learnt from others than this caller's like.
         let verdict = lookup.verdict_for(|| nulls.needs(request));
-        match shared.guard.rule(self.hash, verdict, now) {
+        let known = Known { verdict, is_copied: self.is_copied };
+        match shared.guard.rule(self.hash, known, now) {
             Ruling::Admit(admission) => {
                 let kind = nulls.kind(request);
                 let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
@@ -66,10 +69,10 @@ impl Pending for PendingRequest {
 }
 
 impl PendingRequest {
-    /// Admits it because its record was found lately.
-    pub(super) fn admit_found(self, shared: &Arc<Shared>, request: &Parts) -> AdmittedRequest {
+    /// Admits it by the table's first row.
+    pub(super) fn pass(self, why: Why, shared: &Arc<Shared>, request: &Parts) -> AdmittedRequest {
         let kind = RequestKind::teaching_nothing(&request.method);
-        AdmittedRequest::new(shared, self, kind, Admission::FOUND, None)
+        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), None)
     }
 }
 
@@ -89,7 +92,7 @@ pub(super) struct AdmittedRequest {
 impl AdmittedRequest {
     fn new(
         shared: &Arc<Shared>,
-        PendingRequest { id, hash }: PendingRequest,
+        PendingRequest { id, hash, .. }: PendingRequest,
         kind: RequestKind,
         admission: Admission,
         claim: Option<NullClaim>,
@@ -101,20 +104,16 @@ impl AdmittedRequest {
     /// Learns from the response; returns what has to be waited for before it is handed on.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
-        // A request of an id that is missed already went through the lane.
-        let first = self.admission.permit.take().is_none();
+        drop(self.admission.permit.take());
         let (guard, why) = (&self.shared.guard, self.admission.why);
         match self.shared.options.nulls.outcome(self.kind, response) {
             Outcome::Found => guard.found(&self.id, self.hash, why),
             Outcome::Missing(lesson) => {
-                if why == Why::Present && first {
-                    guard.metrics().present_missing.add(1);
-                }
-                guard.missing(self.hash);
+                guard.missing(self.hash, why);
                 return Some(guard.learn(&self.id, self.claim?, lesson?));
             }
             Outcome::NotAnswered => guard.not_answered(self.hash),
-            Outcome::SaysNothing => {}
+            Outcome::SaysNothing => guard.says_nothing(self.hash, why),
         }
         None
     }

@@ -17,6 +17,7 @@ use super::screen::Screened;
 use super::shared::Shared;
 use super::watch::Watch;
 use crate::extract::IdList;
+use crate::guard::FirstRow;
 use crate::store::{Answer, BoxFuture};
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
@@ -169,11 +170,16 @@ where
         let decided = match shared.screen(&parts) {
             Screened::About(id) => {
                 let (hash, now) = (guard.gate().hash(&id), Instant::now());
-                let pending = PendingRequest { id, hash };
-                if guard.is_found(hash, now) {
-                    let watch = pending.admit_found(shared, &parts).into();
-                    return self.admit(Some(watch), parts, body);
-                }
+                let is_copied = match guard.first_row(&id, hash, now) {
+                    FirstRow::Passes(why) => {
+                        guard.passes_unasked(why, now);
+                        let pending = PendingRequest { id, hash, is_copied: true };
+                        let watch = pending.pass(why, shared, &parts).into();
+                        return self.admit(Some(watch), parts, body);
+                    }
+                    FirstRow::Asks { is_copied } => is_copied,
+                };
+                let pending = PendingRequest { id, hash, is_copied };
                 match guard.check(&pending.id, now) {
                     Answer::Ready(known) => {
                         let decided = pending.decide(shared, &mut parts, &known, now);

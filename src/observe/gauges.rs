@@ -80,6 +80,12 @@ mod recorded {
             |state| Some(state.live.ok()?.expected_rate);
         filter_measured_rate, Count, "False-positive rate that requests have met, 0 to 1",
             |state| state.live.ok()?.measured_rate;
+        copy_bytes, Bytes, "Bytes of this process's copy of the filter, 0 without one",
+            |state| Some(state.copy.map_or(0.0, |copy| copy.bytes as f64));
+        copy_age_seconds, Seconds, "Time since the copy began to be read",
+            |state| Some(state.copy?.age.as_secs_f64());
+        copy_silent_share, Count, "Share of all ids about which the copy is silent for want of room for suspects, 0 to 1",
+            |state| Some(state.copy?.silent);
         checks_failing_seconds, Seconds, "Time since the first of the checks that failed in a row, 0 after a success",
             |state| failing(&state.checks);
         checks_succeeded_seconds, Seconds, "Time since the last check that succeeded",

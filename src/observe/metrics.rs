@@ -88,8 +88,11 @@ counters! {
     unknown = Some(("checks", "unknown"));
     /// Requests that passed without a look-up, because the record was found lately in this process.
     admitted_found = Some(("admissions", "found"));
-    /// Requests that passed as present and were answered 404, for each id once as long as it is *missed*: its
-    /// record was deleted, or it is a false positive of the filter. Of a list, each id that the handler did not find.
+    /// Requests that passed without a look-up, because this process's copy of the filter holds the id.
+    admitted_copied = Some(("admissions", "copied"));
+    /// Requests that passed as present, or by the copy, and were answered 404, for each id once as long as the process
+    /// remembers that: its record was deleted, or it is a false positive of the filter. Of a list, each id that the handler did
+    /// not find.
     present_missing = Some(("admissions", "present_missing"));
     /// Requests with an unknown answer that passed.
     admitted_unknown = Some(("admissions", "unknown"));
@@ -139,6 +142,13 @@ impl Stats {
     pub(crate) fn false_positive_rate(&self) -> Option<f64> {
         let asked = self.present_missing + self.absent_by_filter;
         (asked > 0).then(|| self.present_missing as f64 / asked as f64)
+    }
+
+    /// Returns the share of look-ups that copies have saved.
+    pub(crate) fn saved_share(&self) -> f64 {
+        let Self { admitted_copied, present, absent_by_filter, absent_by_null, unknown, .. } = self;
+        let made = present + absent_by_filter + absent_by_null + unknown;
+        *admitted_copied as f64 / (admitted_copied + made).max(1) as f64
     }
 }
 

@@ -9,7 +9,7 @@ use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::filter::Generation;
 use crate::mode::Mode;
-use crate::store::{Condition, JournalReach, Live};
+use crate::store::{Condition, CopyCondition, JournalReach, Live};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -21,6 +21,8 @@ use crate::verdict::Doubt;
 pub struct GuardState {
     /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
     pub live: Result<LiveFilter, Doubt>,
+    /// This process's copy of the filter, if there is one: what it holds passes, and nobody is asked.
+    pub copy: Option<CopyState>,
     /// For how long a new filter still settles, zero if it waits for a rebuild; none once it has. Nothing is refused until
     /// then. See the guide's page [`fleet`](crate::guide::fleet).
     pub settling: Option<Duration>,
@@ -66,16 +68,36 @@ pub struct LiveFilter {
     pub age: Duration,
 }
 
+/// This process's copy of a filter in Redis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct CopyState {
+    /// Which filter it was read from. While another one is live, the copy answers only where Redis does not.
+    pub generation: Generation,
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// How long ago it began to be read.
+    pub age: Duration,
+    /// The share of look-ups that it has saved since the guard was built, from 0 to 1: requests that passed by a copy, among those and the
+    /// checks that were made.
+    pub answered: f64,
+    /// The share of all ids about which it is silent, because there were more suspects than can be
+    /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
+    /// [`attackers`](crate::guide::attackers).
+    pub silent: f64,
+}
+
 impl GuardState {
     /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
-        let Condition { live, settling, journal, trouble } = condition;
+        let Condition { live, copy, settling, journal, trouble } = condition;
         // The filter may be known, and checks of it fail.
         let failing = metrics.checks.doubt().filter(|_| live.is_ok());
         let live = failing.map_or(live, Err);
         let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {
             live,
+            copy: copy.map(|copy| CopyState::new(&copy, gate, metrics)),
             settling,
             mode: gate.mode(),
             fleet_mode: gate.fleet_mode(),
@@ -134,6 +156,9 @@ impl fmt::Display for GuardState {
             Ok(live) => writeln!(f, "filter: {live}")?,
             Err(doubt) => writeln!(f, "filter: {doubt}. {}", doubt.advice())?,
         }
+        if let Some(copy) = &self.copy {
+            writeln!(f, "copy: {copy}")?;
+        }
         match self.settling {
             Some(Duration::ZERO) => writeln!(f, "settling: until the next rebuild")?,
             Some(rest) => writeln!(f, "settling: for {:.0} s more", rest.as_secs_f64())?,
@@ -149,6 +174,30 @@ impl fmt::Display for GuardState {
         }
         write!(f, "lane: {}", self.lane)?;
         self.trouble.as_ref().map_or(Ok(()), |trouble| write!(f, "\ntrouble: {trouble}"))
+    }
+}
+
+impl CopyState {
+    fn new(copy: &CopyCondition, gate: &Gate, metrics: &Metrics) -> Self {
+        let (generation, bytes, age) = (copy.generation, copy.bytes, copy.at.elapsed());
+        let silent = gate.silenced(copy.at);
+        Self { generation, bytes, age, answered: metrics.stats().saved_share(), silent }
+    }
+}
+
+impl fmt::Display for CopyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generation, bytes, age, answered, silent } = self;
+        write!(
+            f,
+            "generation {generation}, {bytes} bytes, {:.0} s old, saved {:.1} % of the look-ups",
+            age.as_secs_f64(),
+            answered * 100.0
+        )?;
+        if *silent > 0.0 {
+            write!(f, ", silent about {:.1} % of all ids", silent * 100.0)?;
+        }
+        Ok(())
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 
 use super::foreign::ForeignStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -47,6 +48,10 @@ impl Store for MigratingStore {
     fn start(&self) {
         self.own.start();
         self.old.start();
+    }
+
+    fn copied(&self, id: &Id) -> Option<Copied> {
+        self.answering().copied(id)
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {

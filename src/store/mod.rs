@@ -72,6 +72,16 @@ impl Lookup {
     }
 }
 
+/// What a copy of the filter says of an id: that it holds it. There is nothing else that it can say, so that nothing
+/// is refused for a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// When the copy began to be read.
+    pub(crate) at: Instant,
+    /// Whether it is of the filter that is live, or none is that this process knows.
+    pub(crate) of_live: bool,
+}
+
 /// What a null rests on: when the check was asked, before the database was read, and under which
 /// generation of the filter.
 #[derive(Debug, Clone, Copy)]
@@ -130,12 +140,24 @@ impl From<Header> for Live {
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
+    /// This process's copy of a filter, if there is one.
+    pub(crate) copy: Option<CopyCondition>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
     pub(crate) settling: Option<Duration>,
     /// How far back the journal reaches, as read within the last seconds; nothing where that is not known.
     pub(crate) journal: Option<JournalReach>,
     /// What is wrong, in words, when something is.
     pub(crate) trouble: Option<String>,
+}
+
+/// This process's copy of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopyCondition {
+    /// Which filter it was read from.
+    pub(crate) generation: Generation,
+    pub(crate) bytes: u64,
+    /// When it began to be read.
+    pub(crate) at: Instant,
 }
 
 /// What a store answers when it is asked how it stands.
@@ -210,6 +232,11 @@ impl fmt::Display for JournalReach {
 pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
     fn start(&self);
+
+    /// Says whether this process's copy of the filter holds an id, where there is a copy.
+    fn copied(&self, _id: &Id) -> Option<Copied> {
+        None
+    }
 
     /// What is known of an id, asked at this moment.
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup>;

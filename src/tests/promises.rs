@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 
 use super::{Rebuild, id, ids, memory_store, null_limits, rebuild, settings, unaudited};
-use crate::decide::gate::Ruling;
+use crate::decide::gate::{Known, Ruling};
 use crate::error::StoreError;
 use crate::guard::Guard;
 use crate::guard::removed::Removed;
@@ -57,10 +57,15 @@ impl World {
 
     /// What a request for the id is refused for, if it is.
     fn refused(&self, id: &Id) -> Option<Proof> {
-        match self.guard.rule(self.guard.gate().hash(id), self.verdict(id), Instant::now()) {
+        match self.rule(id, self.verdict(id)) {
             Ruling::Refuse(proof) => Some(proof),
             Ruling::Admit(_) | Ruling::Busy { .. } => None,
         }
+    }
+
+    fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
+        let known = Known { verdict, is_copied: false };
+        self.guard.rule(self.guard.gate().hash(id), known, Instant::now())
     }
 
     async fn insert(&self, id: &Id) {
@@ -69,9 +74,8 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        let hash = self.guard.gate().hash(id);
-        if let Ruling::Admit(_) = self.guard.rule(hash, decision.verdict, Instant::now()) {
-            self.guard.missing(hash);
+        if let Ruling::Admit(admission) = self.rule(id, decision.verdict) {
+            self.guard.missing(self.guard.gate().hash(id), admission.why);
             let lesson = Lesson { scope: Scope::Everyone, fresh: Duration::MAX };
             self.guard.learn(id, decision.claim, lesson).answer().await;
         }

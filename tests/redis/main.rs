@@ -1,6 +1,7 @@
 //! The protocol with Redis: connections, TLS, rebuilds.
 
 mod connection;
+mod copy;
 mod found;
 mod joins;
 mod memory;

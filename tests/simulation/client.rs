@@ -116,10 +116,11 @@ impl Ask {
             ask.clone().handle(Arc::clone(&progress))
         });
         let mut service = guard.rejecting_with(not_found).layer(handler);
-        let found_before = guard.stats().admitted_found;
+        let unasked = || guard.stats().admitted_found + guard.stats().admitted_copied;
+        let before = unasked();
         let answer = service.ready().await.expect("always ready").call(self.request());
-        // A guard that stands aside asks nobody, and none asks about what it found lately.
-        let silent = guard.mode() == Mode::Off || guard.stats().admitted_found > found_before;
+        // A guard that stands aside asks nobody, and none asks about what it found lately or has a copy of.
+        let silent = guard.mode() == Mode::Off || unasked() > before;
         let answer = async {
             if silent {
                 oracle::note(|findings| findings.quiet += 1);

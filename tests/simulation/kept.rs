@@ -28,7 +28,11 @@ pub(crate) fn run() -> Findings {
 const DRAWN: [u64; 4] = [658_032, 683_281, 706_860, 753_415];
 
 pub(crate) fn plans() -> Vec<Plan> {
-    let drawn = DRAWN.map(|seed| Plan::draw(seed, OPERATIONS));
+    let drawn = DRAWN.map(|seed| {
+        let mut plan = Plan::draw(seed, OPERATIONS);
+        plan.config.copies = false;
+        plan
+    });
     drawn.into_iter().chain(drawn_up()).collect()
 }
 
@@ -88,6 +92,7 @@ const CONFIG: Config = Config {
     node_entries: 100,
     page: (100, 0),
     slow: 0,
+    copies: false,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };
@@ -122,6 +127,7 @@ fn refused_writes() -> Plan {
         node_entries: 2,
         page: (5, 0),
         slow: 0,
+        copies: false,
         flavour: Flavour::Evicting,
         rules: Rules::DEFAULT,
     };

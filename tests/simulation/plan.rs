@@ -27,6 +27,8 @@ pub(crate) const NEVER: u64 = 1_000_000;
 
 /// Tells what befalls the fleet apart from what else is drawn.
 const FLEET: u64 = 0x5eed_f1ee;
+/// What tells whether a seed's processes keep copies.
+const COPIES: u64 = 0x5eed_c0b1;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -58,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) node_entries: usize,
     pub(crate) page: (usize, u64),
     pub(crate) slow: u64,
+    /// Whether processes keep copies of the live filter.
+    pub(crate) copies: bool,
     pub(crate) flavour: Flavour,
     pub(crate) rules: Rules,
 }
@@ -255,6 +259,7 @@ impl Plan {
         // Drawn apart: the other operations of a seed are the same as if no fleet changed.
         let mut fleet_rng = Rng::new(seed ^ FLEET);
         config.settle = fleet_rng.pick(&[0, 0, 0, 8_000, 12_000]);
+        config.copies = Rng::new(seed ^ COPIES).happens(400);
         let mut at = 0;
         let mut hot = 0;
         let mut drawn = Vec::with_capacity(operations);
@@ -321,6 +326,7 @@ impl Config {
                 rng.pick(&[0, 5, 50, 200]),
             ),
             slow: rng.pick(&[0, 20, 100]),
+            copies: false,
             flavour,
             rules: Rules::draw(rng),
         }

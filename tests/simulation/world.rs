@@ -108,6 +108,7 @@ impl Instance {
             handler_time: ms(process.handler_time),
             journal_entries: process.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,
+            copy_limit: if config.copies { builder.settings.copy_limit } else { 0 },
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };

@@ -110,6 +110,8 @@ pub fn guard(url: &str) -> Builder {
         .audits_per_second(0)
         // And most ask for more in a second than the lane takes; those of the lane have it.
         .on_unknown(OnUnknown::Pass)
+        // A copy comes at a moment that is drawn, and answers what they ask of Redis; those of the copy have it.
+        .copy_limit(0)
 }
 
 /// A guard over `/users/{id}` in Redis with a table behind it, rebuilt only by hand once it is live.
@@ -142,6 +144,18 @@ pub async fn live(guard: &BloomGuard) {
                 other => Err(format!("{other:?}, {:?}", guard.state())),
             }
         }
+    })
+    .await;
+}
+
+/// Waits until a guard has a copy of the filter that is live.
+pub async fn copied(guard: &BloomGuard) {
+    eventually("the live filter is copied", Duration::from_secs(20), || async {
+        let state = guard.state();
+        let generation =
+            state.live.map(|live| live.generation).map_err(|doubt| doubt.to_string())?;
+        let copy = state.copy.ok_or("there is no copy")?;
+        if copy.generation == generation { Ok(()) } else { Err(format!("{copy:?}")) }
     })
     .await;
 }

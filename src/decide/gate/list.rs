@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Gate, RETRY, Row, Why};
+use super::{Gate, Known, RETRY, Row, Why};
 use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
 use crate::mode::Mode;
@@ -18,8 +18,8 @@ use crate::verdict::{Proof, Verdict};
 
 /// What is known of the ids that a request lists.
 pub(crate) struct Listed<'a> {
-    /// Each with its verdict; none where it was found lately.
-    pub(crate) ids: &'a [(IdHash, Option<Verdict>)],
+    /// Each with what is known of it, or why it passes unasked.
+    pub(crate) ids: &'a [(IdHash, Result<Known, Why>)],
     /// How many more are listed that are no ids. What they mean to the handler is not known, so with any the
     /// request is not refused as absent.
     pub(crate) unread: usize,
@@ -86,12 +86,16 @@ impl Gate {
     fn rows(&self, list: &Listed<'_>, now: Instant) -> Rows {
         let ids = Vec::with_capacity(list.ids.len());
         let mut rows = Rows { ids, limited: Ok(0), verdict: Verdict::Present };
-        for &(id, verdict) in list.ids {
-            let Some(verdict) = verdict else {
-                rows.ids.push(Ok(Why::Found));
-                continue;
+        for &(id, known) in list.ids {
+            let known = match known {
+                Ok(known) => known,
+                Err(why) => {
+                    rows.ids.push(Ok(why));
+                    continue;
+                }
             };
-            rows.ids.push(match self.row(id, verdict, now) {
+            let verdict = known.verdict;
+            rows.ids.push(match self.row(id, known, now) {
                 Row::Pass(why) => Ok(why),
                 Row::Refuse(proof) => Err(proof),
                 Row::Lane(why) => {
@@ -119,6 +123,8 @@ fn why(ids: &[Result<Why, Proof>]) -> Why {
         Why::Unknown
     } else if ids.iter().all(|id| *id == Ok(Why::Found)) {
         Why::Found
+    } else if ids.iter().all(|id| matches!(id, Ok(Why::Found | Why::Copied))) {
+        Why::Copied
     } else {
         Why::Present
     }
@@ -158,6 +164,10 @@ mod tests {
         gate
     }
 
+    fn known(verdict: Verdict) -> Known {
+        Known { verdict, is_copied: false }
+    }
+
     fn hash(gate: &Gate, n: usize) -> IdHash {
         gate.hash(&Id::display(&n).unwrap())
     }
@@ -172,7 +182,8 @@ mod tests {
     }
 
     fn rule(gate: &Gate, list: &[usize], unread: usize) -> ListRuling {
-        let ids: Vec<_> = list.iter().map(|id| (hash(gate, *id), KNOWN[*id])).collect();
+        let known = |id: usize| KNOWN[id].map(known).ok_or(Why::Found);
+        let ids: Vec<_> = list.iter().map(|id| (hash(gate, *id), known(*id))).collect();
         gate.rule_list(&Listed { ids: &ids, unread }, Instant::now())
     }
 
@@ -182,7 +193,7 @@ mod tests {
         for list in lists() {
             let alone = list.map(|id| match KNOWN[id] {
                 None => Ok(Why::Found),
-                Some(verdict) => match gate.rule(hash(&gate, id), verdict, Instant::now()) {
+                Some(verdict) => match gate.rule(hash(&gate, id), known(verdict), Instant::now()) {
                     Ruling::Admit(admission) => Ok(admission.why),
                     Ruling::Refuse(proof) => Err(proof),
                     Ruling::Busy { .. } => panic!("there is room"),

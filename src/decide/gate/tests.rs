@@ -28,6 +28,11 @@ fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
 }
 
+/// What is known where no copy holds the id.
+fn known(verdict: Verdict) -> Known {
+    Known { verdict, is_copied: false }
+}
+
 fn why(ruling: &Ruling) -> Option<Why> {
     if let Ruling::Admit(admission) = ruling { Some(admission.why) } else { None }
 }
@@ -36,7 +41,7 @@ fn why(ruling: &Ruling) -> Option<Why> {
 fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
     let now = Instant::now();
     let rulings: Vec<_> =
-        (0..1_000).map(|n| gate.rule(gate.hash(&id(ids(n))), verdict, now)).collect();
+        (0..1_000).map(|n| gate.rule(gate.hash(&id(ids(n))), known(verdict), now)).collect();
     rulings.iter().filter(|ruling| why(ruling).is_some()).count()
 }
 
@@ -44,7 +49,7 @@ fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
 async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
     let gate = gate(POLICY);
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
-    let busy = gate.rule(gate.hash(&id(1)), UNKNOWN, Instant::now());
+    let busy = gate.rule(gate.hash(&id(1)), known(UNKNOWN), Instant::now());
     assert!(matches!(busy, Ruling::Busy { retry_after } if retry_after == RETRY.0));
 }
 
@@ -66,9 +71,9 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
     assert!(gate.is_found(seven, now));
     gate.missing(seven, now);
     assert!(!gate.is_found(seven, now));
-    assert_eq!(why(&gate.rule(seven, Verdict::Present, now)), Some(Why::Present));
+    assert_eq!(why(&gate.rule(seven, known(Verdict::Present), now)), Some(Why::Present));
     gate.found(seven, now);
-    gate.removed(&id(7));
+    gate.removed(&id(7), now);
     assert!(!gate.is_found(seven, now));
 }
 
@@ -76,7 +81,10 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
 async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_or_inserted() {
     let gate = gate(POLICY);
     let now = Instant::now();
-    for missed in [Gate::missing, Gate::not_answered] {
+    let missing = |gate: &Gate, id, now| {
+        gate.missing(id, now);
+    };
+    for missed in [missing, Gate::not_answered] {
         for regained in [
             |gate: &Gate| gate.found(gate.hash(&id(7)), Instant::now()),
             |gate: &Gate| gate.inserted(&id(7)),
@@ -125,7 +133,8 @@ async fn the_sample_is_as_small_as_it_says() {
     let gate = gate(Policy { audits: 2, ..POLICY });
     let (begun, mut sampled) = (Instant::now(), 0);
     for ms in 0..10_000 {
-        let ruling = gate.rule(gate.hash(&id(ms)), ABSENT, begun + Duration::from_millis(ms));
+        let ruling =
+            gate.rule(gate.hash(&id(ms)), known(ABSENT), begun + Duration::from_millis(ms));
         sampled += u32::from(why(&ruling) == Some(Why::Sample(Proof::Filter)));
     }
     assert_eq!(sampled, 19, "none at the beginning, and then two a second");
@@ -146,10 +155,11 @@ fn everything_passes_in(mode: Mode) {
     let gate = gate(POLICY);
     gate.set_mode(mode);
     let now = Instant::now();
-    let met = |verdict| why(&gate.rule(gate.hash(&id(7)), verdict, now));
+    let met = |verdict| why(&gate.rule(gate.hash(&id(7)), known(verdict), now));
     assert_eq!(met(ABSENT), Some(Why::Shadow(Proof::Filter)));
     assert_eq!(met(Verdict::Present), Some(Why::Present));
-    let rulings: Vec<_> = (0..64).map(|_| gate.rule(gate.hash(&id(7)), UNKNOWN, now)).collect();
+    let rulings: Vec<_> =
+        (0..64).map(|_| gate.rule(gate.hash(&id(7)), known(UNKNOWN), now)).collect();
     assert!(rulings.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
     assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
 }
@@ -159,30 +169,66 @@ fn everything_passes_in(mode: Mode) {
 struct Twin {
     found: HashMap<u64, Instant>,
     missed: HashMap<u64, Instant>,
+    suspect: HashMap<u64, Instant>,
+    /// When the copy was read.
+    copied: Option<Instant>,
 }
 
 impl Twin {
-    fn rule(&self, id: u64, verdict: Verdict, now: Instant) -> &'static str {
-        let lately =
-            |set: &HashMap<u64, Instant>, life| set.get(&id).is_some_and(|at| now < *at + life);
+    fn is_found(&self, id: u64, now: Instant) -> bool {
+        self.found.get(&id).is_some_and(|at| now < *at + FOUND)
+    }
+
+    fn is_missed(&self, id: u64, now: Instant) -> bool {
+        self.missed.get(&id).is_some_and(|at| now < *at + LONG_TTL.mul_f64(MISSED_LIFE))
+    }
+
+    /// What becomes of a request for an id that the copy holds if there is one.
+    fn rule(&self, id: u64, verdict: Verdict, of_live: bool, now: Instant) -> &'static str {
+        let is_copied = self.copied.is_some_and(|copied| {
+            let noted = [&self.missed, &self.suspect].map(|set| set.get(&id));
+            !noted.into_iter().flatten().any(|at| *at >= copied) && !self.is_missed(id, now)
+        });
         match verdict {
-            _ if lately(&self.found, FOUND) => "found",
+            _ if self.is_found(id, now) => "found",
+            _ if is_copied && of_live => "copied",
             Verdict::Absent(_) => "404",
-            Verdict::Present if !lately(&self.missed, LONG_TTL.mul_f64(MISSED_LIFE)) => "passes",
+            Verdict::Unknown(_) if is_copied => "passes",
+            Verdict::Present if !self.is_missed(id, now) => "passes",
             _ => "lane",
         }
     }
 
+    /// One that is missed stays so from now on.
+    fn mark(&mut self, id: u64, now: Instant) {
+        let is_missed = self.is_missed(id, now);
+        let noted = if is_missed { &mut self.missed } else { &mut self.suspect };
+        noted.insert(id, now);
+    }
+
     fn ends(&mut self, id: u64, how: u64, now: Instant) {
-        let found = self.rule(id, ABSENT, now) == "found";
+        let found = self.is_found(id, now);
         match how {
-            0 => drop((self.found.insert(id, now), self.missed.remove(&id))),
-            1 if found => drop(self.found.remove(&id)),
+            0 | 3 => {
+                self.missed.remove(&id);
+                self.suspect.remove(&id);
+                if how == 0 {
+                    self.found.insert(id, now);
+                }
+            }
+            1 if found => {
+                self.found.remove(&id);
+                self.mark(id, now);
+            }
             1 => drop(self.missed.insert(id, now)),
             2 if !found => drop(self.missed.insert(id, now)),
-            3 => drop(self.missed.remove(&id)),
-            4 => drop(self.found.remove(&id)),
-            _ => {}
+            4 => {
+                self.found.remove(&id);
+                self.mark(id, now);
+            }
+            5 if !found => self.mark(id, now),
+            2 | 5 => {}
+            _ => self.copied = Some(now),
         }
     }
 }
@@ -210,24 +256,31 @@ async fn the_gate_decides_as_the_table_does() {
             let verdict =
                 [ABSENT, Verdict::Absent(Proof::Null), Verdict::Present, UNKNOWN][draw(4) as usize];
             let hash = gate.hash(&id(n));
+            let of_live = draw(2) == 0;
+            let is_copied = twin.copied.is_some_and(|copied| gate.is_trusted(hash, copied, now));
             let ruled = if gate.is_found(hash, now) {
                 "found"
+            } else if is_copied && of_live {
+                "copied"
             } else {
-                match gate.rule(hash, verdict, now) {
+                match gate.rule(hash, Known { verdict, is_copied }, now) {
                     Ruling::Refuse(_) => "404",
                     Ruling::Admit(Admission { permit: None, .. }) => "passes",
                     Ruling::Admit(_) => "lane",
                     Ruling::Busy { .. } => "no room, though there is",
                 }
             };
-            assert_eq!(ruled, twin.rule(n, verdict, now), "seed {seed}");
-            let how = draw(7);
+            assert_eq!(ruled, twin.rule(n, verdict, of_live, now), "seed {seed}");
+            let how = draw(8);
             match how {
                 0 => gate.found(hash, now),
-                1 => gate.missing(hash, now),
+                1 => {
+                    gate.missing(hash, now);
+                }
                 2 => gate.not_answered(hash, now),
                 3 => gate.inserted(&id(n)),
-                4 => gate.removed(&id(n)),
+                4 => gate.removed(&id(n), now),
+                5 => gate.doubted(hash, now),
                 _ => {}
             }
             twin.ends(n, how, now);

@@ -199,11 +199,17 @@ impl Site {
         let trouble = broken.as_ref().map(|trouble| trouble.reason.clone());
         let Some(known) = self.node.checks.current().and_then(|_| self.trust.known()) else {
             let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
-            return Condition { live: Err(doubt), settling: None, journal: None, trouble };
+            return Condition {
+                live: Err(doubt),
+                copy: None,
+                settling: None,
+                journal: None,
+                trouble,
+            };
         };
         let live = self.trust.live(&known);
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
-        Condition { live, settling: None, journal: None, trouble }
+        Condition { live, copy: None, settling: None, journal: None, trouble }
     }
 }
 

@@ -87,7 +87,13 @@ impl Store for MemoryStore {
                 .to_owned()
         });
         drop(books);
-        Condition { live: self.0.header().map(Live::from), settling: None, journal, trouble }
+        Condition {
+            live: self.0.header().map(Live::from),
+            copy: None,
+            settling: None,
+            journal,
+            trouble,
+        }
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {

@@ -98,6 +98,10 @@ impl Shard {
         let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
             self.recent.acknowledged(&digests, digester.key_id());
+            if let Some(live) = view.adds_to_live().filter(|live| live.key_id == digester.key_id())
+            {
+                self.copies.hold(live, digests.iter());
+            }
             // A replay on a later connection may have begun without them.
             self.node.keep_to_one_redis(&connection)?;
         }

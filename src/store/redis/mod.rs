@@ -12,6 +12,7 @@
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shard` | the guard's own filter on one Redis: its keys, its node, and what this process knows of them |
 //! | `settings_differ` | tells that other processes have other settings |
+//! | `copy/` | a copy of the filter in this process: what it holds passes, and nobody is asked |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
 //! | `rebuild/` | one rebuild, step by step |
 //!
@@ -20,6 +21,7 @@
 mod add;
 mod change_fleet;
 mod check;
+mod copy;
 mod distrust;
 pub(crate) mod fleet;
 mod incarnation;
@@ -39,6 +41,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use self::copy::Copies;
 use self::incarnation::identity::Identity;
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::known_fleet::KnownFleet;
@@ -53,7 +56,8 @@ use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
 use super::link::node::{self, Node};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
@@ -103,6 +107,7 @@ impl RedisStore {
             eviction_logged: AtomicBool::new(false),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
+            copies: Copies::new(settings.copy_limit),
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
         };
@@ -117,7 +122,14 @@ impl Store for RedisStore {
             node::start(&self.shard, 3, name, tasks);
             persist(tasks, name, "own inserts", &self.shard, Shard::replay_own_inserts);
             persist(tasks, name, "samples", &self.shard, Shard::look_into_samples);
+            if self.shard.copies.are_wanted() {
+                persist(tasks, name, "copy", &self.shard, Shard::keep_copy);
+            }
         });
+    }
+
+    fn copied(&self, id: &Id) -> Option<Copied> {
+        self.shard.copied(id)
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {

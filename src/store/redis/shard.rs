@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 use super::check::checked::Checked;
+use super::copy::Copies;
 use super::incarnation::identity::{Connection, Identity, Link};
 use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;
@@ -49,6 +50,8 @@ pub(crate) struct Shard {
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.
     pub(crate) view: ArcSwapOption<View>,
+    /// This process's copy of the filter's bits.
+    pub(crate) copies: Copies,
     /// Why the last look at the live filter found none to trust.
     pub(crate) doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
@@ -164,11 +167,12 @@ impl Shard {
 
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
+        let copy = self.copies.condition();
         let broken = self.node.links().iter().find_map(|link| link.trouble());
         let Some(connection) = self.node.checks.current() else {
             let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             let trouble = broken.map(|trouble| trouble.reason);
-            return Condition { live: Err(doubt), settling: None, journal: None, trouble };
+            return Condition { live: Err(doubt), copy, settling: None, journal: None, trouble };
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
@@ -183,7 +187,7 @@ impl Shard {
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settling.map(|settling| settling.rest());
         let journal = fleet.journal.filter(|_| fleet.holds());
-        Condition { live: live.map(Live::from), settling, journal, trouble }
+        Condition { live: live.map(Live::from), copy, settling, journal, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the

@@ -61,7 +61,11 @@ impl Checks for Shard {
             }
         };
         let believes = believed.and_then(|()| self.believes(live));
-        give(checks, &digests, &answer.verdicts(&header), &header, believes);
+        let verdicts = answer.verdicts(&header);
+        let present = digests.iter().zip(&verdicts);
+        let present = present.filter(|(_, (verdict, _))| *verdict == Verdict::Present);
+        self.copies.hold(&header, present.map(|(digest, _)| digest));
+        give(checks, &digests, &verdicts, &header, believes);
     }
 }
 

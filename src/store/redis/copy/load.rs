@@ -1,0 +1,140 @@
+//! Reads the copy, piece by piece, when a filter has gone live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::cmd;
+use tokio::time::{Instant, sleep};
+
+use super::room::Room;
+use super::{Copies, FilterCopy};
+use crate::error::StoreError;
+use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::{FilterReader, Header};
+use crate::random;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::one;
+use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::shard::{Shard, trusted};
+
+/// How often it is looked whether another filter is live.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long each round trip may take.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Blocks read at once: replies of 256 KiB. Redis holds a reply until its reader has taken it.
+const BLOCKS: u32 = 4_096;
+/// Bytes a second, and how many times as long as a piece took is waited for the next, whichever is slower: where many
+/// processes read at once, each takes less.
+const PACE: f64 = (16 << 20) as f64;
+const REST: u32 = 4;
+/// Processes that start together, and those that see a filter go live, read at different moments: within the first
+/// at a start, and within a tenth of the time between two rebuilds, up to the second.
+const SPREAD: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(5 * 60));
+const SPREAD_PARTS: u32 = 10;
+
+/// Why a filter was not copied.
+#[derive(Debug, thiserror::Error)]
+enum NotCopied {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the filter was replaced, or is not live")]
+    Replaced,
+    #[error(
+        "{needed} bytes are more than other copies of this process leave of copy_limit, {limit}"
+    )]
+    NoRoom { needed: u64, limit: u64 },
+}
+
+impl Shard {
+    /// Keeps a copy of the live filter, for as long as it is polled.
+    pub(crate) async fn keep_copy(self: Arc<Self>) {
+        loop {
+            sleep(PERIOD).await;
+            let Some(header) = self.filter.load_full() else { continue };
+            if self.copies.wants(&header) {
+                sleep(self.copies.wait(&header)).await;
+                if let Err(error) = self.load_copy(&header).await {
+                    tracing::debug!(filter = &*self.name, %error, "the filter was not copied");
+                }
+            }
+        }
+    }
+
+    /// Reads the filter with this header, if it is live before and after.
+    async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
+        let connection = self.node.bulk.connected(DEADLINE).await?;
+        self.is_live(header, &connection).await?;
+        let room = self.copies.room(header.string_len())?;
+        let at = Instant::now();
+        let mut reader = FilterReader::new(header.geometry);
+        while reader.rest() > 0 {
+            let begun = Instant::now();
+            let piece = self.read_blocks(&connection, &reader).await?;
+            reader.read(&piece).ok_or(NotCopied::Replaced)?;
+            let paced = Duration::from_secs_f64(piece.len() as f64 / PACE);
+            sleep(paced.max(begun.elapsed() * REST)).await;
+        }
+        self.is_live(header, &connection).await?;
+        let digester = connection.identity.digester.clone();
+        let filter = reader.filter().ok_or(NotCopied::Replaced)?;
+        let copy = FilterCopy { header: *header, digester, filter, at, room };
+        self.copies.current.store(Some(Arc::new(copy)));
+        Ok(())
+    }
+
+    /// Fails unless the filter with this header is live.
+    async fn is_live(&self, header: &Header, bulk: &Arc<Connection>) -> Result<(), NotCopied> {
+        let view = self.read_view(&self.node.bulk, bulk, DEADLINE).await?;
+        let live = self.live_in(&view).and_then(|live| trusted(live, bulk));
+        if live.is_ok_and(|live| live.is_same_build(header)) {
+            Ok(())
+        } else {
+            Err(NotCopied::Replaced)
+        }
+    }
+
+    /// Reads the blocks that the reader has not got.
+    async fn read_blocks(
+        &self,
+        bulk: &Arc<Connection>,
+        reader: &FilterReader,
+    ) -> Result<Vec<u8>, NotCopied> {
+        let first = HEADER_LEN + reader.next() as usize * BLOCK_LEN;
+        let len = reader.rest().min(BLOCKS) as usize * BLOCK_LEN;
+        let mut read = cmd("GETRANGE");
+        read.arg(&self.keys.bits).arg(first).arg(first + len - 1);
+        let read = Packed::from(&one(read)).for_long_replies(len);
+        let reply = self.node.bulk.ask(bulk, read, DEADLINE).await?.into_iter().next();
+        Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)
+    }
+}
+
+impl Copies {
+    /// Whether a copy of the filter with this header is wanted, and is not there.
+    fn wants(&self, header: &Header) -> bool {
+        header.string_len() <= self.limit
+            && !self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
+    }
+
+    /// Returns how long to wait before the filter with this header is read.
+    fn wait(&self, header: &Header) -> Duration {
+        // A generation is the time at which its rebuild began, µs.
+        let between = self.current.load().as_ref().map(|copy| {
+            let between = header.generation.get().saturating_sub(copy.header.generation.get());
+            Duration::from_micros(u64::try_from(between).unwrap_or(0))
+        });
+        let spread = between.map_or(SPREAD.0, |between| (between / SPREAD_PARTS).min(SPREAD.1));
+        let drawn = random::scatter() as f64 / u64::MAX as f64;
+        spread.mul_f64(drawn)
+    }
+
+    /// Takes room for a copy. Where there is none for two, the one before makes way.
+    fn room(&self, bytes: u64) -> Result<Room, NotCopied> {
+        let room = Room::take(bytes, self.limit).or_else(|| {
+            self.current.store(None);
+            Room::take(bytes, self.limit)
+        });
+        room.ok_or(NotCopied::NoRoom { needed: bytes, limit: self.limit })
+    }
+}
