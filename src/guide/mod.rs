@@ -24,7 +24,8 @@
 //! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
 //! | generation | one build of the filter; of another system's, one statement of trust |
 //! | null | a 404, or a deletion, that is remembered for a while |
-//! | *found*, *missed* | [two sets of ids](attackers#found-and-missed) that each process keeps: seen to exist lately, and missing or unanswered lately |
+//! | *found*, *missed*, *suspect* | [two sets of ids](attackers#found-missed-and-suspect) that each process keeps: seen to exist lately; missing or unanswered lately, or since the filter was copied |
+//! | *copy* | [the live filter's bits](attackers#the-copy) in each process: what they hold passes, and Redis is not asked |
 //! | lane | the way for requests whose id is *missed* or unknown: 64 at once and 500 a second unless set otherwise, the others 503 |
 //! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
 //! | create mark | a note that an id was inserted lately, so that no null is stored for it |

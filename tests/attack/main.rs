@@ -1,6 +1,7 @@
 //! The database is shielded: what an attacker can make it do is bounded.
 
 mod bound;
+mod copies;
 mod flood;
 mod lanes;
 mod neighbour;
