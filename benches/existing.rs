@@ -2,7 +2,7 @@
 //! loopback: each id is asked for once, so that none is among the ids found lately.
 //!
 //! `cargo bench -p bloom-guard-tests --bench existing` serves in a process of its own without a guard, with one that keeps
-//! its filter in that process, and with one whose filter is in a real Redis, in turns. First requests come at a fixed
+//! its filter in that process, and with one whose filter is in a real Redis, without and with a copy, in turns. First requests come at a fixed
 //! rate, whatever the answers do: that gives the process's and Redis's CPU time, and the latency from when a request was
 //! due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers.
 //! It needs Linux, and `redis-server` on the PATH.
@@ -29,7 +29,8 @@ use tokio::task::JoinSet;
 const VARIANTS: &[(&str, Guarded)] = &[
     ("none", |_, _| None),
     ("memory", |ids, _| Some(guard(ids))),
-    ("redis", |ids, redis| Some(guard(ids).redis(redis).settle(Duration::ZERO))),
+    ("redis, no copy", |ids, redis| Some(on_redis(ids, redis).copy_limit(0))),
+    ("redis", |ids, redis| Some(on_redis(ids, redis))),
 ];
 type Guarded = fn(u64, &str) -> Option<Builder>;
 
@@ -87,6 +88,10 @@ fn guard(ids: u64) -> Builder {
         .rebuild(Schedule::manual(), from_iter(move || 0..ids))
 }
 
+fn on_redis(ids: u64, redis: &str) -> Builder {
+    guard(ids).redis(redis).settle(Duration::ZERO)
+}
+
 /// Prints the port once the filter is there, and how many answers were unknown when its input ends.
 #[tokio::main(worker_threads = 2)]
 async fn serve(name: &str) {
@@ -96,6 +101,9 @@ async fn serve(name: &str) {
     let mut app = Router::new().route("/users/{id}", get(async || "a user"));
     if let Some(guard) = &guard {
         guard.ready().await;
+        while name == "redis" && guard.state().copy.is_none() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         app = app.layer(guard.clone());
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");

@@ -1,4 +1,4 @@
-//! Ten million ids from memory, rebuilt in this process and into Redis, while others go on.
+//! Ten million ids from memory, rebuilt in this process and into Redis, and copied by twenty guards, while others go on.
 //!
 //! `cargo bench -p bloom-guard-tests --bench rebuild` prints how long each took, how long the PINGs of another client
 //! of Redis took, and how late tasks of the same runtime woke that sleep a millisecond at a time. `REBUILD_IDS` sets
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use bloom_guard::{BloomGuard, Builder, PathPattern, RebuildReport, Schedule, from_iter};
 use support::redis_server::RedisServer;
 
+/// Guards that copy the filter.
+const COPIES: usize = 20;
 /// Tasks that sleep.
 const SLEEPERS: usize = 8;
 const TICK: Duration = Duration::from_millis(1);
@@ -31,7 +33,11 @@ fn main() {
         rebuild(builder(ids)).await;
         println!("{ids} ids into redis, by the guard's first rebuild:");
         let pings = Pings::start(&redis);
-        rebuild(builder(ids).redis(&redis.url()).settle(Duration::ZERO)).await;
+        rebuild(on(&redis, ids)).await;
+        pings.stop().print("pings");
+        println!("{COPIES} guards copy it at once:");
+        let pings = Pings::start(&redis);
+        copy(&redis, ids).await;
         pings.stop().print("pings");
     });
 }
@@ -40,6 +46,29 @@ fn builder(ids: u64) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
         .capacity(ids, 0.001)
         .rebuild(Schedule::manual(), from_iter(move || 0..ids))
+}
+
+fn on(redis: &RedisServer, ids: u64) -> Builder {
+    builder(ids).redis(&redis.url()).settle(Duration::ZERO)
+}
+
+/// Has guards begin together, and waits until each has its copy.
+async fn copy(redis: &RedisServer, ids: u64) {
+    let guard = || on(redis, ids).copy_limit(u64::MAX).build().expect("valid");
+    let guards: Vec<_> = (0..COPIES).map(|_| guard()).collect();
+    let begun = Instant::now();
+    let mut bytes = 0;
+    for guard in &guards {
+        guard.ready().await;
+        let copy = loop {
+            match guard.state().copy {
+                Some(copy) => break copy,
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        bytes += copy.bytes;
+    }
+    println!("  {:.0} MB in {:.1} s", bytes as f64 / 1e6, begun.elapsed().as_secs_f64());
 }
 
 async fn rebuild(builder: Builder) {

@@ -33,6 +33,20 @@ struct PendingId {
     row: FirstRow,
 }
 
+impl PendingId {
+    /// Returns what is known of it, by the verdict if it was asked for, or why it passes unasked.
+    fn known(&self, verdict: impl FnOnce() -> Option<Verdict>) -> Result<Known, Why> {
+        match self.row {
+            FirstRow::Passes(why) => Err(why),
+            FirstRow::Asks { is_copied } => {
+                // Each that is asked for is answered.
+                let verdict = verdict().unwrap_or(Verdict::Unknown(Doubt::Odd));
+                Ok(Known { verdict, is_copied })
+            }
+        }
+    }
+}
+
 impl PendingList {
     pub(super) fn new(list: IdList, guard: &Guard, now: Instant) -> Self {
         let pending = |id| {
@@ -65,15 +79,8 @@ impl Pending for PendingList {
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });
-        let known = self.ids.iter().map(|id| match id.row {
-            FirstRow::Passes(why) => (id.hash, Err(why)),
-            FirstRow::Asks { is_copied } => {
-                // Each that is asked for is answered.
-                let verdict = verdicts.next().unwrap_or(Verdict::Unknown(Doubt::Odd));
-                (id.hash, Ok(Known { verdict, is_copied }))
-            }
-        });
-        let known: Vec<(IdHash, Result<Known, Why>)> = known.collect();
+        let known: Vec<_> =
+            self.ids.iter().map(|id| (id.hash, id.known(|| verdicts.next()))).collect();
         let list = Listed { ids: &known, unread: self.unread };
         match shared.guard.rule_list(&list, now) {
             ListRuling::Admit(admission) => {

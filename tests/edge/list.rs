@@ -87,6 +87,7 @@ impl Stage {
             .capacity(10_000, 1e-9)
             .check_deadline(Duration::from_secs(1))
             .rebuild(Schedule::manual(), table.clone())
+            .copy_limit(0)
             .audits_per_second(0);
         let guard = builder(guard).build().unwrap();
         guard.ready().await;
@@ -154,6 +155,24 @@ async fn every_existing_id_of_a_list_is_read() {
         assert_eq!(stage.ask("70000,70001").await, (200, "[70000]".into()));
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_ids_of_a_list_that_the_copy_holds_are_not_asked_for_unless_they_are_suspect() {
+    let redis = RedisServer::start();
+    let copying = |guard: Builder| guard.redis(&redis.url()).settle(Duration::ZERO);
+    let mut stage = Stage::new(|guard| copying(guard).copy_limit(1 << 20)).await;
+    model::copied(&stage.guard).await;
+    assert_eq!(stage.ask("8,7").await, (200, "[8, 7]".into()));
+    assert_eq!(stage.ask("70000,10").await, (200, "[10]".into()), "one of them is absent");
+    let stats = stage.guard.stats();
+    assert_eq!((stats.admitted_copied, stats.present, stats.absent_by_filter), (1, 0, 1));
+    stage.answers(Answer::Unmarked);
+    for asked in [0, 2, 4] {
+        assert_eq!(stage.status("20,21").await, 200);
+        assert_eq!(stage.guard.stats().present, asked, "what says nothing makes them suspect");
+    }
+    assert_eq!(stage.guard.stats().admitted_copied, 2);
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Mode, OnUnknown, Rejected};
 use http::{Request, Response};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use support::eventually;
-use support::model::{Table, get, guard_over, handler, in_process, live};
+use support::model::{Table, copied, get, guard_over, handler, in_process, live};
 use support::redis_server::RedisServer;
 use tokio::sync::Semaphore;
 use tower::{Layer, ServiceExt};
@@ -161,12 +161,33 @@ async fn every_metric_moves() {
     for name in ["checks", "inserts", "rebuilds"] {
         watch.until(&format!("bloom_guard_{name}_failing_seconds"), |since| since == 0.0).await;
     }
+    drop(guard);
+    those_of_a_copy_move(&redis, &table, &recorder, &mut watch).await;
     let still: Vec<String> = listed()
         .into_iter()
         .map(|(name, _)| name)
         .filter(|name| !watch.moved.contains(name))
         .collect();
     assert!(still.is_empty(), "{still:?} never moved");
+}
+
+async fn those_of_a_copy_move(
+    redis: &RedisServer,
+    table: &Table,
+    recorder: &PrometheusRecorder,
+    watch: &mut Watch,
+) {
+    let builder = guard_over(&redis.url(), table).capacity(1_000, 0.01).copy_limit(1 << 20);
+    let guard = metrics::with_local_recorder(recorder, || builder.build().unwrap());
+    live(&guard).await;
+    copied(&guard).await;
+    watch.until("bloom_guard_copy_bytes", |bytes| bytes > 0.0).await;
+    watch.until("bloom_guard_copy_age_seconds", |age| age > 0.0).await;
+    // More suspects than there is room for.
+    for id in 0..100_000_u64 {
+        guard.remove(&id).await.unwrap();
+    }
+    watch.until("bloom_guard_copy_silent_share", |share| share > 0.0 && share < 1.0).await;
 }
 
 /// Has one request in the lane until the door opens, and another one rejected.

@@ -85,7 +85,9 @@ impl Drop for Inside<'_> {
 
 impl Instance {
     fn new(url: &str, table: &Table) -> Arc<Self> {
-        let guard = by_default(url).rebuild(Schedule::manual(), table.clone()).build().unwrap();
+        // Without copies: it is about what nobody has found.
+        let guard = by_default(url).copy_limit(0);
+        let guard = guard.rebuild(Schedule::manual(), table.clone()).build().unwrap();
         Arc::new(Self {
             guard,
             table: table.clone(),

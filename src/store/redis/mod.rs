@@ -41,7 +41,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
-use self::copy::Copies;
+use self::copy::copies::Copies;
 use self::incarnation::identity::Identity;
 use self::incarnation::join::JoinIncarnation;
 use self::incarnation::known_fleet::KnownFleet;
@@ -129,7 +129,7 @@ impl Store for RedisStore {
     }
 
     fn copied(&self, id: &Id) -> Option<Copied> {
-        self.shard.copied(id)
+        self.shard.copies.copied(id, self.shard.filter.load().as_deref())
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {

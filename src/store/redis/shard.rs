@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 use super::check::checked::Checked;
-use super::copy::Copies;
+use super::copy::copies::Copies;
 use super::incarnation::identity::{Connection, Identity, Link};
 use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;

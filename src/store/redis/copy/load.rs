@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::redis::cmd;
 use tokio::time::{Instant, sleep};
 
+use super::copies::{Copies, FilterCopy};
 use super::room::Room;
-use super::{Copies, FilterCopy};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{FilterReader, Header};

@@ -1,0 +1,123 @@
+//! The copy that a process has, and what it says of an id.
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+use super::room::Room;
+use crate::filter::{Filter, Header, Membership};
+use crate::id::{Digest, Digester, Id};
+use crate::store::{Copied, CopyCondition};
+
+/// The copy that this process has of the live filter, or of one before.
+pub(crate) struct Copies {
+    /// How many bytes the copies of all guards of this process may take.
+    pub(super) limit: u64,
+    pub(super) current: ArcSwapOption<FilterCopy>,
+}
+
+pub(super) struct FilterCopy {
+    /// That of the filter it was read from.
+    pub(super) header: Header,
+    pub(super) digester: Digester,
+    pub(super) filter: Filter,
+    /// When it began to be read.
+    pub(super) at: Instant,
+    pub(super) room: Room,
+}
+
+impl Copies {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, current: ArcSwapOption::empty() }
+    }
+
+    /// Whether any filter may be copied.
+    pub(crate) const fn are_wanted(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// Puts ids into the copy that the filter with this header holds, if it is a copy of that one.
+    pub(crate) fn hold<'a>(&self, header: &Header, digests: impl Iterator<Item = &'a Digest>) {
+        let current = self.current.load();
+        let Some(copy) = current.as_ref().filter(|copy| copy.header.is_same_build(header)) else {
+            return;
+        };
+        for digest in digests {
+            // To read is cheaper, and most are there.
+            if copy.filter.lookup(digest) == Membership::Never {
+                copy.filter.insert(digest);
+            }
+        }
+    }
+
+    /// Says whether the copy holds an id, where the filter with this header is live, or none is.
+    pub(crate) fn copied(&self, id: &Id, live: Option<&Header>) -> Option<Copied> {
+        let current = self.current.load();
+        let copy = current.as_ref()?;
+        match copy.filter.lookup(&copy.digester.digest(id)) {
+            Membership::Never => None,
+            Membership::Possible => {
+                let of_live = live.is_none_or(|live| live.is_same_build(&copy.header));
+                Some(Copied { at: copy.at, of_live })
+            }
+        }
+    }
+
+    pub(crate) fn condition(&self) -> Option<CopyCondition> {
+        let copy = self.current.load_full()?;
+        let generation = copy.header.generation;
+        Some(CopyCondition { generation, bytes: copy.room.bytes(), at: copy.at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::filter::{Generation, Sizing};
+    use crate::id::SecretKey;
+
+    fn id(n: u64) -> Id {
+        Id::display(&n).unwrap()
+    }
+
+    fn header(generation: i64) -> Header {
+        let sizing = Sizing::new(100, 0.001).unwrap();
+        Header::new(Generation::new(generation).unwrap(), 6, &sizing, 7)
+    }
+
+    /// A copy of the first generation that holds id 1.
+    fn copies() -> (Copies, Digester) {
+        let digester = Digester::new(&SecretKey::new([7; 16]), "users");
+        let (header, room) = (header(1), Room::take(0, u64::MAX).unwrap());
+        let filter = Filter::new(header.geometry);
+        filter.insert(&digester.digest(&id(1)));
+        let (copies, at) = (Copies::new(u64::MAX), Instant::now());
+        let copy = FilterCopy { header, digester: digester.clone(), filter, at, room };
+        copies.current.store(Some(Arc::new(copy)));
+        (copies, digester)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_another_filter_is_live_a_copy_is_not_of_the_live_one() {
+        let ((copies, _), at) = (copies(), Instant::now());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        for (live, of_live) in [(None, true), (Some(header(1)), true), (Some(header(2)), false)] {
+            let live = live.as_ref();
+            assert_eq!(copies.copied(&id(1), live), Some(Copied { at, of_live }), "{live:?}");
+            assert_eq!(copies.copied(&id(2), live), None);
+        }
+        assert_eq!(Copies::new(u64::MAX).copied(&id(1), None), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_takes_in_ids_of_its_own_filter_and_of_no_other() {
+        let (copies, digester) = copies();
+        let digest = digester.digest(&id(2));
+        copies.hold(&header(2), [&digest].into_iter());
+        assert_eq!(copies.copied(&id(2), None), None);
+        copies.hold(&header(1), [&digest].into_iter());
+        assert!(copies.copied(&id(2), None).is_some());
+    }
+}
