@@ -131,6 +131,9 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
             findings.nulls
         ));
     }
+    if findings.copied == 0 || findings.copied_rows == 0 {
+        complain("no request passed by a copy of the filter".to_owned());
+    }
     if findings.strangers == 0 {
         complain("no program created rows without inserting them".to_owned());
     }
@@ -139,11 +142,12 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
         complain(format!("too few ids were asked for in batches: {merged:.3} of them"));
     }
     println!(
-        "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked; {} \
-         refusals were nulls; {} existing ids were refused before a poll could show that data had \
+        "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked, {} of them \
+         by a copy; {} refusals were nulls; {} existing ids were refused before a poll could show that data had \
          gone back in time; {:.1} % of ids were asked for in batches",
         share(findings.busy, findings.existing) * 100.0,
         findings.quiet,
+        findings.copied,
         findings.nulls,
         findings.refused_unnoticed,
         merged * 100.0,

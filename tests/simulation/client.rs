@@ -1,5 +1,6 @@
 //! The clients, the handler behind the guard, and what is made of the answers.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,9 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
 use crate::database::{self, Reading, Seen};
+use crate::nulls::rules::{is_found, reads};
 use crate::plan::{Answers, Ask, Asked, Caller, NEVER};
 use crate::{BloomGuard, Missing, Mode, Proof, RejectReason, Rejected, Verdict};
-use crate::{net, oracle, trace};
+use crate::{copies, net, oracle, trace};
 
 /// How a request or a check was answered by the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,7 @@ impl Ask {
             judge(instance, id, seen, answered);
         }
         if handled.deleted.load(Ordering::Relaxed) {
+            copies::removed(&guard, instance, id);
             let _ = guard.remove(&id).await;
         }
         Some(answered)
@@ -116,23 +119,32 @@ impl Ask {
             ask.clone().handle(Arc::clone(&progress))
         });
         let mut service = guard.rejecting_with(not_found).layer(handler);
-        let unasked = || guard.stats().admitted_found + guard.stats().admitted_copied;
-        let before = unasked();
-        let answer = service.ready().await.expect("always ready").call(self.request());
+        let ready = service.ready().await.expect("always ready");
+        let mut request = copies::Request::begin(guard, self.instance, self.id);
+        let (answer, is_unasked) = request.send(|| ready.call(self.request()));
         // A guard that stands aside asks nobody, and none asks about what it found lately or has a copy of.
-        let silent = guard.mode() == Mode::Off || unasked() > before;
-        let answer = async {
+        let silent = guard.mode() == Mode::Off || is_unasked;
+        let answer = request.answer(async {
             if silent {
                 oracle::note(|findings| findings.quiet += 1);
                 net::quiet(answer).await
             } else {
                 answer.await
             }
-        };
-        match self.hangs_up {
+        });
+        let answer = match self.hangs_up {
             None => Some(answer.await),
             Some(at) => timeout(ms(at), answer).await.ok(),
-        }
+        };
+        let reached = handled.reached.load(Ordering::Relaxed);
+        request.end(reached && answer.as_ref().is_some_and(|answer| self.has_found(answer)));
+        answer
+    }
+
+    /// Whether an answer shows the row to be there.
+    fn has_found(&self, answer: &Result<Response<()>, Failure>) -> bool {
+        let status = answer.as_ref().ok().map(Response::status);
+        reads(&self.asked.method()) && status.is_some_and(is_found)
     }
 
     fn request(&self) -> Request<()> {
@@ -196,6 +208,32 @@ impl Answers {
         }
         Ok(response.body(()).expect("a response"))
     }
+}
+
+/// Asks for these rows, all at one moment, as the callers that are shown them; returns how many there are, and those that
+/// did not pass unasked.
+pub(crate) async fn ask_for_rows(
+    guard: &BloomGuard,
+    instance: usize,
+    ids: Vec<u64>,
+) -> (u64, Vec<u64>) {
+    let (rows, mut asked, mut answers) = (ids.len() as u64, Vec::new(), Vec::new());
+    for id in ids {
+        let ask = Ask { caller: database::owner(id), ..Ask::get(instance, id) };
+        let handler =
+            tower::service_fn(|_: Request<()>| ready(Ok::<_, Failure>(Response::new(()))));
+        let mut service = guard.rejecting_with(not_found).layer(handler);
+        let mut request = copies::Request::begin(guard, instance, id);
+        // It is always ready.
+        let (answer, is_unasked) = request.send(|| service.call(ask.request()));
+        asked.extend((!is_unasked).then_some(id));
+        answers.push((request, answer));
+    }
+    for (mut request, answer) in answers {
+        let answer = request.answer(answer).await;
+        request.end(answer.is_ok_and(|answer| is_found(answer.status())));
+    }
+    (rows, asked)
 }
 
 /// Refuses as an application would that thinks of nothing but missing records.

@@ -35,6 +35,10 @@ pub(crate) struct Findings {
     pub(crate) busy: u64,
     /// Requests that passed as found lately, or asked of a guard that stands aside: nobody was asked.
     pub(crate) quiet: u64,
+    /// Those of them that passed by a copy of the filter.
+    pub(crate) copied: u64,
+    /// Rows that had to pass by a copy, or as found lately, when all had healed.
+    pub(crate) copied_rows: u64,
     /// Requests and checks for ids that were never created, and how many were refused.
     pub(crate) absent: u64,
     pub(crate) refused: u64,
@@ -66,6 +70,8 @@ impl Findings {
         self.refused_unnoticed += other.refused_unnoticed;
         self.busy += other.busy;
         self.quiet += other.quiet;
+        self.copied += other.copied;
+        self.copied_rows += other.copied_rows;
         self.absent += other.absent;
         self.refused += other.refused;
         self.healed_absent += other.healed_absent;

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::link::endpoint::Endpoint;
 use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
-use crate::{database, fleet, pauses, random, seeded, trace};
+use crate::{copies, database, fleet, pauses, random, seeded, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -53,6 +53,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     oracle::begin();
     random::begin(plan.seed);
     database::begin(plan.config.page);
+    copies::begin();
     mishaps::begin();
     pauses::begin();
     fleet::begin(plan.config.settle);
@@ -108,7 +109,8 @@ impl Instance {
             handler_time: ms(process.handler_time),
             journal_entries: process.journal_entries,
             check_deadline: oracle::CHECK_DEADLINE,
-            copy_limit: if config.copies { builder.settings.copy_limit } else { 0 },
+            // Other threads carry out other runs, and all copies of this process count together.
+            copy_limit: if config.copies { u64::MAX } else { 0 },
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };
@@ -162,12 +164,12 @@ impl World {
             What::Create { instance, ref create } => {
                 let longest = ms(self.config.processes[instance].longest_transaction);
                 let guard = self.instances[instance].guard.clone();
-                self.spawn(instance, create.clone().carry_out(guard, longest));
+                self.spawn(instance, create.clone().carry_out(guard, instance, longest));
             }
             What::Delete { instance, id, takes, told } => {
                 let longest = ms(self.config.processes[instance].longest_transaction);
                 let guard = self.instances[instance].guard.clone();
-                let deletion = delete(guard, id, takes, told, longest);
+                let deletion = delete(guard, (instance, id), takes, told, longest);
                 match told {
                     // What was told cannot be taken back: it is not rolled back with the process.
                     Told::Early => drop(tokio::spawn(deletion)),
@@ -294,8 +296,17 @@ impl World {
         for instance in &mut self.instances {
             while instance.tasks.join_next().await.is_some() {}
         }
+        self.copy().await;
         if self.config.null_ttl <= SHORT_LIVED {
             self.ask_for_all().await;
+        }
+    }
+
+    /// Each process copies the filter that is live.
+    async fn copy(&self) {
+        let copying = self.instances.iter().enumerate().filter(|_| self.config.copies);
+        for (number, instance) in copying {
+            copies::end(&instance.guard, number, ms(self.config.null_ttl)).await;
         }
     }
 
@@ -375,7 +386,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 impl Create {
-    async fn carry_out(self, guard: BloomGuard, longest: Duration) {
+    async fn carry_out(self, guard: BloomGuard, instance: usize, longest: Duration) {
         let transactions: Vec<_> = self.ids.filter_map(|id| database::lock(id, false)).collect();
         let ids: Vec<u64> = transactions.iter().map(Transaction::id).collect();
         if ids.is_empty() {
@@ -386,13 +397,13 @@ impl Create {
             for transaction in transactions {
                 transaction.commit(true, self.owner);
             }
-            let _ = guard.insert_many(&ids).await;
+            let _ = insert(&guard, instance, &ids).await;
             return;
         }
         let mut tried = 0;
         let began = loop {
             let began = Instant::now();
-            match insert(&guard, &ids).await {
+            match insert(&guard, instance, &ids).await {
                 Ok(()) => break began,
                 Err(_) if tried < INSERTS => tried += 1,
                 Err(_) => return,
@@ -416,18 +427,31 @@ impl Create {
     }
 }
 
-async fn insert(guard: &BloomGuard, ids: &[u64]) -> Result<(), ChangeError> {
+async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), ChangeError> {
     match ids {
         [id] => guard.insert(id).await,
         ids => guard.insert_many(ids).await,
-    }
+    }?;
+    copies::inserted(instance, ids);
+    Ok(())
 }
 
-async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told, longest: Duration) {
+async fn remove(guard: &BloomGuard, instance: usize, id: u64) {
+    copies::removed(guard, instance, id);
+    let _ = guard.remove(&id).await;
+}
+
+async fn delete(
+    guard: BloomGuard,
+    (instance, id): (usize, u64),
+    takes: u64,
+    told: Told,
+    longest: Duration,
+) {
     let Some(transaction) = database::lock(id, true) else { return };
     transaction.begin_deletion();
     if let Told::Early = told {
-        let _ = guard.remove(&id).await;
+        remove(&guard, instance, id).await;
     }
     sleep(ms(takes)).await;
     if transaction.commit(false, Caller::Anybody)
@@ -437,7 +461,7 @@ async fn delete(guard: BloomGuard, id: u64, takes: u64, told: Told, longest: Dur
         sleep(ms(later).min(longest - ms(1))).await;
         // A process that has stood still tells it no more.
         if Instant::now() < last {
-            let _ = guard.remove(&id).await;
+            remove(&guard, instance, id).await;
         }
     }
 }
