@@ -28,11 +28,7 @@ pub(crate) fn run() -> Findings {
 const DRAWN: [u64; 4] = [658_032, 683_281, 706_860, 753_415];
 
 pub(crate) fn plans() -> Vec<Plan> {
-    let drawn = DRAWN.map(|seed| {
-        let mut plan = Plan::draw(seed, OPERATIONS);
-        plan.config.copies = false;
-        plan
-    });
+    let drawn = DRAWN.map(|seed| Plan::draw_without_copies(seed, OPERATIONS));
     drawn.into_iter().chain(drawn_up()).collect()
 }
 

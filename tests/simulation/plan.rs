@@ -29,6 +29,8 @@ pub(crate) const NEVER: u64 = 1_000_000;
 const FLEET: u64 = 0x5eed_f1ee;
 /// What tells whether a seed's processes keep copies.
 const COPIES: u64 = 0x5eed_c0b1;
+/// How often something befalls the copies of such, in a thousand.
+const COPIED: u64 = 15;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -254,12 +256,23 @@ impl Mishap {
 impl Plan {
     /// Draws a run.
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
+        let mut copies_rng = Rng::new(seed ^ COPIES);
+        let copies = copies_rng.happens(400).then_some(copies_rng);
+        Self::draw_with(seed, copies, operations)
+    }
+
+    /// Draws a run whose processes keep no copies.
+    pub(crate) fn draw_without_copies(seed: u64, operations: usize) -> Self {
+        Self::draw_with(seed, None, operations)
+    }
+
+    fn draw_with(seed: u64, mut copies: Option<Rng>, operations: usize) -> Self {
         let mut rng = Rng::new(seed);
         let mut config = Config::draw(&mut rng);
         // Drawn apart: the other operations of a seed are the same as if no fleet changed.
         let mut fleet_rng = Rng::new(seed ^ FLEET);
         config.settle = fleet_rng.pick(&[0, 0, 0, 8_000, 12_000]);
-        config.copies = Rng::new(seed ^ COPIES).happens(400);
+        config.copies = copies.is_some();
         let mut at = 0;
         let mut hot = 0;
         let mut drawn = Vec::with_capacity(operations);
@@ -277,6 +290,13 @@ impl Plan {
             if config.settle > 0 && fleet_rng.happens(100) {
                 let what = What::fleet(&mut fleet_rng, &config, id);
                 drawn.push(Operation { at, what });
+                continue;
+            }
+            if let Some(rng) = &mut copies
+                && rng.happens(COPIED)
+            {
+                let steps = What::copied(rng, &config, id).into_iter();
+                drawn.extend(steps.map(|(later, what)| Operation { at: at + later, what }));
                 continue;
             }
             if let Some((steps, takes)) = What::scenario(&mut rng, &config, id) {

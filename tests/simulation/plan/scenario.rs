@@ -1,6 +1,7 @@
 //! Operations that belong together: what chance would bring about too seldom.
 
 mod burst;
+mod copied;
 mod elsewhere;
 
 use super::{Answers, Ask, Asked, Caller, Config, Create, Flavour, Mishap, Told, What};
