@@ -54,6 +54,8 @@ impl Shard {
             let Some(header) = self.filter.load_full() else { continue };
             if self.copies.wants(&header) {
                 sleep(self.copies.wait(&header)).await;
+                // Another may have gone live meanwhile.
+                let Some(header) = self.filter.load_full() else { continue };
                 if let Err(error) = self.load_copy(&header).await {
                     tracing::debug!(filter = &*self.name, %error, "the filter was not copied");
                 }
