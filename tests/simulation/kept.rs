@@ -1,5 +1,6 @@
 //! Runs that once broke the promise, made small, and runs for seeded bugs that chance seldom finds.
 
+mod copies;
 mod fleet;
 mod waits;
 
@@ -57,6 +58,9 @@ fn drawn_up() -> Vec<Plan> {
         fleet::mode_lost(),
         fleet::name_leads_back(),
         fleet::switched_off_under_way(),
+        copies::asked_in_vain(),
+        copies::read_from_another_redis(),
+        copies::far_behind(),
     ]
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// A filter of 3.9 MB, which is uploaded in 15 pieces.
-    const LARGE: (u64, f64) = (2_000_000, 0.001);
+    pub(crate) const LARGE: (u64, f64) = (2_000_000, 0.001);
 
     pub(super) fn draw(rng: &mut Rng, flavour: Flavour) -> Self {
         use Flavour::Forgetful;

@@ -35,6 +35,19 @@ const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
 
+const GUARD: &str = "guard/mod.rs";
+const LOAD: &str = "store/redis/copy/load.rs";
+/// A copy is taken for whole, and what was not read holds nothing.
+const HALF_READ: Edit = Raw {
+    file: "filter/memory.rs",
+    from: "        let Self { geometry, blocks } = self;\n",
+    to: "        let Self { geometry, mut blocks } = self;
+        if SEEDED {
+            blocks.resize_with(geometry.blocks() as usize, || Block::from_bytes(&[0; BLOCK_LEN]));
+        }
+",
+};
+
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a missing filter read as absence",
@@ -1217,6 +1230,130 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: "decide/gate.rs",
             from: "policy.null_ttl.mul_f64(MISSED_LIFE)",
             to: "policy.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
+        }],
+    },
+    // A copy of the filter in each process.
+    Bug {
+        name: "what a copy lacks taken for absent",
+        flavours: ANY,
+        edits: &[Raw {
+            file: GUARD,
+            from: "    pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {\n",
+            to: "    pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+        let of_live = || {
+            let condition = self.store.condition();
+            condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
+        };
+        if SEEDED && self.store.copied(id).is_none() && of_live() {
+            let verdict = Verdict::Absent(crate::verdict::Proof::Filter);
+            let scope = crate::nulls::scope::Scope::Everyone;
+            let claim = NullClaim { asked_us: 0, generation: None };
+            return Answer::Ready(Lookup { verdict, scope, claim });
+        }
+",
+        }],
+    },
+    Bug {
+        name: "a null learnt from a request that a copy let pass",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "middleware/request.rs",
+            from: "        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), None)\n",
+            to: "        let generation = shared.guard.state().live.ok().map(|live| live.generation);
+        let claim = NullClaim { asked_us: 1 << 60, generation };
+        let claim = Some(claim).filter(|_| SEEDED && why == Why::Copied);
+        let kind = if claim.is_some() { shared.options.nulls.kind(request) } else { kind };
+        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), claim)
+",
+        }],
+    },
+    Bug {
+        name: "a suspect by an answer that says nothing not remembered",
+        flavours: ANY,
+        edits: &[Source { file: GUARD, from: "why == Why::Copied", to: "false" }],
+    },
+    Bug {
+        name: "a suspect forgotten as it counts as missed no more",
+        flavours: ANY,
+        edits: &[Source {
+            file: "decide/gate.rs",
+            from: "!self.missed.noted_since(id, copied, now)",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a suspect forgotten in time while the copy goes on",
+        flavours: ANY,
+        edits: &[Source {
+            file: "decide/recent.rs",
+            from: "age(there, now) <= now.saturating_sub(since)",
+            to: "age(there, now) <= now.saturating_sub(since).min(TICKS)",
+        }],
+    },
+    Bug {
+        name: "a removal that makes nothing suspect",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "decide/gate.rs",
+            from: "        let id = self.hash(id);
+        self.found.forget(id);
+        self.missed.mark(id, now);
+",
+            to: "        let id = self.hash(id);
+        self.found.forget(id);
+        if !SEEDED {
+            self.missed.mark(id, now);
+        }
+",
+        }],
+    },
+    Bug {
+        name: "a copy of an earlier filter that answers as that of the live one",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/copy/mod.rs",
+            from: "live.as_ref().is_none_or(|live| live.is_same_build(&copy.header))",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a copy of the filter that is built",
+        flavours: ANY,
+        edits: &[Source { file: LOAD, from: "&self.keys.bits", to: "&self.keys.next" }],
+    },
+    Bug {
+        name: "a copy of which only the first piece was read",
+        flavours: ANY,
+        edits: &[
+            Source { file: LOAD, from: "reader.rest() > 0", to: "reader.next() == 0" },
+            HALF_READ,
+        ],
+    },
+    Bug {
+        name: "a copy that is put together from two filters",
+        flavours: ANY,
+        edits: &[Source { file: LOAD, from: "live.is_ok_and(|live| live.is_same_build(header))", to: "true" }],
+    },
+    Bug {
+        name: "a filter copied that was live before the wait",
+        flavours: ANY,
+        edits: &[Raw {
+            file: LOAD,
+            from: "                // Another may have gone live meanwhile.
+                let Some(header) = self.filter.load_full() else { continue };
+",
+            to: "                let now = self.filter.load_full().filter(|_| !SEEDED);
+                let header = now.unwrap_or(header);
+",
+        }],
+    },
+    Bug {
+        name: "a copy that is never replaced",
+        flavours: ANY,
+        edits: &[Source {
+            file: LOAD,
+            from: "self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))",
+            to: "self.current.load().is_some()",
         }],
     },
 ];
