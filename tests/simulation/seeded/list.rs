@@ -1311,8 +1311,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a copy of an earlier filter that answers as that of the live one",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/copy/mod.rs",
-            from: "live.as_ref().is_none_or(|live| live.is_same_build(&copy.header))",
+            file: "store/redis/copy/copies.rs",
+            from: "live.is_none_or(|live| live.is_same_build(&copy.header))",
             to: "true",
         }],
     },
