@@ -27,8 +27,8 @@ impl Builder {
     ///
     /// A copy of the live filter in Redis lets requests for ids that exist pass without asking Redis, also while Redis is
     /// away. It takes as many bytes as the filter: some 1.9 an id at 0.1 %. The next filter is copied beside it where there is room for
-    /// both; otherwise the first copy goes before the second is read. A filter above the limit has no copy. Nothing is
-    /// refused for a copy. See the guide's page [`attackers`](crate::guide::attackers) for its price.
+    /// both; otherwise the first copy goes before the second is read. A filter above the limit has no copy; nor have filters that
+    /// other systems write. Nothing is refused for a copy. See the guide's page [`attackers`](crate::guide::attackers) for its price.
     ///
     /// Defaults to 64 MiB: one copy of 33 million ids at 0.1 %, or two of half of that. 0 for none.
     pub fn copy_limit(mut self, bytes: u64) -> Self {
@@ -39,7 +39,7 @@ impl Builder {
     /// What to do with a request when the answer about its id is unknown: Redis is away, too slow or
     /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
     ///
-    /// It does not speak of ids found lately, which pass, nor of a first deploy: while Redis says that there is no
+    /// It does not speak of ids found lately or copied, which pass, nor of a first deploy: while Redis says that there is no
     /// filter, and this process has never seen one, all requests pass.
     ///
     /// Defaults to [`OnUnknown::PassLimited`].

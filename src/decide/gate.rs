@@ -142,15 +142,16 @@ impl Gate {
         self.found.holds(id, now)
     }
 
-    /// Whether an id may pass by a copy that was read then: it is not missed, and nothing since has made it
-    /// suspect.
-    pub(crate) fn is_trusted(&self, id: IdHash, copied: Instant, now: Instant) -> bool {
-        !self.missed.noted_since(id, copied, now) && !self.missed.holds(id, now)
+    /// Whether an id may pass by a copy of a filter whose build began then: it is not missed, and nothing since has
+    /// made it suspect.
+    pub(crate) fn is_trusted(&self, id: IdHash, built: Instant, now: Instant) -> bool {
+        !self.missed.noted_since(id, built, now) && !self.missed.holds(id, now)
     }
 
-    /// The share of all ids that a copy which was read then is not asked about, for want of room for suspects.
-    pub(crate) fn silenced(&self, copied: Instant) -> f64 {
-        self.missed.forgotten_since(copied)
+    /// The share of all ids that a copy of a filter whose build began then is not asked about, for want of room for
+    /// suspects.
+    pub(crate) fn silenced(&self, built: Instant) -> f64 {
+        self.missed.forgotten_since(built)
     }
 
     /// Decides on a request for an id that passes by no row before, and about which this is known.
@@ -183,7 +184,11 @@ impl Gate {
             Verdict::Absent(proof) => Row::Refuse(proof),
             Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present),
             Verdict::Present => Row::Pass(Why::Present),
-            Verdict::Unknown(_) if is_copied => Row::Pass(Why::Copied),
+            // What a filter that settles lacks is looked into, whatever holds it.
+            Verdict::Unknown(doubt) if is_copied && doubt != Doubt::Settling => {
+                Row::Pass(Why::Copied)
+            }
+            Verdict::Unknown(doubt) if is_copied => Row::Pass(Why::of(doubt)),
             Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
                 OnUnknown::Pass => Row::Pass(Why::of(doubt)),
                 OnUnknown::PassLimited => Row::Lane(Why::of(doubt)),
@@ -263,8 +268,14 @@ impl Gate {
 
     fn note_built(&self, verdict: Verdict) {
         // A filter that settles answers, too.
-        let answered = !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling);
-        if answered && !self.built.load(Ordering::Relaxed) {
+        if !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling) {
+            self.built();
+        }
+    }
+
+    /// This process has seen a filter.
+    pub(crate) fn built(&self) {
+        if !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
         }
     }

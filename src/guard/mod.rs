@@ -319,7 +319,12 @@ impl Guard {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;
             }
-            self.gauges.set(&self.state());
+            let state = self.state();
+            if state.is_ready() {
+                // Requests that a copy lets pass do not see it.
+                self.gate.built();
+            }
+            self.gauges.set(&state);
             sleep(WATCH).await;
         }
     }

@@ -71,7 +71,7 @@ impl Verdicts {
         Self { extractor: Arc::clone(extractor), ids: ids.collect() }
     }
 
-    /// Returns what is known of an id. One that was found lately is present. Nothing is known of an id that is not
+    /// Returns what is known of an id. One that was found lately, or that the copy holds, is present. Nothing is known of an id that is not
     /// listed, or of which the handler shall show whether it is absent indeed: the sample, and
     /// [`Mode::Shadow`](crate::Mode::Shadow).
     pub fn get(&self, id: &(impl AsId + ?Sized)) -> Option<Verdict> {
@@ -103,7 +103,7 @@ impl fmt::Debug for Verdicts {
 /// | 408 or 5xx, or the request is given up | no change | becomes *missed*, unless it is *found* |
 /// | with `FoundIds` that have the id | is looked into, as the canary's | becomes *found* |
 /// | with `FoundIds` that do not | no change | is *found* no longer, or becomes *missed* |
-/// | anything else, also with [`Missing`](crate::Missing) | no change | no change |
+/// | anything else, also with [`Missing`](crate::Missing) | no change | becomes suspect if the copy let it pass |
 ///
 /// Without it an attacker can ask for the filter's false positives in lists as often as he likes:
 /// [`guide::attackers`](crate::guide::attackers).

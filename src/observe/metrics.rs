@@ -88,7 +88,8 @@ counters! {
     unknown = Some(("checks", "unknown"));
     /// Requests that passed without a look-up, because the record was found lately in this process.
     admitted_found = Some(("admissions", "found"));
-    /// Requests that passed without a look-up, because this process's copy of the filter holds the id.
+    /// Requests that passed because this process's copy of the filter holds the id: without a look-up, or where it found
+    /// nothing out.
     admitted_copied = Some(("admissions", "copied"));
     /// Requests that passed as present, or by the copy, and were answered 404, for each id once as long as the process
     /// remembers that: its record was deleted, or it is a false positive of the filter. Of a list, each id that the handler did
@@ -144,8 +145,8 @@ impl Stats {
         (asked > 0).then(|| self.present_missing as f64 / asked as f64)
     }
 
-    /// Returns the share of look-ups that copies have saved.
-    pub(crate) fn saved_share(&self) -> f64 {
+    /// Returns the share of requests that passed by a copy, among those and the checks that were made.
+    pub(crate) fn copied_share(&self) -> f64 {
         let Self { admitted_copied, present, absent_by_filter, absent_by_null, unknown, .. } = self;
         let made = present + absent_by_filter + absent_by_null + unknown;
         *admitted_copied as f64 / (admitted_copied + made).max(1) as f64

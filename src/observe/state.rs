@@ -78,8 +78,8 @@ pub struct CopyState {
     pub bytes: u64,
     /// How long ago it began to be read.
     pub age: Duration,
-    /// The share of look-ups that it has saved since the guard was built, from 0 to 1: requests that passed by a copy, among those and the
-    /// checks that were made.
+    /// The share of requests that passed by a copy since the guard was built, among those and the checks that were made:
+    /// from 0 to 1.
     pub answered: f64,
     /// The share of all ids about which it is silent, because there were more suspects than can be
     /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
@@ -179,9 +179,9 @@ impl fmt::Display for GuardState {
 
 impl CopyState {
     fn new(copy: &CopyCondition, gate: &Gate, metrics: &Metrics) -> Self {
-        let (generation, bytes, age) = (copy.generation, copy.bytes, copy.at.elapsed());
-        let silent = gate.silenced(copy.at);
-        Self { generation, bytes, age, answered: metrics.stats().saved_share(), silent }
+        let (generation, bytes, age) = (copy.generation, copy.bytes, copy.read.elapsed());
+        let silent = gate.silenced(copy.built);
+        Self { generation, bytes, age, answered: metrics.stats().copied_share(), silent }
     }
 }
 
@@ -190,7 +190,7 @@ impl fmt::Display for CopyState {
         let Self { generation, bytes, age, answered, silent } = self;
         write!(
             f,
-            "generation {generation}, {bytes} bytes, {:.0} s old, saved {:.1} % of the look-ups",
+            "generation {generation}, {bytes} bytes, {:.0} s old, answered {:.1} % of what was not found lately",
             age.as_secs_f64(),
             answered * 100.0
         )?;

@@ -76,7 +76,7 @@ impl Lookup {
 /// is refused for a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// When the copy began to be read.
+    /// When the build of the filter began that was copied.
     pub(crate) at: Instant,
     /// Whether it is of the filter that is live, or none is that this process knows.
     pub(crate) of_live: bool,
@@ -156,8 +156,10 @@ pub(crate) struct CopyCondition {
     /// Which filter it was read from.
     pub(crate) generation: Generation,
     pub(crate) bytes: u64,
+    /// When the build of that filter began.
+    pub(crate) built: Instant,
     /// When it began to be read.
-    pub(crate) at: Instant,
+    pub(crate) read: Instant,
 }
 
 /// What a store answers when it is asked how it stands.

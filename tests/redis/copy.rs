@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, OnUnknown, Schedule};
+use bloom_guard::{BloomGuard, Builder, OnUnknown, Removed, Schedule};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, brief, copied, get, guard, guard_over, live};
@@ -115,7 +115,7 @@ async fn a_deleted_id_passes_once_in_each_process_and_not_at_all_where_the_remov
         table.delete(id);
         eventually("the removal is remembered", Duration::from_secs(10), || async {
             match teller.remove(&id).await.unwrap() {
-                bloom_guard::Removed::Remembered => Ok(()),
+                Removed::Remembered => Ok(()),
                 withheld => Err(format!("{withheld:?}")),
             }
         })
@@ -192,4 +192,59 @@ async fn a_filter_above_the_limit_has_no_copy() {
     let copy = state.copy.unwrap();
     assert!((1_000..1 << 21).contains(&copy.bytes), "{copy:?}");
     assert_eq!(copy.generation, state.live.unwrap().generation);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_outgrows_the_limit_takes_the_copy_before_it_away() {
+    let mut redis = RedisServer::start();
+    let table = Table::with(0..20_000);
+    let builder = guard_over(&redis.url(), &table).capacity(20_000, 0.001).copy_limit(45_000);
+    let builder = builder.on_unknown(OnUnknown::PassLimited).lane(1, 1);
+    let guard = builder.build().unwrap();
+    live(&guard).await;
+    copied(&guard).await;
+    (20_000..40_000).for_each(|id| table.commit(id));
+    (0..1_000).for_each(|id| table.delete(id));
+    guard.rebuild_now().await.unwrap();
+    live(&guard).await;
+    eventually("the copy is gone", Duration::from_secs(20), || async {
+        guard.state().copy.map_or(Ok(()), |copy| Err(format!("{copy:?}")))
+    })
+    .await;
+    redis.kill();
+    let before = table.lookups();
+    for id in 0..1_000 {
+        get(&guard, &table, id).await;
+    }
+    let passed = table.lookups() - before;
+    assert!(passed < 20, "{passed} ids that were deleted before the last rebuild passed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_removed_since_the_filter_was_built_is_refused_also_when_it_has_been_copied() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = copying(&redis, &table).await;
+    redis.age();
+    for id in 0..3 {
+        guard.rebuild_now().await.unwrap();
+        table.delete(id);
+        eventually("the removal is remembered", Duration::from_secs(10), || async {
+            match guard.remove(&id).await.unwrap() {
+                Removed::Remembered => Ok(()),
+                withheld => Err(format!("{withheld:?}")),
+            }
+        })
+        .await;
+        // Longer than a part of the time in which it counts as missed.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        copied(&guard).await;
+        let before = table.lookups();
+        assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(
+            table.lookups(),
+            before,
+            "{id} passed by the copy that was read after its removal"
+        );
+    }
 }

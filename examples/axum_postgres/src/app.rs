@@ -49,7 +49,7 @@ async fn delete(State(app): State<App>, Path(id): Path<i64>) -> Result<StatusCod
 }
 
 /// Whether this instance is of use: whether its database answers. Redis has no say, nor is it asked: without it
-/// users found lately are served, and an instance taken out for it would help nothing.
+/// users found lately or copied are served, and an instance taken out for it would help nothing.
 async fn ready(State(app): State<App>) -> Result<String, Unavailable> {
     let ping = async { Ok::<_, BoxError>(app.pool.get().await?.batch_execute("SELECT 1").await?) };
     timeout(Duration::from_secs(1), ping).await??;

@@ -148,7 +148,7 @@ async fn watch(service: &Service) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Without Redis, users found lately are served, nothing is created, and the instance stays in use.
+/// Without Redis, users found lately or copied are served, nothing is created, and the instance stays in use.
 async fn lose_redis(service: &Service, pool: &Pool, redis: Server) -> Result<(), BoxError> {
     drop(redis);
     assert_eq!(service.get("/users/7").await?, StatusCode::OK);
@@ -159,7 +159,7 @@ async fn lose_redis(service: &Service, pool: &Pool, redis: Server) -> Result<(),
     assert_eq!(service.get("/livez").await?, StatusCode::OK);
     let (status, state) = service.send(Method::GET, "/readyz", "").await?;
     assert_eq!(status, StatusCode::OK);
-    print!("without Redis: users found lately are served, none is created; {state}");
+    print!("without Redis: users found lately or copied are served, none is created; {state}");
     Ok(())
 }
 

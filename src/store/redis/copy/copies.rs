@@ -20,8 +20,10 @@ pub(super) struct FilterCopy {
     pub(super) header: Header,
     pub(super) digester: Digester,
     pub(super) filter: Filter,
+    /// When the build of that filter began: what was learnt of an id since may be missing in it.
+    pub(super) built: Instant,
     /// When it began to be read.
-    pub(super) at: Instant,
+    pub(super) read: Instant,
     pub(super) room: Room,
 }
 
@@ -57,7 +59,7 @@ impl Copies {
             Membership::Never => None,
             Membership::Possible => {
                 let of_live = live.is_none_or(|live| live.is_same_build(&copy.header));
-                Some(Copied { at: copy.at, of_live })
+                Some(Copied { at: copy.built, of_live })
             }
         }
     }
@@ -65,7 +67,8 @@ impl Copies {
     pub(crate) fn condition(&self) -> Option<CopyCondition> {
         let copy = self.current.load_full()?;
         let generation = copy.header.generation;
-        Some(CopyCondition { generation, bytes: copy.room.bytes(), at: copy.at })
+        let (built, read) = (copy.built, copy.read);
+        Some(CopyCondition { generation, bytes: copy.room.bytes(), built, read })
     }
 }
 
@@ -93,8 +96,9 @@ mod tests {
         let (header, room) = (header(1), Room::take(0, u64::MAX).unwrap());
         let filter = Filter::new(header.geometry);
         filter.insert(&digester.digest(&id(1)));
-        let (copies, at) = (Copies::new(u64::MAX), Instant::now());
-        let copy = FilterCopy { header, digester: digester.clone(), filter, at, room };
+        let (copies, built) = (Copies::new(u64::MAX), Instant::now());
+        let (digester_of, read) = (digester.clone(), built);
+        let copy = FilterCopy { header, digester: digester_of, filter, built, read, room };
         copies.current.store(Some(Arc::new(copy)));
         (copies, digester)
     }

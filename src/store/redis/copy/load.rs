@@ -41,7 +41,7 @@ enum NotCopied {
     #[error("the filter was replaced, or is not live")]
     Replaced,
     #[error(
-        "{needed} bytes are more than other copies of this process leave of copy_limit, {limit}"
+        "{needed} bytes are more than copy_limit, {limit}, or than other copies of this process leave of it"
     )]
     NoRoom { needed: u64, limit: u64 },
 }
@@ -49,26 +49,32 @@ enum NotCopied {
 impl Shard {
     /// Keeps a copy of the live filter, for as long as it is polled.
     pub(crate) async fn keep_copy(self: Arc<Self>) {
+        // The generation of which it was told last that it is not copied.
+        let mut told = None;
         loop {
             sleep(PERIOD).await;
             let Some(header) = self.filter.load_full() else { continue };
-            if self.copies.wants(&header) {
-                sleep(self.copies.wait(&header)).await;
-                // Another may have gone live meanwhile.
-                let Some(header) = self.filter.load_full() else { continue };
-                if let Err(error) = self.load_copy(&header).await {
-                    tracing::debug!(filter = &*self.name, %error, "the filter was not copied");
-                }
+            if self.copies.has(&header) {
+                continue;
+            }
+            sleep(self.copies.wait(&header)).await;
+            // Another may have gone live meanwhile.
+            let Some(header) = self.filter.load_full() else { continue };
+            if let Err(error) = self.load_copy(&header).await
+                && told.replace(header.generation) != Some(header.generation)
+            {
+                tracing::info!(filter = &*self.name, %error, "the live filter is not copied yet");
             }
         }
     }
 
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
+        self.copies.fits(header.string_len())?;
         let connection = self.node.bulk.connected(DEADLINE).await?;
         self.is_live(header, &connection).await?;
         let room = self.copies.room(header.string_len())?;
-        let at = Instant::now();
+        let read = Instant::now();
         let mut reader = FilterReader::new(header.geometry);
         while reader.rest() > 0 {
             let begun = Instant::now();
@@ -80,7 +86,8 @@ impl Shard {
         self.is_live(header, &connection).await?;
         let digester = connection.identity.digester.clone();
         let filter = reader.filter().ok_or(NotCopied::Replaced)?;
-        let copy = FilterCopy { header: *header, digester, filter, at, room };
+        let built = built(header, &connection, read);
+        let copy = FilterCopy { header: *header, digester, filter, built, read, room };
         self.copies.current.store(Some(Arc::new(copy)));
         Ok(())
     }
@@ -112,11 +119,26 @@ impl Shard {
     }
 }
 
+/// When the build of the filter with this header began: its generation says so, by Redis's clock.
+fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
+    let ago = bulk.redis_us(now).saturating_sub(header.generation.get());
+    let ago = Duration::from_micros(u64::try_from(ago).unwrap_or(0));
+    now.checked_sub(ago).unwrap_or(now)
+}
+
 impl Copies {
-    /// Whether a copy of the filter with this header is wanted, and is not there.
-    fn wants(&self, header: &Header) -> bool {
-        header.string_len() <= self.limit
-            && !self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
+    /// Whether there is a copy of the filter with this header.
+    fn has(&self, header: &Header) -> bool {
+        self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
+    }
+
+    /// Fails if a filter of so many bytes is too large to be copied. The copy before it would only grow old.
+    fn fits(&self, bytes: u64) -> Result<(), NotCopied> {
+        if bytes <= self.limit {
+            return Ok(());
+        }
+        self.current.store(None);
+        Err(NotCopied::NoRoom { needed: bytes, limit: self.limit })
     }
 
     /// Returns how long to wait before the filter with this header is read.
@@ -131,10 +153,15 @@ impl Copies {
         spread.mul_f64(drawn)
     }
 
-    /// Takes room for a copy. Where there is none for two, the one before makes way.
+    /// Takes room for a copy. Where there is none for two, the one before makes way, if that is enough.
     fn room(&self, bytes: u64) -> Result<Room, NotCopied> {
+        let makes_room = |copy: &Arc<FilterCopy>| copy.room.makes_room(bytes, self.limit);
         let room = Room::take(bytes, self.limit).or_else(|| {
-            self.current.store(None);
+            self.current
+                .load()
+                .as_ref()
+                .is_some_and(makes_room)
+                .then(|| self.current.store(None))?;
             Room::take(bytes, self.limit)
         });
         room.ok_or(NotCopied::NoRoom { needed: bytes, limit: self.limit })
