@@ -4,10 +4,10 @@
 //! |---|---|
 //! | what a copy let pass in vain, or was removed, it lets pass no more until the id is inserted or found there | one that passes again by the same copy |
 //! | while a filter is known to be live, only a copy of that one answers unasked | one that passes by another |
-//! | when all has healed, each row passes unasked, but for what was lately missed there | one that does not |
+//! | when all has healed, each row passes unasked, but for what was missed there | one that does not |
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
@@ -23,8 +23,6 @@ use crate::{database, net, oracle};
 const COPIED: Duration = Duration::from_secs(400);
 /// How often it is looked whether it has, less often than anything happens to a copy.
 const LOOK: Duration = Duration::from_millis(50);
-/// An id counts as missed for less than so many lives of a null.
-const MISSED: u32 = 2;
 
 thread_local! {
     static PASSED: RefCell<Passed> = RefCell::default();
@@ -40,8 +38,8 @@ type CopyId = (Generation, Instant);
 struct Passed {
     /// What each copy let pass in vain since the id was last inserted or found.
     suspects: BTreeMap<Asked, Vec<CopyId>>,
-    /// When an id was last asked for in vain, or removed.
-    missed: BTreeMap<Asked, Instant>,
+    /// Ids that were asked for in vain, or removed, and neither inserted nor found since.
+    missed: BTreeSet<Asked>,
     /// When it was last found, in the order of what happens.
     found: BTreeMap<Asked, u64>,
     happened: u64,
@@ -136,7 +134,7 @@ impl Request {
             }
             (true, _) => {}
             (false, copy) => {
-                passed.missed.insert(asked, Instant::now());
+                passed.missed.insert(asked);
                 // What was found meanwhile is no suspect for an answer that came late.
                 let is_found = passed.found.get(&asked).is_some_and(|at| *at > self.began);
                 let copy = copy.filter(|_| self.has_passed && !is_found);
@@ -173,13 +171,13 @@ pub(crate) fn inserted(instance: usize, ids: &[u64]) {
 pub(crate) fn removed(guard: &BloomGuard, instance: usize, id: u64) {
     let copy = copy(guard);
     with(|passed| {
-        passed.missed.insert((instance, id), Instant::now());
+        passed.missed.insert((instance, id));
         passed.suspects.entry((instance, id)).or_default().extend(copy);
     });
 }
 
 /// All has healed, and no request is under way: what exists passes unasked.
-pub(crate) async fn end(guard: &BloomGuard, instance: usize, null_ttl: Duration) {
+pub(crate) async fn end(guard: &BloomGuard, instance: usize) {
     let is_of_live = || {
         let state = guard.state();
         let live = state.live.ok().map(|live| live.generation);
@@ -194,12 +192,8 @@ pub(crate) async fn end(guard: &BloomGuard, instance: usize, null_ttl: Duration)
         oracle::violated(format!("instance {instance} does not copy the live filter"));
         return;
     }
-    let Some((_, read)) = copy(guard) else { return };
-    // As a missed id, or as one that was missed since the copy was read.
-    let is_missed = |id: &u64| {
-        let at = with(|passed| passed.missed.get(&(instance, *id)).copied());
-        at.is_some_and(|at| at + null_ttl * MISSED >= read)
-    };
+    // Since its filter's build began, perhaps. How long ago that was, a clock that jumps does not tell.
+    let is_missed = |id: &u64| with(|passed| passed.missed.contains(&(instance, *id)));
     let ids = database::ids().into_iter().filter(|id| !is_missed(id)).collect();
     let (rows, asked) = client::ask_for_rows(guard, instance, ids).await;
     oracle::note(|findings| findings.copied_rows += rows);

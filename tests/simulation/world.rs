@@ -306,7 +306,7 @@ impl World {
     async fn copy(&self) {
         let copying = self.instances.iter().enumerate().filter(|_| self.config.copies);
         for (number, instance) in copying {
-            copies::end(&instance.guard, number, ms(self.config.null_ttl)).await;
+            copies::end(&instance.guard, number).await;
         }
     }
 
