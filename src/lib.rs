@@ -48,7 +48,7 @@
 //!
 //! | the request's id | the request |
 //! |---|---|
-//! | found in this process within ten minutes | passes, without a look-up |
+//! | found in this process within ten minutes, or in its copy of the filter and not suspect | passes, without a look-up |
 //! | absent, by the filter or by a remembered 404 | 404; one a second passes as a sample |
 //! | present, and not missed lately | passes |
 //! | missed lately, or unknown | enters the [lane](Builder::lane), or is answered 503 |

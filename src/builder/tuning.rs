@@ -22,15 +22,15 @@ impl Builder {
         self.judge(NAME, duration(NAME, deadline, &bounds::CHECK_DEADLINE))
     }
 
-    /// How many bytes copies of filters may take in this process. The limit is for all guards of the process together: a copy
-    /// that would exceed its guard's limit is not made.
+    /// How many bytes copies of filters may take in this process. Those of all guards of the process count together: a guard
+    /// makes a copy only if all of them stay within its limit, and the first to ask has the room.
     ///
     /// A copy of the live filter in Redis lets requests for ids that exist pass without asking Redis, also while Redis is
-    /// away. It takes as many bytes as the filter: some 1.9 an id at 0.1 %. The next filter is copied beside it where there is room for
-    /// both; otherwise the first copy goes before the second is read. A filter above the limit has no copy; nor have filters that
-    /// other systems write. Nothing is refused for a copy. See the guide's page [`attackers`](crate::guide::attackers) for its price.
+    /// away. It takes as many bytes as the filter. Where there is no room for the next one beside it, it goes first, and there is
+    /// none while the next is read. A filter above the limit has no copy, which the log says; nor have filters that other
+    /// systems write. See the guide's page [`attackers`](crate::guide::attackers) for the price.
     ///
-    /// Defaults to 64 MiB: one copy of 33 million ids at 0.1 %, or two of half of that. 0 for none.
+    /// Defaults to 64 MiB: a copy of 34 million ids at 0.1 %, or of 17 million with the next one beside it. 0 for none.
     pub fn copy_limit(mut self, bytes: u64) -> Self {
         self.settings.copy_limit = bytes;
         self

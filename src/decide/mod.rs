@@ -4,7 +4,7 @@
 //!
 //! | the request's id | the request |
 //! |---|---|
-//! | found lately in this process, or in its copy and no suspect | passes, and nobody is asked |
+//! | found lately in this process, or in its copy and not suspect | passes, and nobody is asked |
 //! | absent, by the filter or by a null that speaks for the request | 404; a small sample passes (the canary) |
 //! | present, and not missed lately | passes |
 //! | missed lately, or unknown | enters the lane, or is answered 503 |

@@ -62,7 +62,7 @@ impl BloomGuard {
     }
 
     /// Returns what is known of an id, as a GET with credentials would find it: a 404 that some caller was
-    /// answered refuses here only if it holds for all. The [mode](Self::mode) has no say in it: an application that refuses
+    /// answered refuses here only if it holds for all. Redis is asked also of ids that were found lately or are in the copy. The [mode](Self::mode) has no say in it: an application that refuses
     /// by the verdict does so only in [`Mode::Enforce`].
     ///
     /// # Errors

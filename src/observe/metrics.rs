@@ -88,8 +88,8 @@ counters! {
     unknown = Some(("checks", "unknown"));
     /// Requests that passed without a look-up, because the record was found lately in this process.
     admitted_found = Some(("admissions", "found"));
-    /// Requests that passed because this process's copy of the filter holds the id: without a look-up, or where it found
-    /// nothing out.
+    /// Requests that passed because this process's copy of the filter holds the id: without a look-up, or after one whose
+    /// answer was unknown.
     admitted_copied = Some(("admissions", "copied"));
     /// Requests that passed as present, or by the copy, and were answered 404, for each id once as long as the process
     /// remembers that: its record was deleted, or it is a false positive of the filter. Of a list, each id that the handler did

@@ -21,7 +21,7 @@ use crate::verdict::Doubt;
 pub struct GuardState {
     /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
     pub live: Result<LiveFilter, Doubt>,
-    /// This process's copy of the filter, if there is one: what it holds passes, and nobody is asked.
+    /// This process's copy of the filter, if there is one.
     pub copy: Option<CopyState>,
     /// For how long a new filter still settles, zero if it waits for a rebuild; none once it has. Nothing is refused until
     /// then. See the guide's page [`fleet`](crate::guide::fleet).
@@ -78,8 +78,7 @@ pub struct CopyState {
     pub bytes: u64,
     /// How long ago it began to be read.
     pub age: Duration,
-    /// The share of requests that passed by a copy since the guard was built, among those and the checks that were made:
-    /// from 0 to 1.
+    /// Requests that passed by a copy since the guard was built, divided by those and the checks that were made.
     pub answered: f64,
     /// The share of all ids about which it is silent, because there were more suspects than can be
     /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page

@@ -61,9 +61,14 @@ impl Shard {
             // Another may have gone live meanwhile.
             let Some(header) = self.filter.load_full() else { continue };
             if let Err(error) = self.load_copy(&header).await
+                && !matches!(error, NotCopied::Replaced)
                 && told.replace(header.generation) != Some(header.generation)
             {
-                tracing::info!(filter = &*self.name, %error, "the live filter is not copied yet");
+                tracing::warn!(
+                    filter = &*self.name,
+                    %error,
+                    "the live filter is not copied: Redis is asked also for ids that exist"
+                );
             }
         }
     }
