@@ -1277,7 +1277,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "decide/gate.rs",
-            from: "!self.missed.noted_since(id, copied, now)",
+            from: "!self.missed.noted_since(id, built, now)",
             to: "true",
         }],
     },
@@ -1339,11 +1339,11 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: LOAD,
-            from: "                // Another may have gone live meanwhile.
-                let Some(header) = self.filter.load_full() else { continue };
+            from: "            // Another may have gone live meanwhile.
+            let Some(header) = self.filter.load_full() else { continue };
 ",
-            to: "                let now = self.filter.load_full().filter(|_| !SEEDED);
-                let header = now.unwrap_or(header);
+            to: "            let now = self.filter.load_full().filter(|_| !SEEDED);
+            let header = now.unwrap_or(header);
 ",
         }],
     },
