@@ -293,7 +293,7 @@ mod tests {
         assert!(recent.holds(met, begun) && !recent.holds(marked, begun));
         let later = begun + LIFE;
         recent.mark(met, later);
-        assert!(!recent.holds(met, later), "its life is not begun anew by a mark");
+        assert!(!recent.holds(met, later), "what was met long ago is only marked then");
         assert!(recent.note(marked, begun) && recent.holds(marked, begun));
     }
 
