@@ -68,7 +68,7 @@ impl Twins {
             [Server::start(app.clone()).await, Server::start(app.layer(guard.clone())).await];
         let mut clients = Vec::new();
         for server in &servers {
-            clients.push(vec![Client::http1(server), Client::http2(server).await]);
+            clients.push(vec![Client::http1(server), Client::http2(server.address).await]);
         }
         let guarded = clients.pop().unwrap();
         let bare = clients.pop().unwrap();
@@ -201,7 +201,9 @@ fn generated(count: usize) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn whatever_is_sent_the_guard_and_the_handler_mean_the_same_id() {
     let mut tally = Tally::default();
-    let kept = kept::targets();
+    let mut kept = kept::targets();
+    // A server that reads the header of the one may hang up at the other.
+    kept.extend([10_000, 30_000].map(|len| format!("/users/{}", "ä".repeat(len)).into_bytes()));
     let mut targets = generated(3 * GENERATED);
     for mut guards in
         [guards::<u64>("4242").await, guards::<String>("4242").await, guards::<Uuid>(NIL).await]
