@@ -23,7 +23,7 @@ use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::foreign::handle::ForeignHandle;
-use crate::store::link::endpoint::Endpoint;
+use crate::store::map::endpoint::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 const MOST_FOUND: u32 = 1_000_000;
@@ -99,9 +99,16 @@ impl BloomGuard {
 /// The settings that matter.
 impl Builder {
     /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
-    /// same name: `redis://[user][:password@]host[:port][/database]`, `rediss://` for TLS (with the
-    /// crate feature `tls`), `redis+unix://` for a socket. Redis 6.2 or later, or Valkey. Whether a server
-    /// is there does not matter now.
+    /// same name. Redis 6.2 or later, or Valkey. Whether a server is there does not matter now.
+    ///
+    /// | URL | what |
+    /// |---|---|
+    /// | `redis://[user][:password@]host[:port][/database]` | a server |
+    /// | `redis+unix:///path` | a server's socket |
+    /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's |
+    /// | `rediss://`, `rediss+sentinel://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
+    ///
+    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one.
     ///
     /// Defaults to keeping them in this process.
     pub fn redis(mut self, url: &str) -> Self {

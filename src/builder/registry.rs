@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::middleware::shared::Shared;
-use crate::store::link::endpoint::Endpoint;
+use crate::store::map::endpoint::Endpoint;
 
 static REGISTRY: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::foreign::ForeignStore;
 use crate::store::foreign::filter::ForeignFilter;
-use crate::store::link::endpoint::Endpoint;
+use crate::store::map::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::migrating::MigratingStore;
 use crate::store::redis::RedisStore;

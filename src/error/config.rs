@@ -50,7 +50,8 @@ pub enum SettingError {
     Sizing(#[from] SizingError),
     /// The Redis URL cannot be read. The URL is not repeated here, as it may hold a password.
     #[error(
-        "the redis url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/db]"
+        "the redis url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/db], or one of the other kinds that \
+         Builder::redis lists"
     )]
     RedisUrl {
         /// The reason.

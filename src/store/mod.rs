@@ -6,6 +6,7 @@
 pub(crate) mod foreign;
 pub(crate) mod journal_room;
 pub(crate) mod link;
+pub(crate) mod map;
 pub(crate) mod memory;
 pub(crate) mod migrating;
 pub(crate) mod redis;

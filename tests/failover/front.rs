@@ -1,36 +1,32 @@
-//! What users put in front of Redis: a proxy that leads to the primary that the Sentinels name.
+//! What users put in front of Redis: a proxy that leads new connections to the primary that the Sentinels name. Open ones stay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::network::pass;
 use crate::topology::{NAME, Topology};
-
-/// What becomes of open connections when the Sentinels name another primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
-    Cut,
-    Kept,
-}
+use support::sentinel::Sentinel;
 
 /// The proxy. Its clients see one address.
 pub struct Front {
     port: u16,
     primary: watch::Receiver<u16>,
-    open: Arc<Mutex<HashMap<u16, usize>>>,
+    /// For each port that connections lead to, one for each of them, and one here.
+    open: Arc<Mutex<HashMap<u16, Arc<()>>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Front {
     /// Starts a proxy that asks the Sentinels all the time. It reaches the servers on their own ports:
     /// a partition between the servers is none between them and the application.
-    pub async fn start(topology: &Topology, existing: Existing) -> Self {
+    pub async fn start(topology: &Topology) -> Self {
         let nodes = [&topology.old, &topology.new];
         let routes: HashMap<u16, u16> =
             nodes.map(|node| (node.network.port(), node.server.port())).into();
@@ -39,9 +35,9 @@ impl Front {
         let (named, primary) = watch::channel(topology.old.server.port());
         let open = Arc::default();
         let mut tasks = JoinSet::new();
-        let sentinels = topology.sentinels.iter().map(super::topology::Sentinel::port).collect();
+        let sentinels = topology.sentinels.iter().map(Sentinel::port).collect();
         tasks.spawn(follow(sentinels, routes, named));
-        tasks.spawn(accept(listener, primary.clone(), Arc::clone(&open), existing));
+        tasks.spawn(accept(listener, primary.clone(), Arc::clone(&open)));
         Self { port, primary, open, _tasks: tasks }
     }
 
@@ -57,7 +53,7 @@ impl Front {
 
     /// How many connections lead to a port.
     pub fn open_to(&self, port: u16) -> usize {
-        self.open.lock().unwrap().get(&port).copied().unwrap_or(0)
+        self.open.lock().unwrap().get(&port).map_or(0, |open| Arc::strong_count(open) - 1)
     }
 }
 
@@ -97,51 +93,13 @@ async fn vote(port: u16, connection: &mut Option<MultiplexedConnection>) -> Opti
 async fn accept(
     listener: TcpListener,
     primary: watch::Receiver<u16>,
-    open: Arc<Mutex<HashMap<u16, usize>>>,
-    existing: Existing,
+    open: Arc<Mutex<HashMap<u16, Arc<()>>>>,
 ) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        let mut primary = primary.clone();
-        let target = *primary.borrow_and_update();
-        let counted = Counted::new(target, &open);
-        connections.spawn(async move {
-            let _counted = counted;
-            let moved = async move {
-                match existing {
-                    Existing::Cut => primary.changed().await.ok(),
-                    Existing::Kept => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = forward(client, target) => {}
-                _ = moved => {}
-            }
-        });
+        let target = *primary.borrow();
+        let counted = Arc::clone(open.lock().unwrap().entry(target).or_default());
+        connections.spawn(pass(client, target, counted));
         while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn forward(mut client: TcpStream, target: u16) {
-    let Ok(mut server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
-    client.set_nodelay(true).ok();
-    server.set_nodelay(true).ok();
-    // Either end may go away as it likes.
-    tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
-}
-
-/// An open connection, counted under its target for as long as it lives.
-struct Counted(u16, Arc<Mutex<HashMap<u16, usize>>>);
-
-impl Counted {
-    fn new(target: u16, open: &Arc<Mutex<HashMap<u16, usize>>>) -> Self {
-        *open.lock().unwrap().entry(target).or_default() += 1;
-        Self(target, Arc::clone(open))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        *self.1.lock().unwrap().entry(self.0).or_default() -= 1;
     }
 }

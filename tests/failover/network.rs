@@ -1,5 +1,6 @@
-//! A server's network: every connection of its peers passes here, and can be held up.
+//! A server's network: every connection to it passes here, and those of its peers can be held up.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What passes.
+/// Where servers and Sentinels call from.
+pub const PEERS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+/// Where the application calls from.
+pub const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What passes of those that are held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
     /// Everything.
@@ -25,27 +31,36 @@ pub struct Network {
     port: u16,
     weather: watch::Sender<Weather>,
     target: watch::Sender<u16>,
+    /// One for each connection that is open, and one here.
+    open: Arc<()>,
     _tasks: JoinSet<()>,
 }
 
 impl Network {
-    /// Opens a network on a free port; [`lead_to`](Self::lead_to) says where it leads.
-    pub async fn open() -> Self {
+    /// Opens a network on a free port; [`lead_to`](Self::lead_to) says where it leads. The weather is for those that call from
+    /// an address, all others are counted while they are there.
+    pub async fn open(held_up: IpAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let weather = watch::Sender::new(Weather::Clear);
         let target = watch::Sender::new(0);
         let (gate, leads) = (weather.subscribe(), target.subscribe());
+        let open = Arc::new(());
+        let counted = Arc::clone(&open);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
-            while let Ok((peer, _)) = listener.accept().await {
+            while let Ok((client, from)) = listener.accept().await {
                 let target = *leads.borrow();
-                connections.spawn(forward(peer, target, gate.clone()));
+                if from.ip() == held_up {
+                    connections.spawn(forward(client, target, gate.clone()));
+                } else {
+                    connections.spawn(pass(client, target, Arc::clone(&counted)));
+                }
                 while connections.try_join_next().is_some() {}
             }
         });
-        Self { port, weather, target, _tasks: tasks }
+        Self { port, weather, target, open, _tasks: tasks }
     }
 
     /// Names the server's own port.
@@ -58,10 +73,24 @@ impl Network {
         self.port
     }
 
+    /// How many connections are open that are not held up.
+    pub fn clients(&self) -> usize {
+        Arc::strong_count(&self.open).saturating_sub(2)
+    }
+
     /// Changes what passes from now on.
     pub fn set(&self, weather: Weather) {
         self.weather.send_replace(weather);
     }
+}
+
+/// Carries all bytes both ways.
+pub async fn pass(mut client: TcpStream, target: u16, _counted: Arc<()>) {
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
+    client.set_nodelay(true).ok();
+    server.set_nodelay(true).ok();
+    // Either end may go away as it likes.
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
 }
 
 async fn forward(peer: TcpStream, target: u16, gate: watch::Receiver<Weather>) {

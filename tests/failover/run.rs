@@ -8,70 +8,94 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Verdict};
+use tokio::time::sleep;
 
-use crate::front::{Existing, Front};
+use crate::front::Front;
 use crate::ledger::False;
 use crate::network::Weather;
-use crate::topology::{PATIENCE, Topology};
-use crate::traffic::{Application, LONGEST_TRANSACTION};
+use crate::topology::{NAME, PATIENCE, Topology};
+use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 
 /// Adds that must have been acknowledged behind the replica's back before the primary fails.
 const TAIL: usize = 60;
 
-/// How the primary fails.
+/// How the primary fails, and how the instances find the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Its process stands still until another one has been promoted. Connections are cut then.
+    /// Its process stands still until another one has been promoted.
     Paused,
-    /// The same, and connections stay open: whoever kept one finds the old primary again.
-    PausedAndKept,
-    /// It is severed from Sentinels and replica, and goes on serving until connections are cut.
+    /// It is severed from Sentinels and replica, and goes on serving the application until it has no replica any more.
     Severed,
-    /// It is severed, and goes on serving until it is demoted: connections stay open.
-    SeveredAndKept,
-    /// It is severed, and one instance keeps its connections while the other goes with the Sentinels:
-    /// two primaries at once, unless the old one stops when it has no replica any more.
-    Split,
+    /// The same, and one instance does not reach the Sentinels either: it keeps to the old primary while the other
+    /// goes with the new one.
+    CutOff,
+    /// An operator has a Sentinel promote the replica.
+    Planned,
+    /// The same without `min-replicas-to-write`: two primaries at once, which is outside of the promise.
+    PlannedBare,
+    /// Its process stands still. A proxy leads to the primary, and keeps open connections: they lead to the old one again.
+    PausedBehindProxy,
+    /// It is severed, and goes on serving until it is demoted: the proxy keeps open connections.
+    SeveredBehindProxy,
 }
 
+/// An old primary stops when it has no replica any more.
+const STOPS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
+
 impl Kind {
-    /// What becomes of each instance's connections.
-    const fn existing(self) -> [Existing; 2] {
-        match self {
-            Self::Paused | Self::Severed => [Existing::Cut; 2],
-            Self::PausedAndKept | Self::SeveredAndKept => [Existing::Kept; 2],
-            Self::Split => [Existing::Kept, Existing::Cut],
-        }
+    pub const fn is_behind_proxy(self) -> bool {
+        matches!(self, Self::PausedBehindProxy | Self::SeveredBehindProxy)
+    }
+
+    /// Whether the promise holds.
+    pub fn is_promised(self) -> bool {
+        self != Self::PlannedBare
+    }
+
+    /// Through which instances records are created. One that cannot reach the new primary cannot repeat its inserts there,
+    /// which is one of the guide's exceptions.
+    const fn creating(self) -> &'static [usize] {
+        if matches!(self, Self::CutOff) { &[1] } else { &[0, 1] }
+    }
+
+    /// How long a transaction may be open. What is committed at once shows best that there are two primaries.
+    const fn work(self) -> Duration {
+        if matches!(self, Self::PlannedBare) { Duration::from_millis(10) } else { LONGEST_WORK }
     }
 
     /// How Redis is configured, and the Sentinels' patience. A primary notices within 2 s and a little
     /// that its replica is silent, so that is how long Sentinels must wait.
-    const fn configuration(self) -> (&'static [&'static str], Duration) {
+    fn configuration(self) -> (&'static [&'static str], Duration) {
         match self {
-            Self::Split => (
-                &["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"],
-                Duration::from_secs(4),
-            ),
+            Self::Severed | Self::CutOff | Self::Planned => (&STOPS, Duration::from_secs(4)),
             _ => (&[], Duration::from_millis(500)),
         }
     }
 
     const fn pauses(self) -> bool {
-        matches!(self, Self::Paused | Self::PausedAndKept)
+        matches!(self, Self::Paused | Self::PausedBehindProxy)
     }
 
     fn fail(self, topology: &Topology) {
-        if self.pauses() {
-            topology.old.server.pause();
-        } else {
-            topology.old.network.set(Weather::Cut);
+        match self {
+            Self::Paused | Self::PausedBehindProxy => topology.old.server.pause(),
+            Self::Severed | Self::CutOff | Self::SeveredBehindProxy => {
+                topology.old.network.set(Weather::Cut);
+            }
+            Self::Planned | Self::PlannedBare => {
+                topology.sentinels[0].run::<()>(&["SENTINEL", "FAILOVER", NAME]).unwrap();
+            }
+        }
+        if self == Self::CutOff {
+            topology.ways.iter().for_each(|way| way.set(Weather::Cut));
         }
     }
 
     fn heal(self, topology: &Topology) {
         topology.old.network.set(Weather::Clear);
+        topology.ways.iter().for_each(|way| way.set(Weather::Clear));
         if self.pauses() {
             topology.old.server.resume();
         }
@@ -80,7 +104,7 @@ impl Kind {
 
 /// What a run saw.
 pub struct Outcome {
-    kind: Kind,
+    pub kind: Kind,
     promoted: f64,
     pub requests: u64,
     pub adds: u64,
@@ -97,7 +121,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<15} {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>4} lost {:>3} false 404s, \
+            "{:<18} {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>4} lost {:>3} false 404s, \
              promoted after {:.1} s, refusing after {:.1} s, {:.1} s in all",
             format!("{:?}", self.kind),
             self.requests,
@@ -117,16 +141,24 @@ impl fmt::Display for Outcome {
 pub async fn run(kind: Kind) -> Outcome {
     let (arguments, patience) = kind.configuration();
     let topology = Topology::start(arguments, patience).await;
-    let [one, other] = kind.existing();
-    let fronts = [Front::start(&topology, one).await, Front::start(&topology, other).await];
-    let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
-    let guards = fronts.each_ref().map(|front| instance(front, &table));
-    for guard in &guards {
-        live(guard).await;
+    let mut fronts = Vec::new();
+    if kind.is_behind_proxy() {
+        fronts = vec![Front::start(&topology).await, Front::start(&topology).await];
     }
-    let application = Application::new(guards, table);
+    let urls = [0, 1].map(|index| {
+        let front = fronts.get(index);
+        front.map_or_else(|| topology.url(index), Front::url)
+    });
+    let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
+    let first = instance(&urls[0], &table);
+    live(&first).await;
+    // Two processes look at Redis at different moments.
+    sleep(Duration::from_millis(500)).await;
+    let guards = [first, instance(&urls[1], &table)];
+    live(&guards[1]).await;
+    let application = Application::new(guards, table, kind.work());
     let ledger = &application.ledger;
-    let traffic = application.start();
+    let traffic = application.start(kind.creating());
     adds(&application, TAIL).await;
 
     topology.old.network.set(Weather::ReplicasBehind);
@@ -136,7 +168,8 @@ pub async fn run(kind: Kind) -> Outcome {
     let acknowledged = Cell::new(ledger.adds());
     kind.fail(&topology);
     eventually("the replica is promoted", PATIENCE, || async {
-        let promoted = fronts.iter().all(|front| front.primary() == topology.new.server.port());
+        let new = topology.new.server.port();
+        let promoted = topology.is_promoted() && fronts.iter().all(|front| front.primary() == new);
         if !kind.pauses() && !promoted {
             acknowledged.set(ledger.adds());
         }
@@ -144,7 +177,7 @@ pub async fn run(kind: Kind) -> Outcome {
     })
     .await;
     let promoted = ledger.elapsed() - failed;
-    if kind == Kind::Split {
+    if kind == Kind::CutOff {
         refused_by_the_new(&application).await;
     }
     kind.heal(&topology);
@@ -172,8 +205,8 @@ pub async fn run(kind: Kind) -> Outcome {
     }
 }
 
-fn instance(front: &Front, table: &Table) -> BloomGuard {
-    guard_over(&front.url(), table)
+fn instance(url: &str, table: &Table) -> BloomGuard {
+    guard_over(url, table)
         .longest_transaction(LONGEST_TRANSACTION)
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
         .capacity(20_000, 1e-6)
@@ -217,14 +250,11 @@ async fn refused_by_the_new(application: &Application) {
 }
 
 /// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.
-async fn recovered(
-    application: &Arc<Application>,
-    topology: &Topology,
-    fronts: &[Front; 2],
-) -> f64 {
+async fn recovered(application: &Arc<Application>, topology: &Topology, fronts: &[Front]) -> f64 {
     eventually("both instances refuse by the new primary", PATIENCE, || async {
         let old = topology.old.server.port();
-        let behind: usize = fronts.iter().map(|front| front.open_to(old)).sum();
+        let proxied: usize = fronts.iter().map(|front| front.open_to(old)).sum();
+        let behind = proxied + topology.old.network.clients();
         if behind == 0 && application.refuses().await {
             return Ok(application.ledger.elapsed());
         }

@@ -1,14 +1,11 @@
 //! One primary, one replica and three Sentinels of the test's own, on loopback, stopped on drop.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::network::Network;
+use crate::network::{CLIENTS, Network, PEERS};
 use support::eventually;
 use support::redis_server::RedisServer;
+use support::sentinel::Sentinel;
 
 /// The name that the Sentinels know the primary by.
 pub const NAME: &str = "users";
@@ -24,12 +21,15 @@ pub struct Node {
 
 impl Node {
     async fn start(arguments: &[&str]) -> Self {
-        let network = Network::open().await;
+        let network = Network::open(PEERS).await;
         let port = network.port().to_string();
         let announced =
             ["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", port.as_str()];
         let others = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"];
-        let server = RedisServer::with(&[&announced, &others, arguments].concat());
+        // Whoever calls as a peer is told apart from the application by where it calls from.
+        let from = PEERS.to_string();
+        let peer = ["--bind-source-addr", from.as_str()];
+        let server = RedisServer::with(&[&announced[..], &others, &peer, arguments].concat());
         network.lead_to(server.port());
         Self { server, network }
     }
@@ -48,6 +48,8 @@ impl Node {
 /// The servers. Sentinels are dropped first, lest they act on the end of the others.
 pub struct Topology {
     pub sentinels: Vec<Sentinel>,
+    /// The way of one instance to each of the Sentinels.
+    pub ways: Vec<Network>,
     pub old: Node,
     pub new: Node,
 }
@@ -63,108 +65,36 @@ impl Topology {
         new.reports("master_link_status:up").await;
         // Until then the primary keeps its changes to itself.
         old.reports("state=online").await;
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(port, down_after)).collect();
+        let source = format!("bind-source-addr {PEERS}");
+        let peer = [source.as_str(), "sentinel announce-ip 127.0.0.1"];
+        let start = || Sentinel::start(NAME, port, down_after, &peer);
+        let sentinels: Vec<_> = (0..3).map(|_| start()).collect();
+        let mut ways = Vec::new();
         for sentinel in &sentinels {
-            sentinel.ready().await;
+            sentinel.knows(1, 3).await;
+            let way = Network::open(CLIENTS).await;
+            way.lead_to(sentinel.port());
+            ways.push(way);
         }
-        Self { sentinels, old, new }
-    }
-}
-
-/// A redis-server in Sentinel mode.
-pub struct Sentinel {
-    process: Child,
-    port: u16,
-    _directory: TempDir,
-}
-
-impl Sentinel {
-    fn start(primary: u16, down_after: Duration) -> Self {
-        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        for _ in 0..5 {
-            let directory = tempfile::tempdir().expect("a temporary directory");
-            let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = probe.local_addr().expect("an address").port();
-            drop(probe);
-            let configuration = directory.path().join("sentinel.conf");
-            let text = format!(
-                "port {port}\nbind 127.0.0.1\ndir {}\n\
-                 sentinel monitor {NAME} 127.0.0.1 {primary} 2\n\
-                 sentinel down-after-milliseconds {NAME} {}\n\
-                 sentinel failover-timeout {NAME} 3000\n",
-                directory.path().display(),
-                down_after.as_millis()
-            );
-            std::fs::write(&configuration, text).expect("a temporary directory");
-            let mut process = Command::new(&program)
-                .arg(&configuration)
-                .arg("--sentinel")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("redis-server is installed");
-            if answers(&mut process, port) {
-                let sentinel = Self { process, port, _directory: directory };
-                sentinel.hasten();
-                return sentinel;
-            }
-            process.kill().ok();
-            process.wait().ok();
-        }
-        panic!("redis-server --sentinel does not start");
+        Self { sentinels, ways, old, new }
     }
 
-    /// Sentinels gossip every 2 s, and ask who is a replica every 10 s: tests have no time for that.
-    /// What decides when a primary is down, and who may act on it, stays as configured. A busy
-    /// machine's pauses are not to stop them for half a minute (TILT) either.
-    fn hasten(&self) {
-        let debug = ["INFO-PERIOD", "100", "PUBLISH-PERIOD", "100", "ASK-PERIOD", "100"];
-        let tilt = ["TILT-TRIGGER", "20000", "TILT-PERIOD", "1000"];
-        let words: Vec<&str> = ["SENTINEL", "DEBUG"].into_iter().chain(debug).chain(tilt).collect();
-        // Redis 6.2 has no such command, and takes its time.
-        self.run::<()>(&words).ok();
+    /// Returns the URL by which an instance asks the Sentinels: the first goes ways of its own.
+    pub fn url(&self, instance: usize) -> String {
+        let ports: Vec<_> = match instance {
+            0 => self.ways.iter().map(Network::port).collect(),
+            _ => self.sentinels.iter().map(Sentinel::port).collect(),
+        };
+        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis+sentinel://{}/{NAME}", hosts.join(","))
     }
 
-    /// Waits until this Sentinel knows the replica and the two others.
-    async fn ready(&self) {
-        eventually("a Sentinel knows all others", PATIENCE, || async {
-            let info: String =
-                self.run(&["INFO", "sentinel"]).map_err(|error| error.to_string())?;
-            if info.contains("slaves=1,sentinels=3") { Ok(()) } else { Err(info) }
-        })
-        .await;
+    /// Whether two Sentinels name the replica.
+    pub fn is_promoted(&self) -> bool {
+        let names = |sentinel: &&Sentinel| {
+            let named = sentinel.run(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
+            named.is_ok_and(|(_, port): (String, u16)| port == self.new.network.port())
+        };
+        self.sentinels.iter().filter(names).count() >= 2
     }
-
-    pub const fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
-        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
-        let mut command = redis::Cmd::new();
-        command.arg(words).query(&mut connection)
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
-
-/// Whether a process has come to listen on its port.
-fn answers(process: &mut Child, port: u16) -> bool {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
-        if process.try_wait().expect("a child of ours").is_some() {
-            return false;
-        }
-        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return true;
-        }
-        std::thread::yield_now();
-    }
-    false
 }

@@ -18,7 +18,7 @@ use support::model::{Table, handler};
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
 /// A transaction that has not committed by then is rolled back, as the database would see to.
 const DEADLINE: Duration = Duration::from_millis(7_500);
-const LONGEST_WORK: Duration = Duration::from_millis(7_000);
+pub const LONGEST_WORK: Duration = Duration::from_millis(7_000);
 /// What is open when the application closes commits within this time.
 const CLOSING: Duration = Duration::from_secs(1);
 /// Between two creates of one instance.
@@ -33,6 +33,8 @@ const REBUILD_EVERY: Duration = Duration::from_millis(300);
 pub struct Application {
     pub guards: [BloomGuard; 2],
     pub table: Table,
+    /// The longest time from an insert to its commit.
+    work: Duration,
     pub ledger: Ledger,
     pub requests: AtomicU64,
     /// Requests for ids that do not exist which no handler had to answer.
@@ -43,10 +45,11 @@ pub struct Application {
 }
 
 impl Application {
-    pub fn new(guards: [BloomGuard; 2], table: Table) -> Arc<Self> {
+    pub fn new(guards: [BloomGuard; 2], table: Table, work: Duration) -> Arc<Self> {
         Arc::new(Self {
             guards,
             table,
+            work,
             ledger: Ledger::new(),
             requests: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
@@ -56,11 +59,13 @@ impl Application {
         })
     }
 
-    /// Starts the traffic; it ends with the set.
-    pub fn start(self: &Arc<Self>) -> JoinSet<()> {
+    /// Starts the traffic, with creates through these instances; it ends with the set.
+    pub fn start(self: &Arc<Self>, creating: &[usize]) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
+        for instance in creating {
+            tasks.spawn(Arc::clone(self).create(*instance));
+        }
         for instance in 0..self.guards.len() {
-            tasks.spawn(Arc::clone(self).create(instance));
             tasks.spawn(Arc::clone(self).rebuild(instance));
             for _ in 0..CLIENTS {
                 tasks.spawn(Arc::clone(self).ask(instance));
@@ -88,7 +93,7 @@ impl Application {
             sleep(self.share_of(CLOSING)).await;
         };
         tokio::select! {
-            () = sleep(self.share_of(LONGEST_WORK)) => {}
+            () = sleep(self.share_of(self.work)) => {}
             () = closed => {}
         }
     }

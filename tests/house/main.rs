@@ -24,15 +24,17 @@ const ORDER: [&[&str]; 8] = [
     &["id", "mode", "verdict", "random", "background"],
 ];
 /// The rooms inside `store/`, in the same order. Those of one row do not know each other.
-const STORES: [&[&str]; 4] = [
+const STORES: [&[&str]; 5] = [
     &["migrating"],
     &["redis", "foreign", "memory"],
+    // Where Redis is.
+    &["map"],
     &["link", "scan"],
     &["journal_room", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 4] = [
-    ("redis", &["store/link/", "store/redis/", "store/foreign/"]),
+    ("redis", &["store/link/", "store/map/", "store/redis/", "store/foreign/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
     ("http", &["middleware/", "extract/", "nulls/", "builder/"]),

@@ -239,6 +239,29 @@ fn a_malformed_url_is_refused() {
         let error = builder().redis(url).build().unwrap_err();
         assert!(matches!(error.problems(), [SettingError::RedisUrl { .. }]), "{url}: {error:?}");
     }
+    for (url, words) in [
+        ("redis+sentinel://:secret@h", "it lacks the name"),
+        ("redis+sentinel://h/", "it lacks the name"),
+        ("redis+sentinel:///name", "it lacks a sentinel's host"),
+        ("redis+sentinel://h,,i/name", "it lacks a sentinel's host"),
+        ("redis+sentinel://h:port/name", "it is no url"),
+        ("redis+sentinel://a,b,a:26379/name", "it names the sentinel a:26379 twice"),
+        ("redis+sentinel://h/name/first", "\"first\" is no number of a database"),
+        ("redis+sentinel://h/name/-1", "\"-1\" is no number of a database"),
+        ("redis+sentinel://h/name?sentinel_pasword=secret", "\"sentinel_pasword\" is none of"),
+        ("redis+sentinel://h/name?sentinel_username=guard", "no sentinel_password beside it"),
+        ("redis+sentinel://h/name#secret", "a fragment"),
+        ("redis+sentinel://u:sec/ret@h/name", ""),
+        ("valkey+sentinel://h/name", "another scheme"),
+    ] {
+        let error = builder().redis(url).build().unwrap_err();
+        let [SettingError::RedisUrl { reason }] = error.problems() else { panic!("{error:?}") };
+        assert!(reason.contains(words), "{url}: {reason}");
+        assert!(!error.to_string().contains("sec"), "{url}: {error}");
+    }
+    for url in ["redis+sentinel://[::1],[::2]:7/name/3", "rediss+sentinel://:s%2F@h,i:1/a%20b"] {
+        assert!(builder().redis(url).build().is_ok(), "{url}");
+    }
     assert!(builder().redis("rediss://localhost").build().is_ok(), "the feature is on");
     assert!(builder().redis("rediss://localhost/#insecure").build().is_err(), "not unchecked");
 }

@@ -8,6 +8,7 @@ mod memory;
 mod rebuild;
 mod rights;
 mod scripts;
+mod sentinel;
 mod state;
 mod tls;
 mod words;

@@ -17,6 +17,7 @@ pub mod model;
 pub mod proxy;
 pub mod redis_server;
 pub mod route;
+pub mod sentinel;
 
 use std::time::Duration;
 

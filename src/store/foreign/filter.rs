@@ -6,7 +6,7 @@ use super::layout::Layout;
 use crate::error::SettingError;
 use crate::filter::SizingError;
 use crate::settings;
-use crate::store::link::endpoint::Endpoint;
+use crate::store::map::endpoint::Endpoint;
 
 /// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
 ///

@@ -59,8 +59,8 @@ use self::refill::{Pause, Refill};
 use self::site::Site;
 use self::trust::Trust;
 use super::link::attempts::ATTEMPT;
-use super::link::endpoint::Endpoint;
 use super::link::node;
+use super::map::endpoint::Endpoint;
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };

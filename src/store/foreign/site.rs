@@ -22,10 +22,10 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::connection;
-use crate::store::link::endpoint::Endpoint;
 use crate::store::link::node::Node;
 use crate::store::link::supervised::Purpose;
 use crate::store::link::transport::{one, pipeline};
+use crate::store::map::endpoint::Endpoint;
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
@@ -51,7 +51,7 @@ impl Site {
     ) -> Self {
         let trust = Arc::new(trust);
         // Connections that check look at the filter; those that only write do not.
-        let node = Node::new(endpoint, settings, |purpose| {
+        let node = Node::new(&endpoint.0, settings, |purpose| {
             Arc::new(Looks((purpose == Purpose::Checks).then(|| Arc::clone(&trust))))
         });
         Self {

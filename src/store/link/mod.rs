@@ -3,7 +3,6 @@
 //! | file | what |
 //! |---|---|
 //! | `node` | a Redis: a link for each kind of work, and the checks that wait for it |
-//! | `endpoint` | where Redis is: a URL that has been read |
 //! | `resp` | RESP2: commands packed, replies read where they lie |
 //! | `connector` | opens connections |
 //! | `driver` | an open connection: requests out, replies in |
@@ -23,7 +22,6 @@ mod breaker;
 pub(crate) mod connection;
 pub(crate) mod connector;
 mod driver;
-pub(crate) mod endpoint;
 pub(crate) mod handshake;
 pub(crate) mod node;
 pub(crate) mod outage;

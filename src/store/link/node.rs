@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Connection;
-use super::endpoint::Endpoint;
+use super::connector::Connector;
 use super::handshake::Handshake;
 use super::outage::Outage;
 use super::queue::{BATCHES, Full, PendingCheck, Queue, UnderWay};
@@ -46,13 +46,13 @@ pub(crate) trait Checks: Send + Sync + 'static {
 impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, A> {
     /// Returns a node for which each purpose has its handshake.
     pub(crate) fn new(
-        endpoint: &Endpoint,
+        connector: &Arc<dyn Connector>,
         settings: &Settings,
         handshake: impl Fn(Purpose) -> Arc<dyn Handshake<I>>,
     ) -> Self {
         let outage = Arc::new(Outage::default());
         let link = |purpose| {
-            let (connector, outage) = (Arc::clone(&endpoint.0), Arc::clone(&outage));
+            let (connector, outage) = (Arc::clone(connector), Arc::clone(&outage));
             Arc::new(Link::new(connector, handshake(purpose), outage, purpose))
         };
         Self {

@@ -27,7 +27,10 @@ impl RedisProcess {
         let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
         {
             Some("cluster") => (Doubt::Cluster, "redis is a node of a cluster: none is supported"),
-            Some("sentinel") => (Doubt::Replica, "redis is a sentinel, and holds no keys"),
+            Some("sentinel") => (
+                Doubt::Replica,
+                "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url",
+            ),
             _ => return Ok(()),
         };
         Err(StoreError::Refused { doubt, reason: reason.to_owned() })

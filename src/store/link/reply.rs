@@ -76,6 +76,10 @@ impl Reply {
         }
     }
 
+    pub(crate) const fn is_nil(&self) -> bool {
+        matches!(self.value, Value::Nil)
+    }
+
     /// Returns the words of an error, as there may be within an array.
     pub(crate) fn error(&self) -> Option<String> {
         let Value::ServerError(error) = &self.value else { return None };
@@ -124,10 +128,7 @@ impl Reply {
 
     /// Returns the bytes of a string, or none for a nil.
     pub(crate) fn optional_bytes(self) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.value {
-            Value::Nil => Ok(None),
-            _ => self.bytes().map(Some),
-        }
+        if self.is_nil() { Ok(None) } else { self.bytes().map(Some) }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 use arc_swap::ArcSwapOption;
+use tokio::join;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
@@ -374,6 +375,9 @@ impl<I: Send + Sync> Link<I> {
             .map_err(Trouble::from)?;
         let (process, clock, eviction) = self.inspect(&*transport).await?;
         let identity = self.handshake.join(&*transport, &process).await?;
+        if let Some(reason) = transport.replaced().await {
+            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
+        }
         Ok(Arc::new(Connection::new(transport, process, identity, clock, eviction)))
     }
 
@@ -430,7 +434,12 @@ impl<I: Send + Sync> Link<I> {
             Purpose::Inserts | Purpose::Rebuilds if self.outage.checks_look() => {
                 self.handshake.holds(process, identity)
             }
-            _ => self.handshake.recheck(connection.transport(), process, identity).await,
+            _ => {
+                let transport = connection.transport();
+                let recheck = self.handshake.recheck(transport, process, identity);
+                let (replaced, rechecked) = join!(transport.replaced(), recheck);
+                replaced.map_or(rechecked, |reason| Err(End::Left(reason)))
+            }
         }
     }
 }

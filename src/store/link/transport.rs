@@ -1,5 +1,6 @@
 //! One exchange with Redis on an open connection, below all supervision.
 
+use std::future::ready;
 use std::time::Duration;
 
 use ::redis::{Cmd, Pipeline, RedisError, RedisResult, Value, cmd};
@@ -18,6 +19,11 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends commands in one go and returns the bytes of their replies, or the first refusal among these. Commands of a
     /// future that is dropped may be executed all the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
+
+    /// Says so, if whoever named the server at the other end names another one now.
+    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(ready(None))
+    }
 }
 
 /// How long each exchange of a handshake, and each poll, may take.

@@ -52,9 +52,9 @@ use self::rebuild::build::RedisBuild;
 use self::settings_differ::OwnSettings;
 use self::shard::Shard;
 use super::journal_room::JournalRoom;
-use super::link::endpoint::Endpoint;
 use super::link::handshake::Handshake;
 use super::link::node::{self, Node};
+use super::map::endpoint::Endpoint;
 use super::{
     Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
     Survey,
@@ -99,7 +99,7 @@ impl RedisStore {
             own_settings,
             journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             keys: Keys::new(&settings.name),
-            node: Node::new(&endpoint, settings, |_| Arc::clone(&handshake)),
+            node: Node::new(&endpoint.0, settings, |_| Arc::clone(&handshake)),
             recent,
             seen,
             fleet,

@@ -19,10 +19,10 @@ use crate::store::foreign::rounds::FIRST;
 use crate::store::foreign::trust::Trust;
 use crate::store::link::connection::tests::connection;
 use crate::store::link::connector::Connector;
-use crate::store::link::endpoint::Endpoint;
 use crate::store::link::node;
 use crate::store::link::resp::{Packed, values};
 use crate::store::link::transport::Transport;
+use crate::store::map::endpoint::Endpoint;
 
 const SEAL: i64 = 0x0123_4567_89ab_cdef;
 /// Checks in a flood of ids that do not exist.

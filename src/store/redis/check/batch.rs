@@ -173,10 +173,10 @@ mod tests {
     use crate::settings::Settings;
     use crate::store::BoxFuture;
     use crate::store::link::connector::Connector;
-    use crate::store::link::endpoint::Endpoint;
     use crate::store::link::node;
     use crate::store::link::resp::Packed;
     use crate::store::link::transport::Transport;
+    use crate::store::map::endpoint::Endpoint;
     use crate::store::redis::RedisStore;
     use crate::store::redis::incarnation::identity::tests::joined;
 

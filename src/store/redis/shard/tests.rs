@@ -7,9 +7,9 @@ use crate::filter::{Generation, Sizing};
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::link::connector::Connector;
-use crate::store::link::endpoint::Endpoint;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
+use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::RedisStore;
 use crate::store::redis::incarnation::identity::tests::joined;
 

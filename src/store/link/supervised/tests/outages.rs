@@ -101,6 +101,37 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
     }
 }
 
+/// A server in whose place another one is named.
+#[derive(Debug)]
+struct Replaced(Server);
+
+impl Transport for Replaced {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        self.0.send(packed)
+    }
+
+    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(Some("another primary is named".to_owned())))
+    }
+}
+
+impl Connector for Replaced {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        let transport = Self(Server(Arc::clone(&self.0.0)));
+        Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made() {
+    let server = || Server(Arc::new(Mutex::new(SOUND)));
+    let (connector, handshake) = (Arc::new(Replaced(server())), Arc::new(server()));
+    let link = Arc::new(Link::new(connector, handshake, Arc::default(), Purpose::Checks));
+    tokio::spawn(Arc::clone(&link).supervise());
+    assert!(link.connected(POLL * 5).await.is_err());
+    assert_eq!(link.trouble().unwrap().reason, "another primary is named");
+}
+
 /// Else nobody would notice that the metadata are lost, while inserts go on.
 #[tokio::test(start_paused = true)]
 async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {

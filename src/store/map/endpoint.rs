@@ -2,32 +2,42 @@
 
 use std::sync::Arc;
 
-use ::redis::{Client, ConnectionAddr, RedisError};
+use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisError};
 
-use super::connector::{Address, Connector};
+use super::sentinel_url;
 use crate::error::SettingError;
+use crate::store::link::connector::{Address, Connector};
 
 /// Where Redis is.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint(pub(crate) Arc<dyn Connector>);
 
 impl Endpoint {
-    /// Reads a `redis://`, `rediss://` or `redis+unix://` URL.
+    /// Reads a `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` or `rediss+sentinel://` URL.
     pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
-        if url.starts_with("rediss:") && !cfg!(feature = "tls") {
+        if ["rediss:", "rediss+"].iter().any(|tls| url.starts_with(tls)) && !cfg!(feature = "tls") {
             return Err(SettingError::TlsFeature);
         }
         #[cfg(feature = "tls")]
         choose_crypto();
-        let unreadable = |error: RedisError| SettingError::RedisUrl { reason: reason(url, &error) };
-        // The client finds more mistakes than the URL's parser does.
-        let client = Client::open(url).map_err(unreadable)?;
-        if let ConnectionAddr::TcpTls { insecure: true, .. } = client.get_connection_info().addr() {
-            let reason = "it asks for certificates not to be checked".to_owned();
-            return Err(SettingError::RedisUrl { reason });
-        }
-        Ok(Self(Arc::new(Address(client.get_connection_info().clone()))))
+        let connector: Result<Arc<dyn Connector>, String> = if sentinel_url::names_sentinels(url) {
+            sentinel_url::parse(url, server).map(|sentinels| Arc::new(sentinels) as _)
+        } else {
+            server(url).map(|server| Arc::new(Address(server)) as _)
+        };
+        connector.map(Self).map_err(|reason| SettingError::RedisUrl { reason })
     }
+}
+
+/// Reads the URL of one server.
+fn server(url: &str) -> Result<ConnectionInfo, String> {
+    // The client finds more mistakes than the URL's parser does.
+    let client = Client::open(url).map_err(|error| reason(url, &error))?;
+    let info = client.get_connection_info();
+    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
+        return Err("it asks for certificates not to be checked".to_owned());
+    }
+    Ok(info.clone())
 }
 
 /// Says what is wrong with a URL without quoting it, because it may hold a password.

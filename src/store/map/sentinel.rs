@@ -1,0 +1,195 @@
+//! Connects to the primary that the Sentinels name.
+//!
+//! One Sentinel alone may be in the smaller part of a divided network, and not know of a failover. So all that the URL
+//! names are asked at once, and what counts is the server that a majority of them agrees on: of all, not of those that
+//! answer. They are asked before a connection is made, again before it is used, and once a second after that. A
+//! connection in use is left when a majority names another server, not when there is no majority: then whoever
+//! is asked is as good as before.
+//!
+//! See <https://redis.io/docs/latest/develop/reference/sentinel-clients/>.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult, cmd};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::error::StoreError;
+use crate::store::BoxFuture;
+use crate::store::link::connector::{Address, CONNECT, Connector};
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::{Transport, Trouble, ask};
+
+const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
+
+/// Connects to the primary that a majority of some Sentinels knows by a name.
+#[derive(Clone)]
+pub(super) struct Sentinels {
+    each: Vec<Arc<Sentinel>>,
+    name: Arc<str>,
+    /// How to connect to the primary, wherever it is.
+    redis: ConnectionInfo,
+}
+
+/// A Sentinel, and the connection on which it answered last.
+struct Sentinel {
+    address: Address,
+    transport: Mutex<Option<Arc<dyn Transport>>>,
+}
+
+/// A server that Sentinels name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Server {
+    host: String,
+    port: u16,
+}
+
+impl Sentinels {
+    pub(super) fn new(sentinels: Vec<ConnectionInfo>, name: &str, redis: ConnectionInfo) -> Self {
+        let sentinel =
+            |info| Arc::new(Sentinel { address: Address(info), transport: Mutex::default() });
+        Self { each: sentinels.into_iter().map(sentinel).collect(), name: name.into(), redis }
+    }
+
+    /// Asks all Sentinels, and returns the server that a majority names.
+    ///
+    /// # Errors
+    ///
+    /// What each has said, if there is none.
+    async fn primary(&self) -> io::Result<Server> {
+        let all = self.each.len();
+        let majority = all / 2 + 1;
+        let (answer, mut answers) = mpsc::channel(all);
+        for sentinel in &self.each {
+            let (sentinel, name) = (Arc::clone(sentinel), Arc::clone(&self.name));
+            let answer = answer.clone();
+            // It goes on when a majority has been found: whether a Sentinel answers is known then, too.
+            tokio::spawn(async move {
+                let named = sentinel.names(&name).await;
+                let said = match &named {
+                    Ok(server) => format!("{:?} names {server}", sentinel.address),
+                    Err(error) => format!("{:?}: {error}", sentinel.address),
+                };
+                answer.send((named.ok(), said)).await.ok();
+            });
+        }
+        drop(answer);
+        let (mut votes, mut all_said) = (HashMap::<Server, usize>::new(), Vec::new());
+        while let Some((named, said)) = answers.recv().await {
+            all_said.push(said);
+            let Some(server) = named else { continue };
+            let votes = votes.entry(server.clone()).or_default();
+            *votes += 1;
+            if *votes >= majority {
+                return Ok(server);
+            }
+        }
+        all_said.sort();
+        let (name, said) = (&self.name, all_said.join("; "));
+        let text =
+            format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
+        Err(io::Error::new(io::ErrorKind::NotConnected, text))
+    }
+
+    /// Returns how to connect to a server.
+    fn address(&self, server: &Server) -> Address {
+        let (host, port) = (server.host.clone(), server.port);
+        let address = match self.redis.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                let (insecure, tls_params) = (*insecure, tls_params.clone());
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Address(self.redis.clone().set_addr(address))
+    }
+}
+
+impl Connector for Sentinels {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        Box::pin(async move {
+            let server = self.primary().await?;
+            let transport = self.address(&server).connect().await?;
+            let named = ToPrimary { transport, server, sentinels: self.clone() };
+            Ok(Arc::new(named) as Arc<dyn Transport>)
+        })
+    }
+}
+
+/// A connection to a server that was named the primary.
+struct ToPrimary {
+    transport: Arc<dyn Transport>,
+    server: Server,
+    sentinels: Sentinels,
+}
+
+impl Transport for ToPrimary {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        self.transport.send(packed)
+    }
+
+    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            let (named, is) = (self.sentinels.primary().await.ok()?, &self.server);
+            let says = || format!("the sentinels name another primary: {named}, not {is}");
+            (named != *is).then(says)
+        })
+    }
+}
+
+impl Sentinel {
+    /// Asks which server is the primary of this name.
+    async fn names(&self, name: &str) -> Result<Server, StoreError> {
+        let late = StoreError::Timeout { deadline: CONNECT };
+        let named = timeout(CONNECT, self.ask(name)).await.unwrap_or(Err(late));
+        if named.is_err() {
+            self.keep(None);
+        }
+        named
+    }
+
+    async fn ask(&self, name: &str) -> Result<Server, StoreError> {
+        let kept = self.transport.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let transport = match kept {
+            Some(transport) => transport,
+            None => self.address.connect().await.map_err(Trouble::from)?,
+        };
+        let mut get = cmd("SENTINEL");
+        get.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+        let reply = ask(&*transport, ASKED, get, CONNECT).await?;
+        self.keep(Some(transport));
+        if reply.is_nil() {
+            let answer = format!("nothing: it knows no primary {name:?}");
+            return Err(StoreError::Odd { step: ASKED, answer });
+        }
+        let [host, port] = reply.fields()?;
+        let port = port.int()?;
+        let no_port = |_| StoreError::Odd { step: ASKED, answer: format!("the port {port}") };
+        Ok(Server { host: host.text()?, port: u16::try_from(port).map_err(no_port)? })
+    }
+
+    fn keep(&self, transport: Option<Arc<dyn Transport>>) {
+        *self.transport.lock().unwrap_or_else(PoisonError::into_inner) = transport;
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of the sentinels ", self.name)?;
+        f.debug_list().entries(self.each.iter().map(|sentinel| &sentinel.address)).finish()?;
+        match self.redis.redis_settings().db() {
+            0 => Ok(()),
+            database => write!(f, ", database {database}"),
+        }
+    }
+}
