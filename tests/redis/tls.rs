@@ -1,4 +1,4 @@
-//! `rediss://`: a certificate is checked, and what is trusted works.
+//! `rediss://` and `rediss+sentinel://`: a certificate is checked, and what is trusted works.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -8,10 +8,12 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Doubt, PathPattern, Schedule, Verdict, from_iter};
 use support::eventually;
 use support::redis_server::RedisServer;
+use support::sentinel::Sentinel;
 
 /// Set in the process that runs [`a_trusted_server_is_used`] for real: the roots that a process trusts
 /// are read from its environment.
 const URL: &str = "BLOOM_GUARD_TEST_TLS_URL";
+const NAME: &str = "mymaster";
 
 struct TlsServer {
     process: Child,
@@ -20,10 +22,12 @@ struct TlsServer {
 }
 
 impl TlsServer {
-    /// Starts a server with a certificate of its own making for `localhost`.
+    /// Starts a server with a certificate of its own making for `localhost` and its address.
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let signed =
+            rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))
+                .unwrap();
         let file = |name: &str, text: &str| {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
@@ -44,6 +48,24 @@ impl TlsServer {
             .spawn()
             .expect("redis-server is installed");
         Self { process, directory, port }
+    }
+
+    /// Starts Sentinels that know the server, and take and send only TLS.
+    fn sentinels(&self) -> Vec<Sentinel> {
+        let file = |name: &str| self.directory.path().join(name).display().to_string();
+        let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+        let lines = [
+            "port 0".to_owned(),
+            "tls-port {port}".to_owned(),
+            "tls-replication yes".to_owned(),
+            "tls-auth-clients no".to_owned(),
+            format!("tls-cert-file {certificate}"),
+            format!("tls-ca-cert-file {certificate}"),
+            format!("tls-key-file {key}"),
+        ];
+        let lines = lines.each_ref().map(String::as_str);
+        let never = Duration::from_secs(3_600);
+        (0..3).map(|_| Sentinel::start(NAME, self.port, never, &lines)).collect()
     }
 
     fn url(&self) -> String {
@@ -93,14 +115,19 @@ async fn a_trusted_server_is_used() {
         .await;
     }
     let server = TlsServer::start();
-    let ended = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tls::a_trusted_server_is_used"])
-        .env(URL, server.url())
-        .env("SSL_CERT_FILE", server.directory.path().join("certificate.pem"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success() && said.contains("1 passed"), "over TLS: {said}");
+    let sentinels = server.sentinels();
+    let hosts: Vec<_> =
+        sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
+    for url in [server.url(), format!("rediss+sentinel://{}/{NAME}", hosts.join(","))] {
+        let ended = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tls::a_trusted_server_is_used"])
+            .env(URL, &url)
+            .env("SSL_CERT_FILE", server.directory.path().join("certificate.pem"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{url}: {said}");
+    }
 }
 
 /// Waits until the state says this.

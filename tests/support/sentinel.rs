@@ -21,7 +21,7 @@ pub struct Sentinel {
 
 impl Sentinel {
     /// Starts a Sentinel that knows the primary at this port of the loopback by a name, needs one other Sentinel to act on it, and
-    /// takes it for down after a silence. Further lines of its configuration may follow.
+    /// takes it for down after a silence. Further lines of its configuration may follow, with `{port}` for its own.
     pub fn start(name: &str, primary: u16, down_after: Duration, more: &[&str]) -> Self {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         for _ in 0..5 {
@@ -37,7 +37,7 @@ impl Sentinel {
                  sentinel failover-timeout {name} 3000\n{}\n",
                 directory.path().display(),
                 down_after.as_millis(),
-                more.join("\n"),
+                more.join("\n").replace("{port}", &port.to_string()),
             );
             let bind = if text.contains("\nbind ") { "" } else { "bind 127.0.0.1\n" };
             std::fs::write(&configuration, format!("{bind}{text}")).expect("a temporary directory");
