@@ -1,7 +1,7 @@
 //! The check: what is known of an id, in one round trip.
 //!
 //! Checks merge: what queued while two batches were under way is the next one. It leaves when it is full, with the
-//! reply to one of them, or when a part of the deadline has passed, so that a Redis that is far away answers in time,
+//! reply to one of them, or when a sixteenth of the deadline has passed, so that a Redis that is far away answers in time,
 //! too. With less than two under way a check leaves at once.
 //!
 //! | file | what |
