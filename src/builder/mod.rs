@@ -110,6 +110,9 @@ impl Builder {
     ///
     /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one.
     ///
+    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates. The feature `tls` installs
+    /// rustls's `ring` provider, unless the application chose one before.
+    ///
     /// Defaults to keeping them in this process.
     pub fn redis(mut self, url: &str) -> Self {
         let endpoint = Endpoint::parse(url);

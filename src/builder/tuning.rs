@@ -53,6 +53,10 @@ impl Builder {
     /// and those for ids that were lately missed. A request counts until its response's head is there. One that
     /// lists ids takes one place, and of the rate as much as it has such ids.
     ///
+    /// Choose `per_second` by what the database bears beside its normal load, divided by the number of processes: the wider
+    /// the lane, the fewer 503s for ids that exist. `concurrency` is `per_second` times the time to a slow response's head:
+    /// 500 · 0.1 s = 50, so 64 leaves some room.
+    ///
     /// Defaults to 64 and 500 a second; from 1 to 100,000 and from 1 to 1,000,000.
     pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {
         self.policy.lane = Width { concurrency, per_second };
@@ -137,7 +141,8 @@ impl Builder {
     }
 
     /// Whether to refuse also while Redis may evict any key (`maxmemory` with an `allkeys-*` policy).
-    /// It then takes keys of the filter one by one, and what is gone is only noticed afterwards.
+    /// It then takes keys of the filter one by one, and what is gone is only noticed afterwards: parts of what the guard
+    /// keeps beside the filter may be lost unseen.
     ///
     /// Defaults to `false`: nothing is refused then, and every verdict that would be is
     /// [`Doubt::Eviction`](crate::Doubt::Eviction).
