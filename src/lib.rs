@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! # What becomes of a request
+//! # What happens to a request
 //!
 //! A look-up is [present, absent or unknown](Verdict). Only a proof is an absence: a filter that is
 //! missing, damaged, foreign, of another key or on another Redis process than the one it was verified

@@ -40,7 +40,7 @@ impl Builder {
     /// another than the one the filter was verified on, or the filter is gone, damaged or disproved.
     ///
     /// It does not speak of ids found lately or copied, which pass, nor of a first deploy: while Redis says that there is no
-    /// filter, and this process has never seen one, all requests pass.
+    /// filter, and this process has never seen one, all requests pass. So they do where Redis may evict the filter.
     ///
     /// Defaults to [`OnUnknown::PassLimited`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {

@@ -27,7 +27,7 @@ impl Sizing {
     pub(crate) const DEFAULT: Self =
         Self { capacity: 1_000_000, rate: 0.001, blocks: 30_363, hashes: 9 };
 
-    /// Returns the size for `capacity` ids at a false-positive rate of at most `rate`.
+    /// Returns the size for `capacity` ids, 1 to 2³² − 1, at a false-positive rate of at most `rate`, 10⁻⁹ to 0.5.
     ///
     /// # Errors
     ///
