@@ -15,7 +15,7 @@ use crate::oracle::{self, Findings};
 use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
-use crate::store::link::endpoint::Endpoint;
+use crate::store::map::endpoint::Endpoint;
 use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
 use crate::{copies, database, fleet, pauses, random, seeded, trace};
 
