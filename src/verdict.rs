@@ -125,8 +125,8 @@ doubts! {
     Disk = "disk", "redis cannot write to its disk";
     /// Redis does not let this user ask.
     Denied = "denied", "redis does not let this user ask";
-    /// Redis is a node of a cluster, which is not supported, also where it serves the filter's keys.
-    Cluster = "cluster", "redis is a node of a cluster";
+    /// The node of a cluster does not serve the filter's slot, or not now; or Redis is a node, and the URL names a server.
+    Cluster = "cluster", "the node of the cluster does not serve the filter's slot";
     /// Redis is too old, or lacks a command that the guard needs.
     Unsupported = "unsupported", "redis is too old, or lacks a command that the guard needs";
     /// Redis takes no strings as long as the filter (`proto-max-bulk-len`).

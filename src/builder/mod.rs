@@ -106,7 +106,8 @@ impl Builder {
     /// | `redis://[user][:password@]host[:port][/database]` | a server |
     /// | `redis+unix:///path` | a server's socket |
     /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's |
-    /// | `rediss://`, `rediss+sentinel://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
+    /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes |
+    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
     ///
     /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one.
     ///

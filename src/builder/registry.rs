@@ -18,7 +18,7 @@ struct Registered {
 
 /// Notes a guard on a Redis, and warns if there is one of this name already.
 pub(super) fn note(guard: &Arc<Shared>, redis: &Endpoint) {
-    let (name, redis) = (guard.name(), format!("{:?}", redis.0));
+    let (name, redis) = (guard.name(), format!("{redis:?}"));
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     registry.retain(|other| other.guard.strong_count() > 0);
     let is_second = registry.iter().any(|other| other.name == *name && other.redis == redis);

@@ -25,6 +25,9 @@ pub(super) fn store(
 ) -> Result<Stores, SettingError> {
     let Some(filter) = foreign else { return Ok((own(settings, redis)?, None)) };
     let server = redis.ok_or(SettingError::ForeignWithoutRedis)?;
+    if filter.endpoints(server).any(|one| matches!(one, Endpoint::Cluster(_))) {
+        return Err(SettingError::ForeignInCluster);
+    }
     let old = Arc::new(ForeignStore::new(settings, filter, server, is_migrating));
     let store: Arc<dyn Store> = if is_migrating {
         Arc::new(MigratingStore::new(own(settings, redis)?, Arc::clone(&old)))

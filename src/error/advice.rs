@@ -47,7 +47,7 @@ advice! {
         Self::OutOfMemory => "Raise maxmemory, or free memory: during a rebuild Redis holds two filters.";
         Self::Disk => "Give Redis room on its disk, or see its log for why it cannot write.";
         Self::Denied => "Put the right credentials into the URL, and give that Redis user the rights that the guide lists.";
-        Self::Cluster => "Use a Redis that is no cluster.";
+        Self::Cluster => "Name the cluster in a redis+cluster:// url. Where that is done, see CLUSTER INFO: the slot is on its way, or the cluster is down.";
         Self::Unsupported => "Use Redis 6.2 or later, or Valkey, and neither rename nor disable a command that the guide lists. A filter of RedisBloom needs its module.";
         Self::StringLimit => "Raise proto-max-bulk-len to Redis's default, 512 MB, or choose a smaller capacity.";
         Self::Eviction => "Set maxmemory-policy to noeviction or volatile-lru, or take the risk with accept_eviction.";

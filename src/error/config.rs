@@ -63,6 +63,12 @@ pub enum SettingError {
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
+    /// A filter of another system is to be guarded in a Redis Cluster: its key and what the guard keeps beside it are in different
+    /// slots.
+    #[error(
+        "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own"
+    )]
+    ForeignInCluster,
     /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
     /// ever leaves it.
     #[error(

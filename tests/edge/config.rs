@@ -105,6 +105,20 @@ fn a_number_is_within_its_bounds_or_refused_by_name() {
 }
 
 #[test]
+fn a_filter_of_another_system_is_in_no_cluster() {
+    for is_migrating in [false, true] {
+        let filter = ForeignFilter::go_zero("key", 1_000);
+        let builder = named("users").redis("redis+cluster://localhost");
+        let builder =
+            if is_migrating { builder.migrate_from(filter) } else { builder.foreign(filter) };
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error.problems(), [SettingError::ForeignInCluster]), "{error:?}");
+    }
+    let error = named("users").foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
+    assert!(matches!(error.problems(), [SettingError::ForeignWithoutRedis]), "{error:?}");
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once_and_what_was_put_right_is_not() {
     let wrong = named("us ers")
         .capacity(0, 0.01)

@@ -253,13 +253,22 @@ fn a_malformed_url_is_refused() {
         ("redis+sentinel://h/name#secret", "a fragment"),
         ("redis+sentinel://u:sec/ret@h/name", ""),
         ("valkey+sentinel://h/name", "another scheme"),
+        ("redis+cluster://:secret@", "it lacks a node's host"),
+        ("redis+cluster://h,h:6379", "it names the node h:6379 twice"),
+        ("redis+cluster://h/3", "a cluster has one database"),
+        ("redis+cluster://h?secret=1", "no parameters"),
+        ("redis+cluster://h#secret", "a fragment"),
     ] {
         let error = builder().redis(url).build().unwrap_err();
         let [SettingError::RedisUrl { reason }] = error.problems() else { panic!("{error:?}") };
         assert!(reason.contains(words), "{url}: {reason}");
         assert!(!error.to_string().contains("sec"), "{url}: {error}");
     }
-    for url in ["redis+sentinel://[::1],[::2]:7/name/3", "rediss+sentinel://:s%2F@h,i:1/a%20b"] {
+    for url in [
+        "redis+sentinel://[::1],[::2]:7/name/3",
+        "rediss+sentinel://:s%2F@h,i:1/a%20b",
+        "redis+cluster://[::1],h",
+    ] {
         assert!(builder().redis(url).build().is_ok(), "{url}");
     }
     assert!(builder().redis("rediss://localhost").build().is_ok(), "the feature is on");

@@ -49,6 +49,14 @@ impl ForeignFilter {
         self
     }
 
+    /// Returns where the filter is, when its first part is there.
+    pub(crate) fn endpoints<'a>(
+        &'a self,
+        first: &'a Endpoint,
+    ) -> impl Iterator<Item = &'a Endpoint> {
+        [first].into_iter().chain(&self.others)
+    }
+
     fn judged(mut self, judged: Result<(), SettingError>) -> Self {
         self.problem = self.problem.or(judged.err());
         self

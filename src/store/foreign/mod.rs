@@ -98,7 +98,7 @@ impl ForeignStore {
             let trust = Trust::new(filter, instance, is_left.then(|| settings.name.clone()));
             Arc::new(Site::new(trust, endpoint, settings, filter.others.is_empty()))
         };
-        let sites = [endpoint].into_iter().chain(&filter.others).enumerate().map(site).collect();
+        let sites = filter.endpoints(endpoint).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
         Self {
             name,

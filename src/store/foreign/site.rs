@@ -51,7 +51,7 @@ impl Site {
     ) -> Self {
         let trust = Arc::new(trust);
         // Connections that check look at the filter; those that only write do not.
-        let node = Node::new(&endpoint.0, settings, |purpose| {
+        let node = Node::new(&endpoint.connector(trust.keys.first()), settings, |purpose| {
             Arc::new(Looks((purpose == Purpose::Checks).then(|| Arc::clone(&trust))))
         });
         Self {

@@ -17,16 +17,18 @@ impl RedisProcess {
     /// The oldest version whose commands the guard uses (`XADD … MINID`).
     const OLDEST: (u32, u32) = (6, 2);
 
-    /// Reads in an INFO reply whether the server has keys of its own, and all of them.
+    /// Reads in an INFO reply whether the server has keys of its own, and all of them unless it was called as a node of a cluster.
     ///
     /// # Errors
     ///
     /// [`StoreError::Refused`] with what it is instead.
-    pub(super) fn serves_keys(info: &str) -> Result<(), StoreError> {
+    pub(super) fn serves_keys(info: &str, as_node: bool) -> Result<(), StoreError> {
         // Valkey has another name for it.
         let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
         {
-            Some("cluster") => (Doubt::Cluster, "redis is a node of a cluster: none is supported"),
+            Some("cluster") if !as_node => {
+                (Doubt::Cluster, "redis is a node of a cluster: name it in a redis+cluster:// url")
+            }
             Some("sentinel") => (
                 Doubt::Replica,
                 "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url",
@@ -36,12 +38,12 @@ impl RedisProcess {
         Err(StoreError::Refused { doubt, reason: reason.to_owned() })
     }
 
-    /// Reads an INFO reply.
+    /// Reads an INFO reply, of a node of a cluster or of another server.
     ///
     /// # Errors
     ///
     /// [`StoreError::Refused`] with what is missing or too old, in words.
-    pub(crate) fn parse(info: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
         let unfit = |doubt, reason| StoreError::Refused { doubt, reason };
         let field = |name| {
             let missing = || unfit(Doubt::Unsupported, format!("INFO names no {name}"));
@@ -54,7 +56,7 @@ impl RedisProcess {
             let reason = format!("redis {version} is older than 6.2");
             return Err(unfit(Doubt::Unsupported, reason));
         }
-        Self::serves_keys(info)?;
+        Self::serves_keys(info, as_node)?;
         let role = field("role")?;
         if role != "master" {
             return Err(unfit(Doubt::Replica, format!("redis is a {role}, not a primary")));
@@ -122,7 +124,8 @@ mod tests {
     #[test]
     fn info_tells_version_and_run() {
         let process =
-            RedisProcess::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}")).unwrap();
+            RedisProcess::parse(&format!("# Server\r\nredis_version:7.0.15\r\n{RUN}"), false)
+                .unwrap();
         assert_eq!(process, RedisProcess { run: 0x00c0_ffee, major: 7 });
     }
 
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_old_or_silent_server_is_named() {
-        let refused = |info: &str| match RedisProcess::parse(info) {
+        let refused = |info: &str| match RedisProcess::parse(info, false) {
             Err(StoreError::Refused { doubt, reason }) => (doubt, reason),
             other => panic!("{other:?}"),
         };
@@ -171,8 +174,10 @@ mod tests {
             let named = refused(&format!("redis_version:7.0.15\r\n{mode}\r\n{RUN}"));
             assert!(named.0 == doubt && named.1.contains(words), "{named:?}");
         }
+        let node = format!("redis_version:7.0.15\r\nredis_mode:cluster\r\n{RUN}");
+        assert!(RedisProcess::parse(&node, true).is_ok());
         let alone = format!("redis_version:7.0.15\r\nredis_mode:standalone\r\n{RUN}");
-        assert!(RedisProcess::parse(&alone).is_ok());
+        assert!(RedisProcess::parse(&alone, false).is_ok());
         let silent = refused("redis_version:7.0.15\r\n");
         assert_eq!(silent, (Doubt::Unsupported, "INFO names no role".to_owned()));
         let replica = refused("redis_version:7.0.15\r\nrole:slave\r\n");

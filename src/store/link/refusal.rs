@@ -36,6 +36,9 @@ pub(crate) enum ConnectionAfter {
 /// The code by which Redis says that a script has to be sent whole.
 const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
+/// The code by which a node of a cluster says that it does not serve the slot.
+const MOVED: &str = "MOVED";
+
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
 const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
@@ -68,9 +71,10 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
     ("CLUSTERDOWN", Doubt::Cluster, Soon, Keep),
     // The slot is on its way to another node.
     ("TRYAGAIN", Doubt::Cluster, Soon, Keep),
-    // It is a node of a cluster, which this store does not speak to.
-    ("MOVED", Doubt::Cluster, No, Keep),
-    ("ASK", Doubt::Cluster, No, Keep),
+    // It serves the slot no more. Whoever connects next asks which node does.
+    (MOVED, Doubt::Cluster, Soon, Withdraw),
+    // The slot is on its way, and the key is not here any more, or never was.
+    ("ASK", Doubt::Cluster, Soon, Keep),
     ("CROSSSLOT", Doubt::Cluster, No, Keep),
     // The key holds something else.
     ("WRONGTYPE", Doubt::WrongType, No, Keep),
@@ -111,6 +115,11 @@ impl Refusal {
             REFUSALS.into_iter().find(|(start, ..)| begins(words, start))?;
         Some(Self { doubt, retry, connection })
     }
+}
+
+/// Whether a node of a cluster says that it does not serve the slot.
+pub(crate) fn is_moved(words: &str) -> bool {
+    words.starts_with(MOVED)
 }
 
 /// Whether an error message says that the server does not know a script by its hash.
@@ -166,8 +175,8 @@ mod tests {
         ("CLUSTERDOWN Hash slot not served", Doubt::Cluster, Soon, Keep),
         ("CLUSTERDOWN The cluster is down", Doubt::Cluster, Soon, Keep),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Doubt::Cluster, Soon, Keep),
-        ("MOVED 3828 127.0.0.1:7002", Doubt::Cluster, No, Keep),
-        ("ASK 3828 127.0.0.1:7002", Doubt::Cluster, No, Keep),
+        ("MOVED 3828 127.0.0.1:7002", Doubt::Cluster, Soon, Withdraw),
+        ("ASK 3828 127.0.0.1:7002", Doubt::Cluster, Soon, Keep),
         ("CROSSSLOT Keys in request don't hash to the same slot", Doubt::Cluster, No, Keep),
         ("WRONGTYPE Operation against a key holding the wrong kind of value", Doubt::WrongType, No, Keep),
         ("ERR not found", Doubt::Gone, No, Keep),

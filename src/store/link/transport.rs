@@ -20,6 +20,11 @@ pub(crate) trait Transport: Send + Sync {
     /// future that is dropped may be executed all the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
 
+    /// Whether it was made to a node of a cluster.
+    fn is_to_a_cluster(&self) -> bool {
+        false
+    }
+
     /// Says so, if whoever named the server at the other end names another one now.
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(ready(None))
@@ -182,7 +187,7 @@ pub(crate) async fn inspect(
     let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
     let time = replies.pop().unwrap_or_else(|| Reply::new("TIME", Value::Nil));
     let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
-    let process = RedisProcess::parse(&info)?;
+    let process = RedisProcess::parse(&info, transport.is_to_a_cluster())?;
     let [seconds, micros] = time.fields()?;
     let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
     Ok((process, Clock { read, us }, Eviction::parse(&info)))
@@ -193,7 +198,7 @@ async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
     if let StoreError::Refused { doubt: Doubt::Unsupported, .. } = refused
         && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
         && let Ok(info) = info.text()
-        && let Err(named) = RedisProcess::serves_keys(&info)
+        && let Err(named) = RedisProcess::serves_keys(&info, transport.is_to_a_cluster())
     {
         return named;
     }

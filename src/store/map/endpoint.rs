@@ -1,31 +1,56 @@
 //! Where Redis is: a URL that has been read.
 
+use std::fmt;
 use std::sync::Arc;
 
 use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisError};
 
-use super::sentinel_url;
+use super::cluster::Cluster;
+use super::url::{Hosts, Parts};
 use crate::error::SettingError;
 use crate::store::link::connector::{Address, Connector};
 
 /// Where Redis is.
-#[derive(Debug, Clone)]
-pub(crate) struct Endpoint(pub(crate) Arc<dyn Connector>);
+#[derive(Clone)]
+pub(crate) enum Endpoint {
+    /// At an address, or where Sentinels say.
+    Primary(Arc<dyn Connector>),
+    Cluster(Arc<Cluster>),
+}
 
 impl Endpoint {
-    /// Reads a `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` or `rediss+sentinel://` URL.
+    /// Reads a URL: see [`Builder::redis`](crate::Builder::redis).
     pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         if ["rediss:", "rediss+"].iter().any(|tls| url.starts_with(tls)) && !cfg!(feature = "tls") {
             return Err(SettingError::TlsFeature);
         }
         #[cfg(feature = "tls")]
         choose_crypto();
-        let connector: Result<Arc<dyn Connector>, String> = if sentinel_url::names_sentinels(url) {
-            sentinel_url::parse(url, server).map(|sentinels| Arc::new(sentinels) as _)
-        } else {
-            server(url).map(|server| Arc::new(Address(server)) as _)
+        let endpoint = match Parts::of(url) {
+            Some(parts) if parts.hosts_are == Hosts::Sentinels => {
+                parts.sentinels(server).map(|sentinels| Self::Primary(Arc::new(sentinels)))
+            }
+            Some(parts) => parts.cluster(server).map(|cluster| Self::Cluster(Arc::new(cluster))),
+            None => server(url).map(|server| Self::Primary(Arc::new(Address(server)))),
         };
-        connector.map(Self).map_err(|reason| SettingError::RedisUrl { reason })
+        endpoint.map_err(|reason| SettingError::RedisUrl { reason })
+    }
+
+    /// Returns what connects to the server that has a key.
+    pub(crate) fn connector(&self, key: &str) -> Arc<dyn Connector> {
+        match self {
+            Self::Primary(connector) => Arc::clone(connector),
+            Self::Cluster(cluster) => Arc::new(cluster.to_slot_of(key)),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Primary(connector) => connector.fmt(f),
+            Self::Cluster(cluster) => cluster.fmt(f),
+        }
     }
 }
 

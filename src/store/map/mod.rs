@@ -2,10 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `endpoint` | a URL of one server, or of Sentinels |
-//! | `sentinel_url` | reads the URL that names Sentinels |
+//! | `endpoint` | a URL that has been read |
+//! | `url` | reads one that names several hosts |
+//! | `server` | a server that somebody names |
 //! | `sentinel` | connects to the server that a majority of the Sentinels names |
+//! | `cluster` | connects to the node of a cluster that serves a slot |
 
+pub(crate) mod cluster;
 pub(crate) mod endpoint;
 mod sentinel;
-mod sentinel_url;
+mod server;
+mod url;

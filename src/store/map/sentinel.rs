@@ -13,10 +13,11 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult, cmd};
+use ::redis::{ConnectionInfo, RedisResult, cmd};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::server::Server;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 use crate::store::link::connector::{Address, CONNECT, Connector};
@@ -38,13 +39,6 @@ pub(super) struct Sentinels {
 struct Sentinel {
     address: Address,
     transport: Mutex<Option<Arc<dyn Transport>>>,
-}
-
-/// A server that Sentinels name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Server {
-    host: String,
-    port: u16,
 }
 
 impl Sentinels {
@@ -93,26 +87,13 @@ impl Sentinels {
             format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
         Err(io::Error::new(io::ErrorKind::NotConnected, text))
     }
-
-    /// Returns how to connect to a server.
-    fn address(&self, server: &Server) -> Address {
-        let (host, port) = (server.host.clone(), server.port);
-        let address = match self.redis.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                let (insecure, tls_params) = (*insecure, tls_params.clone());
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Address(self.redis.clone().set_addr(address))
-    }
 }
 
 impl Connector for Sentinels {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let server = self.primary().await?;
-            let transport = self.address(&server).connect().await?;
+            let transport = server.address(&self.redis).connect().await?;
             let named = ToPrimary { transport, server, sentinels: self.clone() };
             Ok(Arc::new(named) as Arc<dyn Transport>)
         })
@@ -173,13 +154,6 @@ impl Sentinel {
 
     fn keep(&self, transport: Option<Arc<dyn Transport>>) {
         *self.transport.lock().unwrap_or_else(PoisonError::into_inner) = transport;
-    }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

@@ -92,14 +92,16 @@ impl RedisStore {
             Arc::clone(&seen),
             Arc::clone(&fleet),
         ));
+        let keys = Keys::new(&settings.name);
+        let connector = endpoint.connector(&keys.bits);
         let shard = Shard {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
             retention,
             own_settings,
             journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
-            keys: Keys::new(&settings.name),
-            node: Node::new(&endpoint.0, settings, |_| Arc::clone(&handshake)),
+            keys,
+            node: Node::new(&connector, settings, |_| Arc::clone(&handshake)),
             recent,
             seen,
             fleet,

@@ -139,7 +139,7 @@ struct Believing {
 impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
         let trust = Trust::new(&filter, 0, None);
-        let endpoint = Endpoint(Arc::new(NoConnector));
+        let endpoint = Endpoint::Primary(Arc::new(NoConnector));
         let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
         let redis = Arc::new(FakeRedis::default());
         let live = connection(Arc::clone(&redis) as Arc<dyn Transport>, 1, ());

@@ -210,7 +210,7 @@ mod tests {
         /// A store that knows a live filter.
         fn new() -> Self {
             let settings = Settings::new("users".into());
-            let store = RedisStore::new(&settings, Endpoint(Arc::new(NoConnector)));
+            let store = RedisStore::new(&settings, Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
             store.shard.node.checks.put_into_use(&live);

@@ -31,7 +31,7 @@ impl Connector for Silent {
 
 fn shard() -> Arc<Shard> {
     let settings = Settings::new("users".into());
-    RedisStore::new(&settings, Endpoint(Arc::new(Silent))).shard
+    RedisStore::new(&settings, Endpoint::Primary(Arc::new(Silent))).shard
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Arc<Connection> {

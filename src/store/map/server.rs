@@ -1,0 +1,35 @@
+//! A server that somebody has named.
+
+use std::fmt;
+
+use ::redis::{ConnectionAddr, ConnectionInfo};
+
+use crate::store::link::connector::Address;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Server {
+    /// Returns how to connect to it: as to another server.
+    pub(super) fn address(&self, like: &ConnectionInfo) -> Address {
+        let (host, port) = (self.host.clone(), self.port);
+        let address = match like.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                let (insecure, tls_params) = (*insecure, tls_params.clone());
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Address(like.clone().set_addr(address))
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}

@@ -1,0 +1,48 @@
+//! A real Redis Cluster of three primaries and three replicas: nodes die, are replaced, and hand the filter's slot on, while
+//! records are created, asked for and scanned. No record whose create has returned is refused, ever.
+//!
+//! `CLUSTER_RUNS` says how many faults there are, by turns of each kind; `CLUSTER_KIND` says that all are of one.
+
+#![expect(unreachable_pub, reason = "a test is a crate of its own")]
+
+#[path = "../failover/ledger.rs"]
+mod ledger;
+mod nodes;
+mod run;
+#[path = "../failover/traffic.rs"]
+mod traffic;
+mod url;
+
+use run::{KINDS, Kind, Outcome};
+
+/// Returns the kinds that are run.
+fn kinds() -> Vec<Kind> {
+    let Ok(wanted) = std::env::var("CLUSTER_KIND") else { return KINDS.to_vec() };
+    let kinds: Vec<_> = KINDS.into_iter().filter(|kind| format!("{kind:?}") == wanted).collect();
+    assert!(!kinds.is_empty(), "{wanted:?} is none of {KINDS:?}");
+    kinds
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
+    let runs = std::env::var("CLUSTER_RUNS").map_or(4, |runs| runs.parse().expect("a number"));
+    let kinds = kinds();
+    assert!(runs > 0, "no fault shows nothing");
+    let mut outcomes = Vec::new();
+    for index in 0..runs {
+        let outcome = run::run(kinds[index % kinds.len()]).await;
+        println!("{:>3} {outcome}", index + 1);
+        outcomes.push(outcome);
+    }
+    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
+    let wrong = sum(|outcome| outcome.false_refusals.len() as u64);
+    println!(
+        "cluster: {runs} runs, {} requests, {} adds, {wrong} false 404s",
+        sum(|outcome| outcome.requests),
+        sum(|outcome| outcome.adds),
+    );
+    let examples: Vec<_> =
+        outcomes.iter().flat_map(|outcome| outcome.false_refusals.iter().take(5)).collect();
+    assert_eq!(wrong, 0, "for instance {examples:#?}");
+    assert!(outcomes.iter().all(|outcome| outcome.refusals > 0), "a guard that refuses nothing");
+}

@@ -1,0 +1,170 @@
+//! A cluster of the test's own, on loopback, stopped on drop.
+
+use std::time::Duration;
+
+use redis::{FromRedisValue, Value};
+use support::eventually;
+use support::redis_server::RedisServer;
+use tokio::time::sleep;
+
+/// The longest that any step may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const SLOTS: usize = 16_384;
+const PRIMARIES: usize = 3;
+
+/// Three primaries, and behind each a replica: node 3 is that of node 0.
+pub struct Nodes {
+    pub each: Vec<RedisServer>,
+    /// The slot of the filter "users".
+    pub slot: String,
+}
+
+impl Nodes {
+    /// Starts a cluster whose nodes are given up after a silence, and waits until it serves.
+    pub async fn start(timeout: Duration, full_coverage: bool) -> Self {
+        let timeout = timeout.as_millis().to_string();
+        let coverage = if full_coverage { "yes" } else { "no" };
+        let start = |_| {
+            RedisServer::with(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-node-timeout",
+                &timeout,
+                "--cluster-require-full-coverage",
+                coverage,
+                "--repl-diskless-sync",
+                "yes",
+                "--repl-diskless-sync-delay",
+                "0",
+            ])
+        };
+        let each: Vec<_> = (0..2 * PRIMARIES).map(start).collect();
+        let slot: i64 = each[0].run(&["CLUSTER", "KEYSLOT", "bg:{users}:bits"]);
+        let nodes = Self { each, slot: slot.to_string() };
+        nodes.form().await;
+        nodes
+    }
+
+    async fn form(&self) {
+        for (index, node) in self.each[..PRIMARIES].iter().enumerate() {
+            let first = index * SLOTS / PRIMARIES;
+            let slots: Vec<_> =
+                (first..(index + 1) * SLOTS / PRIMARIES).map(|slot| slot.to_string()).collect();
+            let words: Vec<&str> = ["CLUSTER", "ADDSLOTS"]
+                .into_iter()
+                .chain(slots.iter().map(String::as_str))
+                .collect();
+            node.run::<()>(&words);
+            node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        for node in &self.each[1..] {
+            let port = self.each[0].port().to_string();
+            node.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        }
+        for node in 0..self.each.len() {
+            self.reports(node, &["CLUSTER", "INFO"], "cluster_known_nodes:6").await;
+        }
+        for index in PRIMARIES..self.each.len() {
+            let id: String = self.each[index - PRIMARIES].run(&["CLUSTER", "MYID"]);
+            eventually("a replica knows its primary", PATIENCE, || async {
+                let said = self.each[index].try_run::<()>(&["CLUSTER", "REPLICATE", &id]);
+                said.map_err(|error| error.to_string())
+            })
+            .await;
+        }
+        for node in 0..self.each.len() {
+            self.reports(node, &["CLUSTER", "INFO"], "cluster_state:ok").await;
+        }
+        for index in PRIMARIES..self.each.len() {
+            self.reports(index, &["INFO", "replication"], "master_link_status:up").await;
+            let primary = index - PRIMARIES;
+            self.reports(primary, &["INFO", "replication"], "state=online").await;
+        }
+    }
+
+    /// Waits until a node says so.
+    pub async fn reports(&self, node: usize, words: &[&str], expected: &str) {
+        eventually(expected, PATIENCE, || async {
+            let said = self.each[node].try_run(words);
+            let said: String = said.map_err(|error| error.to_string())?;
+            if said.contains(expected) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+
+    /// Which node serves the filter's slot, as another one says.
+    pub fn primary(&self, asked: usize) -> Option<usize> {
+        let slot: i64 = self.slot.parse().unwrap();
+        let ranges: Vec<Vec<Value>> = self.each[asked].try_run(&["CLUSTER", "SLOTS"]).ok()?;
+        let number = |value: &Value| i64::from_redis_value_ref(value).unwrap();
+        let range = ranges.iter().find(|it| (number(&it[0])..=number(&it[1])).contains(&slot))?;
+        let Value::Array(node) = &range[2] else { panic!("{range:?}") };
+        let port = u16::try_from(number(&node[1])).unwrap();
+        self.each.iter().position(|node| node.port() == port)
+    }
+
+    pub fn id(&self, node: usize) -> String {
+        self.each[node].run(&["CLUSTER", "MYID"])
+    }
+
+    /// Begins to move the slot: both ends know, and no key has gone.
+    pub fn begin_move(&self, from: usize, to: usize) {
+        let (source, target) = (self.id(from), self.id(to));
+        self.each[to].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "IMPORTING", &source]);
+        self.each[from].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "MIGRATING", &target]);
+    }
+
+    /// The slot's keys at a node: those of the filter first, then nulls.
+    fn keys(&self, node: usize) -> Vec<String> {
+        let words = ["CLUSTER", "GETKEYSINSLOT", &self.slot, "1000000"];
+        let mut keys: Vec<String> = self.each[node].run(&words);
+        keys.sort_by_key(|key| key.contains(":null:"));
+        keys
+    }
+
+    /// Moves a key.
+    pub fn move_key(&self, from: usize, to: usize, key: &str) {
+        let port = self.each[to].port().to_string();
+        let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000", "REPLACE"];
+        self.each[from].run::<()>(&words);
+    }
+
+    /// Moves the slot's keys, until there is none.
+    pub fn move_keys(&self, from: usize, to: usize) {
+        loop {
+            let keys = self.keys(from);
+            if keys.is_empty() {
+                return;
+            }
+            keys.iter().for_each(|key| self.move_key(from, to, key));
+        }
+    }
+
+    /// Ends a move: the slot is another node's.
+    pub fn end_move(&self, from: usize, to: usize) {
+        let target = self.id(to);
+        let rest = (0..PRIMARIES).filter(|node| *node != to && *node != from);
+        for node in [to, from].into_iter().chain(rest) {
+            let said =
+                self.each[node].try_run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &target]);
+            said.unwrap_or_else(|error| panic!("node {node}: {error}"));
+        }
+    }
+
+    /// Begins to move the slot, and gives that up when some keys have gone, as `redis-cli --cluster fix` does: the node serves
+    /// the slot without them, and they come back one after the other, over what has taken their place.
+    pub async fn abort_move(&self, from: usize, to: usize, gone: &[usize]) {
+        self.begin_move(from, to);
+        sleep(Duration::from_secs(1)).await;
+        let keys = self.keys(from);
+        let gone: Vec<_> = gone.iter().filter_map(|index| keys.get(*index)).collect();
+        gone.iter().for_each(|key| self.move_key(from, to, key));
+        sleep(Duration::from_secs(1)).await;
+        self.each[from].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "STABLE"]);
+        for key in gone {
+            sleep(Duration::from_millis(700)).await;
+            self.move_key(to, from, key);
+        }
+        self.each[to].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "STABLE"]);
+    }
+}

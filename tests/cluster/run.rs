@@ -1,0 +1,252 @@
+//! One fault, from the first record to the last transaction's end.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bloom_guard::BloomGuard;
+use tokio::time::sleep;
+
+use crate::ledger::False;
+use crate::nodes::{Nodes, PATIENCE};
+use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK};
+use support::eventually;
+use support::model::{Table, guard_over, live};
+
+/// Adds that are acknowledged before and after a fault.
+const TAIL: usize = 60;
+const TIMEOUT: Duration = Duration::from_millis(1_000);
+
+/// What becomes of the node that serves the filter's slot, or of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It is killed; its replica lacks what was acknowledged last.
+    Killed,
+    /// The slot moves to another node, key by key.
+    Moved,
+    /// It stands still until its replica has taken over, and goes on.
+    Paused,
+    /// The slot moves to another node, loses its data there, and comes back to what was left of before.
+    ThereAndBack,
+    /// The replica takes over: by agreement with its primary, without it, and without the others.
+    Failover,
+    Force,
+    Takeover,
+    /// A move of the slot is begun, stands for a while with half of the keys gone, and is given up.
+    Aborted,
+    /// Another primary is killed, and its slots are not served for a while. The filter's are.
+    OtherKilled,
+}
+
+pub const KINDS: [Kind; 9] = [
+    Kind::Killed,
+    Kind::Moved,
+    Kind::Paused,
+    Kind::ThereAndBack,
+    Kind::Failover,
+    Kind::Force,
+    Kind::Takeover,
+    Kind::Aborted,
+    Kind::OtherKilled,
+];
+
+/// What a run saw.
+pub struct Outcome {
+    kind: Kind,
+    pub requests: u64,
+    pub adds: u64,
+    pub refusals: u64,
+    rebuilds: u64,
+    pub false_refusals: Vec<False>,
+    /// From the fault until absent ids are refused by whoever serves the slot then, s.
+    recovery: f64,
+    took: f64,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<12} {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>3} false 404s, refusing after {:.1} s, \
+             {:.1} s in all",
+            format!("{:?}", self.kind),
+            self.requests,
+            self.refusals,
+            self.rebuilds,
+            self.adds,
+            self.false_refusals.len(),
+            self.recovery,
+            self.took
+        )
+    }
+}
+
+/// Carries one fault through.
+pub async fn run(kind: Kind) -> Outcome {
+    let mut nodes = Nodes::start(TIMEOUT, kind != Kind::OtherKilled).await;
+    let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
+    let first = instance(&nodes, &table);
+    live(&first).await;
+    // Two processes look at Redis at different moments.
+    sleep(Duration::from_millis(500)).await;
+    let second = instance(&nodes, &table);
+    live(&second).await;
+    let application = Application::new([first, second], table, LONGEST_WORK);
+    let traffic = application.start(&[0, 1]);
+    adds(&application, TAIL).await;
+    let begun = application.ledger.elapsed();
+    let primary = nodes.primary(0).expect("it is served");
+    match kind {
+        Kind::Killed => killed(&application, &mut nodes, primary).await,
+        Kind::Paused => paused(&nodes, primary).await,
+        Kind::Failover | Kind::Force | Kind::Takeover => taken_over(kind, &nodes, primary).await,
+        Kind::Moved => moved(&nodes, primary),
+        Kind::Aborted => aborted(&application, &nodes, primary).await,
+        Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
+        Kind::OtherKilled => other_killed(&application, &mut nodes, primary).await,
+    }
+    eventually("both instances refuse", PATIENCE, || async {
+        let [one, other] = &application.guards;
+        let state = || format!("{:?}, {:?}", one.state(), other.state());
+        if application.refuses().await { Ok(()) } else { Err(state()) }
+    })
+    .await;
+    let recovery = application.ledger.elapsed() - begun;
+    adds(&application, TAIL).await;
+    application.close();
+    eventually("all transactions end", PATIENCE, || async {
+        let open = application.ledger.still_open();
+        if open == 0 { Ok(()) } else { Err(format!("{open} open")) }
+    })
+    .await;
+    drop(traffic);
+    for id in application.ledger.all() {
+        for instance in 0..2 {
+            application.ask_for(instance, id).await;
+        }
+    }
+    Outcome {
+        kind,
+        requests: application.requests.load(Ordering::SeqCst),
+        adds: application.ledger.adds() as u64,
+        refusals: application.refusals.load(Ordering::SeqCst),
+        rebuilds: application.rebuilds.load(Ordering::SeqCst),
+        false_refusals: application.ledger.false_refusals(),
+        recovery,
+        took: application.ledger.elapsed(),
+    }
+}
+
+fn instance(nodes: &Nodes, table: &Table) -> BloomGuard {
+    let hosts: Vec<_> =
+        nodes.each.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    guard_over(&format!("redis+cluster://{}", hosts.join(",")), table)
+        .longest_transaction(LONGEST_TRANSACTION)
+        // Small filters are rebuilt often, and a false positive would hide that an id was lost.
+        .capacity(20_000, 1e-6)
+        .build()
+        .unwrap()
+}
+
+/// Waits for so many more adds to be acknowledged.
+async fn adds(application: &Application, count: usize) {
+    let before = application.ledger.adds();
+    eventually("adds are acknowledged", PATIENCE, || async {
+        let adds = application.ledger.adds() - before;
+        let [one, _] = &application.guards;
+        if adds >= count { Ok(()) } else { Err(format!("{adds} of {count}, {:?}", one.state())) }
+    })
+    .await;
+}
+
+/// Waits until another node than before serves the slot, as one of the rest says.
+async fn replaced(nodes: &Nodes, before: usize) {
+    let asked = (before + 1) % 3;
+    eventually("another node serves the slot", PATIENCE, || async {
+        let now = nodes.primary(asked);
+        if now.is_some_and(|now| now != before) { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+}
+
+async fn killed(application: &Application, nodes: &mut Nodes, primary: usize) {
+    // Shorter than it takes to be given up.
+    nodes.each[primary + 3].pause();
+    adds(application, TAIL / 2).await;
+    nodes.each[primary].kill();
+    nodes.each[primary + 3].resume();
+    replaced(nodes, primary).await;
+}
+
+async fn paused(nodes: &Nodes, primary: usize) {
+    nodes.each[primary].pause();
+    replaced(nodes, primary).await;
+    // Until an instance is about to connect to it again.
+    sleep(Duration::from_millis(300)).await;
+    nodes.each[primary].resume();
+    nodes.reports(primary, &["INFO", "replication"], "role:slave").await;
+}
+
+async fn taken_over(kind: Kind, nodes: &Nodes, primary: usize) {
+    let how: &[&str] = match kind {
+        Kind::Force => &["FORCE"],
+        Kind::Takeover => &["TAKEOVER"],
+        _ => &[],
+    };
+    nodes.each[primary + 3].run::<()>(&[&["CLUSTER", "FAILOVER"], how].concat());
+    replaced(nodes, primary).await;
+}
+
+fn moved(nodes: &Nodes, primary: usize) {
+    let to = (primary + 1) % 3;
+    nodes.begin_move(primary, to);
+    nodes.move_keys(primary, to);
+    nodes.end_move(primary, to);
+}
+
+async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {
+    // Each time others: a filter has five keys, or seven while it is built.
+    let drawn = usize::from(nodes.each[0].port());
+    let gone: Vec<_> = (0..5).filter(|index| (drawn >> index) & 1 == 1).collect();
+    nodes.abort_move(primary, (primary + 1) % 3, &gone).await;
+    adds(application, TAIL).await;
+}
+
+async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize) {
+    let to = (primary + 1) % 3;
+    let keys: Vec<String> =
+        nodes.each[primary].run(&["CLUSTER", "GETKEYSINSLOT", &nodes.slot, "10000"]);
+    let dump = |key: &String| -> Vec<u8> { nodes.each[primary].run(&["DUMP", key]) };
+    let dumps: Vec<_> = keys.iter().map(dump).collect();
+    moved(nodes, primary);
+    adds(application, TAIL).await;
+    // The slot comes back, and not what was acknowledged meanwhile.
+    nodes.begin_move(to, primary);
+    let there: Vec<String> =
+        nodes.each[to].run(&["CLUSTER", "GETKEYSINSLOT", &nodes.slot, "10000"]);
+    for key in &there {
+        nodes.each[to].run::<()>(&["DEL", key]);
+    }
+    let mut back = nodes.each[primary].connection();
+    for (key, dump) in keys.iter().zip(&dumps) {
+        redis::cmd("ASKING").exec(&mut back).unwrap();
+        let mut restore = redis::cmd("RESTORE");
+        restore.arg(key).arg(0).arg(dump).arg("REPLACE").exec(&mut back).unwrap();
+    }
+    nodes.end_move(to, primary);
+    adds(application, TAIL).await;
+}
+
+async fn other_killed(application: &Application, nodes: &mut Nodes, primary: usize) {
+    let other = (primary + 1) % 3;
+    nodes.each[other].kill();
+    nodes.each[other + 3].kill();
+    let begun = application.ledger.elapsed();
+    let mut refused = 0;
+    while application.ledger.elapsed() - begun < 5.0 {
+        assert!(application.refuses().await, "the filter's own node is there");
+        refused += 1;
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(refused > 50, "{refused}");
+}

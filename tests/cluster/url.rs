@@ -1,0 +1,65 @@
+//! What is said where a cluster is named as a server, and a server as a cluster.
+
+use std::time::Duration;
+
+use bloom_guard::{Doubt, Verdict};
+use support::eventually;
+use support::model::{Table, guard_over};
+use support::redis_server::RedisServer;
+
+async fn told(url: &str, doubt: Doubt, words: &str) {
+    let guard = guard_over(url, &Table::with(0..100)).build().unwrap();
+    eventually("the state says why", Duration::from_secs(20), || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        let verdict = guard.check(&1).await.unwrap();
+        let is_told = verdict == Verdict::Unknown(doubt) && trouble.contains(words);
+        if is_told { Ok(()) } else { Err(format!("{verdict:?} {trouble}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_node_is_named() {
+    let redis = RedisServer::start();
+    let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
+    told(&url, Doubt::Disconnected, "cluster support disabled").await;
+}
+
+#[tokio::test]
+async fn a_cluster_whose_slots_nobody_serves_is_named() {
+    let redis = RedisServer::with(&["--cluster-enabled", "yes"]);
+    let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
+    told(&url, Doubt::Disconnected, "no node for slot").await;
+}
+
+/// The words behind `ACL SETUSER` in the guide, and what it says of a cluster.
+fn user() -> Vec<&'static str> {
+    let guide = include_str!("../../src/guide/redis.md");
+    let (_, user) = guide.split_once("ACL SETUSER ").expect("the guide lists the rights");
+    let (user, rest) = user.split_once("```").expect("a block of code");
+    let (_, more) = rest.split_once("a [cluster](#cluster) `").expect("more for a cluster");
+    let (more, _) = more.split_once('`').expect("its end");
+    user.split_whitespace().chain(more.split_whitespace()).collect()
+}
+
+#[tokio::test]
+async fn the_rights_that_the_guide_lists_for_a_cluster_suffice_and_are_needed() {
+    let words = user();
+    let denied = |right: &str| words.iter().copied().filter(|word| *word != right).collect();
+    let needed = ["+cluster|slots", "+cluster|keyslot"];
+    for (words, suffices) in [words.clone()]
+        .into_iter()
+        .map(|words| (words, true))
+        .chain(needed.map(|right| (denied(right), false)))
+    {
+        let node =
+            RedisServer::with(&[&["--cluster-enabled", "yes", "--user"], &words[..]].concat());
+        node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let url = format!("redis+cluster://guard:password@127.0.0.1:{}", node.port());
+        if suffices {
+            support::model::live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
+        } else {
+            told(&url, Doubt::Disconnected, "NOPERM").await;
+        }
+    }
+}
