@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use crate::traffic::PATIENCE;
 use redis::{FromRedisValue, Value};
 use support::eventually;
 use support::redis_server::RedisServer;
 use tokio::time::sleep;
 
-/// The longest that any step may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 const SLOTS: usize = 16_384;
 const PRIMARIES: usize = 3;
 

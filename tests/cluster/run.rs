@@ -8,8 +8,8 @@ use bloom_guard::BloomGuard;
 use tokio::time::sleep;
 
 use crate::ledger::False;
-use crate::nodes::{Nodes, PATIENCE};
-use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK};
+use crate::nodes::Nodes;
+use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK, PATIENCE};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 
@@ -93,7 +93,7 @@ pub async fn run(kind: Kind) -> Outcome {
     live(&second).await;
     let application = Application::new([first, second], table, LONGEST_WORK);
     let traffic = application.start(&[0, 1]);
-    adds(&application, TAIL).await;
+    application.adds(TAIL).await;
     let begun = application.ledger.elapsed();
     let primary = nodes.primary(0).expect("it is served");
     match kind {
@@ -112,19 +112,10 @@ pub async fn run(kind: Kind) -> Outcome {
     })
     .await;
     let recovery = application.ledger.elapsed() - begun;
-    adds(&application, TAIL).await;
-    application.close();
-    eventually("all transactions end", PATIENCE, || async {
-        let open = application.ledger.still_open();
-        if open == 0 { Ok(()) } else { Err(format!("{open} open")) }
-    })
-    .await;
+    application.adds(TAIL).await;
+    application.ended().await;
     drop(traffic);
-    for id in application.ledger.all() {
-        for instance in 0..2 {
-            application.ask_for(instance, id).await;
-        }
-    }
+    application.ask_for_all().await;
     Outcome {
         kind,
         requests: application.requests.load(Ordering::SeqCst),
@@ -148,17 +139,6 @@ fn instance(nodes: &Nodes, table: &Table) -> BloomGuard {
         .unwrap()
 }
 
-/// Waits for so many more adds to be acknowledged.
-async fn adds(application: &Application, count: usize) {
-    let before = application.ledger.adds();
-    eventually("adds are acknowledged", PATIENCE, || async {
-        let adds = application.ledger.adds() - before;
-        let [one, _] = &application.guards;
-        if adds >= count { Ok(()) } else { Err(format!("{adds} of {count}, {:?}", one.state())) }
-    })
-    .await;
-}
-
 /// Waits until another node than before serves the slot, as one of the rest says.
 async fn replaced(nodes: &Nodes, before: usize) {
     let asked = (before + 1) % 3;
@@ -172,7 +152,7 @@ async fn replaced(nodes: &Nodes, before: usize) {
 async fn killed(application: &Application, nodes: &mut Nodes, primary: usize) {
     // Shorter than it takes to be given up.
     nodes.each[primary + 3].pause();
-    adds(application, TAIL / 2).await;
+    application.adds(TAIL / 2).await;
     nodes.each[primary].kill();
     nodes.each[primary + 3].resume();
     replaced(nodes, primary).await;
@@ -209,7 +189,7 @@ async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {
     let drawn = usize::from(nodes.each[0].port());
     let gone: Vec<_> = (0..5).filter(|index| (drawn >> index) & 1 == 1).collect();
     nodes.abort_move(primary, (primary + 1) % 3, &gone).await;
-    adds(application, TAIL).await;
+    application.adds(TAIL).await;
 }
 
 async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize) {
@@ -219,7 +199,7 @@ async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize
     let dump = |key: &String| -> Vec<u8> { nodes.each[primary].run(&["DUMP", key]) };
     let dumps: Vec<_> = keys.iter().map(dump).collect();
     moved(nodes, primary);
-    adds(application, TAIL).await;
+    application.adds(TAIL).await;
     // The slot comes back, and not what was acknowledged meanwhile.
     nodes.begin_move(to, primary);
     let there: Vec<String> =
@@ -234,7 +214,7 @@ async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize
         restore.arg(key).arg(0).arg(dump).arg("REPLACE").exec(&mut back).unwrap();
     }
     nodes.end_move(to, primary);
-    adds(application, TAIL).await;
+    application.adds(TAIL).await;
 }
 
 async fn other_killed(application: &Application, nodes: &mut Nodes, primary: usize) {

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use crate::front::Front;
 use crate::ledger::False;
 use crate::network::Weather;
-use crate::topology::{NAME, PATIENCE, Topology};
-use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK};
+use crate::topology::{NAME, Topology};
+use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK, PATIENCE};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 
@@ -159,10 +159,10 @@ pub async fn run(kind: Kind) -> Outcome {
     let application = Application::new(guards, table, kind.work());
     let ledger = &application.ledger;
     let traffic = application.start(kind.creating());
-    adds(&application, TAIL).await;
+    application.adds(TAIL).await;
 
     topology.old.network.set(Weather::ReplicasBehind);
-    adds(&application, TAIL).await;
+    application.adds(TAIL).await;
     let kept = journalled(&topology);
     let failed = ledger.elapsed();
     let acknowledged = Cell::new(ledger.adds());
@@ -183,14 +183,10 @@ pub async fn run(kind: Kind) -> Outcome {
     kind.heal(&topology);
     let recovery = recovered(&application, &topology, &fronts).await - failed;
     topology.old.reports("role:slave").await;
-    adds(&application, TAIL).await;
-    ended(&application).await;
+    application.adds(TAIL).await;
+    application.ended().await;
     drop(traffic);
-    for id in ledger.all() {
-        for instance in 0..2 {
-            application.ask_for(instance, id).await;
-        }
-    }
+    application.ask_for_all().await;
     Outcome {
         kind,
         promoted,
@@ -212,16 +208,6 @@ fn instance(url: &str, table: &Table) -> BloomGuard {
         .capacity(20_000, 1e-6)
         .build()
         .unwrap()
-}
-
-/// Waits for so many more adds to be acknowledged.
-async fn adds(application: &Application, count: usize) {
-    let before = application.ledger.adds();
-    eventually("adds are acknowledged", PATIENCE, || async {
-        let adds = application.ledger.adds() - before;
-        if adds >= count { Ok(()) } else { Err(format!("{adds} of {count}")) }
-    })
-    .await;
 }
 
 /// How many ids the replica's journal knows. Whatever was acknowledged beyond that is lost.
@@ -246,7 +232,7 @@ async fn refused_by_the_new(application: &Application) {
         if refuses { Ok(()) } else { Err(format!("{verdict:?}")) }
     })
     .await;
-    adds(application, TAIL).await;
+    application.adds(TAIL).await;
 }
 
 /// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.
@@ -262,14 +248,4 @@ async fn recovered(application: &Arc<Application>, topology: &Topology, fronts: 
         Err(format!("{behind} connections to the old one, {:?}, {:?}", one.state(), other.state()))
     })
     .await
-}
-
-/// Begins no further transaction, and waits for the last one's end.
-async fn ended(application: &Application) {
-    application.close();
-    eventually("all transactions end", PATIENCE, || async {
-        let open = application.ledger.still_open();
-        if open == 0 { Ok(()) } else { Err(format!("{open} open")) }
-    })
-    .await;
 }

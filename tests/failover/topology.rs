@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use crate::network::{CLIENTS, Network, PEERS};
+use crate::traffic::PATIENCE;
 use support::eventually;
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 
 /// The name that the Sentinels know the primary by.
 pub const NAME: &str = "users";
-
-/// The longest that any step may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A redis-server whose peers reach it through a network of its own.
 pub struct Node {

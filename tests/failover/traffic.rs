@@ -12,8 +12,11 @@ use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt};
 
 use crate::ledger::Ledger;
+use support::eventually;
 use support::model::{Table, handler};
 
+/// The longest that any step may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time from an insert to its commit: enough for a failover and the rebuild after it.
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
 /// A transaction that has not committed by then is rolled back, as the database would see to.
@@ -74,9 +77,34 @@ impl Application {
         tasks
     }
 
-    /// Begins no further transaction.
-    pub fn close(&self) {
+    /// Waits for so many more adds to be acknowledged.
+    pub async fn adds(&self, count: usize) {
+        let before = self.ledger.adds();
+        eventually("adds are acknowledged", PATIENCE, || async {
+            let adds = self.ledger.adds() - before;
+            let states = || self.guards.each_ref().map(BloomGuard::state);
+            if adds >= count { Ok(()) } else { Err(format!("{adds} of {count}, {:?}", states())) }
+        })
+        .await;
+    }
+
+    /// Begins no further transaction, and waits for the last one's end.
+    pub async fn ended(&self) {
         self.closing.send_replace(true);
+        eventually("all transactions end", PATIENCE, || async {
+            let open = self.ledger.still_open();
+            if open == 0 { Ok(()) } else { Err(format!("{open} open")) }
+        })
+        .await;
+    }
+
+    /// Asks for every record that there is, in each instance.
+    pub async fn ask_for_all(&self) {
+        for id in self.ledger.all() {
+            for instance in 0..self.guards.len() {
+                self.ask_for(instance, id).await;
+            }
+        }
     }
 
     /// A share of a time, any as likely as another.
