@@ -26,6 +26,8 @@ pub enum Kind {
     Moved,
     /// It stands still until its replica has taken over, and goes on.
     Paused,
+    /// The slot moves to another node at once, as Valkey 9 can.
+    MovedAtOnce,
     /// The slot moves to another node, loses its data there, and comes back to what was left of before.
     ThereAndBack,
     /// The replica takes over: by agreement with its primary, without it, and without the others.
@@ -38,6 +40,7 @@ pub enum Kind {
     OtherKilled,
 }
 
+/// What every server can.
 pub const KINDS: [Kind; 9] = [
     Kind::Killed,
     Kind::Moved,
@@ -101,6 +104,7 @@ pub async fn run(kind: Kind) -> Outcome {
         Kind::Paused => paused(&nodes, primary).await,
         Kind::Failover | Kind::Force | Kind::Takeover => taken_over(kind, &nodes, primary).await,
         Kind::Moved => moved(&nodes, primary),
+        Kind::MovedAtOnce => moved_at_once(&nodes, primary).await,
         Kind::Aborted => aborted(&application, &nodes, primary).await,
         Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
         Kind::OtherKilled => other_killed(&application, &mut nodes, primary).await,
@@ -182,6 +186,14 @@ fn moved(nodes: &Nodes, primary: usize) {
     nodes.begin_move(primary, to);
     nodes.move_keys(primary, to);
     nodes.end_move(primary, to);
+}
+
+async fn moved_at_once(nodes: &Nodes, primary: usize) {
+    let to = (primary + 1) % 3;
+    let (slot, id) = (nodes.slot.as_str(), nodes.id(to));
+    let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", &id];
+    nodes.each[primary].run::<()>(&words);
+    replaced(nodes, primary).await;
 }
 
 async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {

@@ -52,9 +52,10 @@ async fn the_rights_that_the_guide_lists_for_a_cluster_suffice_and_are_needed() 
         .map(|words| (words, true))
         .chain(needed.map(|right| (denied(right), false)))
     {
-        let node =
-            RedisServer::with(&[&["--cluster-enabled", "yes", "--user"], &words[..]].concat());
-        node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let alone = ["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--user"];
+        let node = RedisServer::with(&[&alone, &words[..]].concat());
+        let slot: i64 = node.run(&["CLUSTER", "KEYSLOT", "bg:{users}:bits"]);
+        node.run::<()>(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
         let url = format!("redis+cluster://guard:password@127.0.0.1:{}", node.port());
         if suffices {
             support::model::live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
