@@ -109,7 +109,8 @@ impl Builder {
     /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes |
     /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
     ///
-    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one.
+    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one, with
+    /// `& + % #` percent-encoded.
     ///
     /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates. The feature `tls` installs
     /// rustls's `ring` provider, unless the application chose one before.

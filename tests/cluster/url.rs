@@ -64,3 +64,23 @@ async fn the_rights_that_the_guide_lists_for_a_cluster_suffice_and_are_needed() 
         }
     }
 }
+
+/// Another node may serve the slot by then, and nobody may have asked this one for an id.
+#[tokio::test]
+async fn a_node_that_says_that_the_cluster_is_down_is_left_by_an_idle_guard_too() {
+    let node = RedisServer::with(&["--cluster-enabled", "yes"]);
+    let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let all = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+    node.run::<()>(&all.collect::<Vec<_>>());
+    let url = format!("redis+cluster://127.0.0.1:{}", node.port());
+    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+    support::model::live(&guard).await;
+    node.run::<()>(&["CLUSTER", "DELSLOTS", "0"]);
+    eventually("the connection is left", Duration::from_secs(20), || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        if trouble.contains("CLUSTERDOWN") { Ok(()) } else { Err(trouble) }
+    })
+    .await;
+    node.run::<()>(&["CLUSTER", "ADDSLOTS", "0"]);
+    support::model::live(&guard).await;
+}

@@ -36,8 +36,9 @@ pub(crate) enum ConnectionAfter {
 /// The code by which Redis says that a script has to be sent whole.
 const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 
-/// The code by which a node of a cluster says that it does not serve the slot.
+/// The codes by which a node of a cluster says that it does not serve the slot: another does, or may.
 const MOVED: &str = "MOVED";
+const CLUSTERDOWN: &str = "CLUSTERDOWN";
 
 /// Redis's words begin with one of these, which is followed by a space or nothing.
 #[rustfmt::skip]
@@ -68,7 +69,7 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
     ("ERR The user executing the script can't", Doubt::Denied, No, Keep),
     ("The user executing the script can't", Doubt::Denied, No, Keep),
     ("ERR ACL failure in script:", Doubt::Denied, No, Keep),
-    ("CLUSTERDOWN", Doubt::Cluster, Soon, Keep),
+    (CLUSTERDOWN, Doubt::Cluster, Soon, Keep),
     // The slot is on its way to another node.
     ("TRYAGAIN", Doubt::Cluster, Soon, Keep),
     // It serves the slot no more. Whoever connects next asks which node does.
@@ -118,8 +119,8 @@ impl Refusal {
 }
 
 /// Whether a node of a cluster says that it does not serve the slot.
-pub(crate) fn is_moved(words: &str) -> bool {
-    words.starts_with(MOVED)
+pub(crate) fn serves_no_slot(words: &str) -> bool {
+    [MOVED, CLUSTERDOWN].iter().any(|code| words.starts_with(code))
 }
 
 /// Whether an error message says that the server does not know a script by its hash.

@@ -1,6 +1,6 @@
 //! Connects to the node of a Redis Cluster that serves a filter's slot.
 //!
-//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that are known, before a connection is made, and
+//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names, before a connection is made, and
 //! once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
 //! is one. After that the node itself tells: it answers commands for a slot that it does not serve with `MOVED`, whose
 //! target is not followed, but looked for here. `ASK` is never followed: at its target what has not come yet looks as if it did
@@ -11,29 +11,28 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::named::{Confirmed, LastNamed};
 use super::server::Server;
 use crate::error::StoreError;
+use crate::random;
 use crate::store::BoxFuture;
 use crate::store::link::connector::{CONNECT, Connector};
 use crate::store::link::reply::Reply;
-use crate::store::link::resp::Packed;
-use crate::store::link::transport::{Transport, Trouble, exchange};
+use crate::store::link::resp::{Packed, values};
+use crate::store::link::transport::{Transport, Trouble, send};
 
-/// How long a node's word is good for all connections that are made: they are often lost together.
-const FRESH: Duration = Duration::from_millis(100);
 /// How long after a connection was made it is asked again where it should lead.
 const SETTLED: Duration = Duration::from_millis(100);
-/// How many nodes are asked in one attempt to connect. The next attempt goes on with others.
-const ASKED: usize = 2;
-/// How many nodes are remembered.
-const KNOWN: usize = 64;
+/// How many nodes are asked at once.
+const ASKED: usize = 3;
+/// A map of 16,384 ranges with long names fits.
+const MAP: usize = 8 << 20;
 
 /// A Redis Cluster, as its URL names it.
 pub(crate) struct Cluster {
@@ -48,65 +47,60 @@ pub(crate) struct Cluster {
 pub(super) struct ToSlot {
     cluster: Arc<Cluster>,
     key: Arc<str>,
-    map: Arc<Mutex<Map>>,
-    /// How many nodes were asked so far.
-    asked: Arc<AtomicUsize>,
-}
-
-/// What nodes have said.
-#[derive(Default)]
-struct Map {
-    nodes: Vec<Server>,
-    /// Which node serves the slot, and when that was said.
-    primary: Option<(Server, Instant)>,
+    last: Arc<LastNamed>,
+    /// Which node of those that the URL names is asked next.
+    next: Arc<AtomicUsize>,
 }
 
 impl Cluster {
     pub(super) fn to_slot_of(self: &Arc<Self>, key: &str) -> ToSlot {
-        let (map, asked) = (Arc::default(), Arc::default());
-        ToSlot { cluster: Arc::clone(self), key: key.into(), map, asked }
+        // Processes that lose a node together ask different ones.
+        let next = Arc::new(AtomicUsize::new(random::scatter() as usize >> 1));
+        ToSlot { cluster: Arc::clone(self), key: key.into(), last: Arc::default(), next }
     }
 }
 
 impl ToSlot {
-    /// Returns the node that serves the slot, as another node said after a moment.
+    /// Asks some nodes at once, and returns the one that serves the slot, as the first of them says. Each time it is another
+    /// that is the first: a node that is alone in its part of the network goes on to name itself.
     ///
     /// # Errors
     ///
-    /// What the nodes have said that were asked.
-    async fn primary(&self, since: Instant) -> io::Result<Server> {
-        let mut map = self.map.lock().await;
-        if let Some((primary, at)) = &map.primary
-            && *at >= since
-        {
-            return Ok(primary.clone());
-        }
-        let nodes: Vec<Server> = self.cluster.named.iter().chain(&map.nodes).cloned().collect();
+    /// What they have said, if none of them knows.
+    async fn primary(&self) -> io::Result<Server> {
+        let nodes = &self.cluster.named;
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let asked =
+            (first..first + ASKED.min(nodes.len())).map(|index| &nodes[index % nodes.len()]);
+        let answers: Vec<_> = asked
+            .map(|node| {
+                let (to_slot, node) = (self.clone(), node.clone());
+                tokio::spawn(async move {
+                    let late = StoreError::Timeout { deadline: CONNECT };
+                    let named = timeout(CONNECT, to_slot.ask(&node)).await.unwrap_or(Err(late));
+                    named.map_err(|error| format!("{node}: {error}"))
+                })
+            })
+            .collect();
         let mut said = Vec::new();
-        for _ in 0..ASKED.min(nodes.len()) {
-            let node = &nodes[self.asked.fetch_add(1, Ordering::Relaxed) % nodes.len()];
-            let at = Instant::now();
-            let late = StoreError::Timeout { deadline: CONNECT };
-            match timeout(CONNECT, self.ask(node)).await.unwrap_or(Err(late)) {
-                Ok((primary, others)) => {
-                    map.nodes = others;
-                    map.primary = Some((primary.clone(), at));
-                    return Ok(primary);
-                }
-                Err(error) => said.push(format!("{node}: {error}")),
+        for answer in answers {
+            match answer.await.map_err(io::Error::from)? {
+                Ok(primary) => return Ok(primary),
+                Err(error) => said.push(error),
             }
         }
         let text = format!("no node of the cluster says where the filter is: {}", said.join("; "));
         Err(io::Error::new(io::ErrorKind::NotConnected, text))
     }
 
-    /// Asks a node which one serves the slot, and which others there are.
-    async fn ask(&self, node: &Server) -> Result<(Server, Vec<Server>), StoreError> {
+    /// Asks a node which one serves the slot.
+    async fn ask(&self, node: &Server) -> Result<Server, StoreError> {
         let transport = node.address(&self.cluster.redis).connect().await.map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
         commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&*self.key).clone());
         commands.add_command(cmd("CLUSTER").arg("SLOTS").clone());
-        let replies = exchange(&*transport, &commands, CONNECT).await?;
+        let packed = Packed::from(&commands).for_long_replies(MAP);
+        let replies = values(&send(&*transport, packed, CONNECT).await?, commands.len())?;
         let mut replies = replies.into_iter().map(|reply| Reply::new("CLUSTER SLOTS", reply));
         let (Some(slot), Some(ranges)) = (replies.next(), replies.next()) else {
             return Err(odd("fewer replies than commands".to_owned()));
@@ -115,27 +109,19 @@ impl ToSlot {
     }
 }
 
-/// Reads which node serves a slot, and which others there are.
-fn serving(slot: i64, ranges: Reply, asked: &Server) -> Result<(Server, Vec<Server>), StoreError> {
-    let (mut primary, mut others) = (None, Vec::new());
+/// Reads which node serves a slot. It stands first in the slot's range, before its replicas.
+fn serving(slot: i64, ranges: Reply, asked: &Server) -> Result<Server, StoreError> {
     for range in ranges.array()? {
         let mut range = range.array()?.into_iter();
         let (Some(first), Some(last)) = (range.next(), range.next()) else {
             return Err(odd("a range without an end".to_owned()));
         };
-        let is_ours = (first.int()?..=last.int()?).contains(&slot);
-        for (index, node) in range.enumerate() {
-            let node = read_node(node, asked)?;
-            if is_ours && index == 0 {
-                primary = Some(node.clone());
-            }
-            if others.len() < KNOWN && !others.contains(&node) {
-                others.push(node);
-            }
+        if (first.int()?..=last.int()?).contains(&slot) {
+            let node = range.next().ok_or_else(|| odd(format!("no node for slot {slot}")))?;
+            return read_node(node, asked);
         }
     }
-    let primary = primary.ok_or_else(|| odd(format!("no node for slot {slot}")))?;
-    Ok((primary, others))
+    Err(odd(format!("no node for slot {slot}")))
 }
 
 /// Reads where a node is. One that does not say is the one that was asked.
@@ -162,13 +148,12 @@ fn odd(answer: String) -> StoreError {
 impl Connector for ToSlot {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
-            let now = Instant::now();
-            let server = self.primary(now.checked_sub(FRESH).unwrap_or(now)).await?;
+            let server = self.last.lately(self.primary()).await?;
             let transport = server.address(&self.cluster.redis).connect().await?;
+            let (to_slot, confirmed) = (self.clone(), Confirmed::default());
             let made = Instant::now();
-            let (to_slot, is_confirmed) = (self.clone(), AtomicBool::new(false));
-            Ok(Arc::new(ToNode { transport, server, to_slot, made, is_confirmed })
-                as Arc<dyn Transport>)
+            let named = ToNode { transport, server, to_slot, made, confirmed };
+            Ok(Arc::new(named) as Arc<dyn Transport>)
         })
     }
 }
@@ -179,8 +164,7 @@ struct ToNode {
     server: Server,
     to_slot: ToSlot,
     made: Instant,
-    /// Whether it was named a second time.
-    is_confirmed: AtomicBool,
+    confirmed: Confirmed,
 }
 
 impl Transport for ToNode {
@@ -194,22 +178,14 @@ impl Transport for ToNode {
 
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
-            if self.is_confirmed.load(Ordering::Relaxed) {
+            // From then on the node itself tells.
+            if self.confirmed.is() {
                 return None;
             }
             sleep(SETTLED).await;
-            let is = &self.server;
-            let named = match self.to_slot.primary(self.made + SETTLED).await {
-                Ok(named) => named,
-                Err(error) => return Some(error.to_string()),
-            };
-            if named != *is {
-                return Some(format!(
-                    "the filter's slot is served by another node: {named}, not {is}"
-                ));
-            }
-            self.is_confirmed.store(true, Ordering::Relaxed);
-            None
+            let asked = self.to_slot.primary();
+            let named = self.to_slot.last.since(self.made + SETTLED, asked).await;
+            self.confirmed.judge(&self.server, named)
         })
     }
 }

@@ -5,11 +5,13 @@
 //! | `endpoint` | a URL that has been read |
 //! | `url` | reads one that names several hosts |
 //! | `server` | a server that somebody names |
+//! | `named` | who was named last, and who was named again |
 //! | `sentinel` | connects to the server that a majority of the Sentinels names |
 //! | `cluster` | connects to the node of a cluster that serves a slot |
 
 pub(crate) mod cluster;
 pub(crate) mod endpoint;
+mod named;
 mod sentinel;
 mod server;
 mod url;

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::redis::{ConnectionInfo, RedisResult, cmd};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::named::{Confirmed, LastNamed};
 use super::server::Server;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
@@ -33,6 +34,7 @@ pub(super) struct Sentinels {
     name: Arc<str>,
     /// How to connect to the primary, wherever it is.
     redis: ConnectionInfo,
+    last: Arc<LastNamed>,
 }
 
 /// A Sentinel, and the connection on which it answered last.
@@ -45,7 +47,8 @@ impl Sentinels {
     pub(super) fn new(sentinels: Vec<ConnectionInfo>, name: &str, redis: ConnectionInfo) -> Self {
         let sentinel =
             |info| Arc::new(Sentinel { address: Address(info), transport: Mutex::default() });
-        Self { each: sentinels.into_iter().map(sentinel).collect(), name: name.into(), redis }
+        let each = sentinels.into_iter().map(sentinel).collect();
+        Self { each, name: name.into(), redis, last: Arc::default() }
     }
 
     /// Asks all Sentinels, and returns the server that a majority names.
@@ -92,9 +95,11 @@ impl Sentinels {
 impl Connector for Sentinels {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
-            let server = self.primary().await?;
+            let server = self.last.lately(self.primary()).await?;
             let transport = server.address(&self.redis).connect().await?;
-            let named = ToPrimary { transport, server, sentinels: self.clone() };
+            let (sentinels, made) = (self.clone(), Instant::now());
+            let confirmed = Confirmed::default();
+            let named = ToPrimary { transport, server, sentinels, made, confirmed };
             Ok(Arc::new(named) as Arc<dyn Transport>)
         })
     }
@@ -105,6 +110,8 @@ struct ToPrimary {
     transport: Arc<dyn Transport>,
     server: Server,
     sentinels: Sentinels,
+    made: Instant,
+    confirmed: Confirmed,
 }
 
 impl Transport for ToPrimary {
@@ -114,9 +121,14 @@ impl Transport for ToPrimary {
 
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
-            let (named, is) = (self.sentinels.primary().await.ok()?, &self.server);
-            let says = || format!("the sentinels name another primary: {named}, not {is}");
-            (named != *is).then(says)
+            let Sentinels { last, .. } = &self.sentinels;
+            let asked = self.sentinels.primary();
+            let named = if self.confirmed.is() {
+                last.lately(asked).await
+            } else {
+                last.since(self.made, asked).await
+            };
+            self.confirmed.judge(&self.server, named)
         })
     }
 }

@@ -160,7 +160,7 @@ fn name_and_database(path: &str) -> Result<(String, i64), String> {
             .parse()
             .ok()
             .filter(|number| *number >= 0)
-            .ok_or_else(|| format!("{number:?} is no number of a database"))?,
+            .ok_or("behind its name stands what is no number of a database")?,
     };
     Ok((name.into_owned(), database))
 }
@@ -172,10 +172,11 @@ fn credentials(query: &str) -> Result<RedisConnectionInfo, String> {
         settings = match &*name {
             "sentinel_username" => settings.set_username(value),
             "sentinel_password" => settings.set_password(value),
-            other => {
-                return Err(format!(
-                    "{other:?} is none of its parameters, sentinel_username and sentinel_password"
-                ));
+            _ => {
+                return Err(
+                    "it has a parameter other than sentinel_username and sentinel_password"
+                        .to_owned(),
+                );
             }
         };
     }

@@ -15,7 +15,7 @@ use crate::id::{Digester, SecretKey};
 use crate::settings::Settings;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
-use crate::store::link::refusal::{is_moved, is_unknown_script};
+use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending, hex};
 use crate::store::link::transport::Transport;
@@ -256,7 +256,7 @@ impl Handshake<Identity> for JoinIncarnation {
                     Ok(())
                 }
                 Ok(_) => Err(made_anew()),
-                Err(StoreError::Refused { reason, .. }) if is_moved(&reason) => {
+                Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
                     Err(End::Left(reason))
                 }
                 // A Redis that takes no writes answers no check either, and says why.
