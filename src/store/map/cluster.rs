@@ -202,3 +202,63 @@ impl fmt::Debug for ToSlot {
         self.cluster.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::*;
+
+    fn node(host: Option<&str>, port: i64) -> Value {
+        let host = host.map_or(Value::Nil, |host| Value::BulkString(host.as_bytes().to_vec()));
+        Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())])
+    }
+
+    /// What is made of ranges of which each has a first and a last slot, and nodes.
+    fn named(slot: i64, ranges: Vec<(i64, i64, Vec<Value>)>) -> Result<String, String> {
+        let ranges = ranges.into_iter().map(|(first, last, nodes)| {
+            Value::Array([Value::Int(first), Value::Int(last)].into_iter().chain(nodes).collect())
+        });
+        let ranges = Reply::new("CLUSTER SLOTS", Value::Array(ranges.collect()));
+        let asked = Server { host: "asked".to_owned(), port: 1 };
+        serving(slot, ranges, &asked)
+            .map(|server| server.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_first_node_of_the_slots_range_serves_it() {
+        let ranges = || {
+            let replica = node(Some("replica"), 9);
+            vec![
+                (0, 99, vec![node(Some("a"), 7), replica.clone()]),
+                (100, 100, vec![node(Some("::1"), 8), replica]),
+            ]
+        };
+        for (slot, expected) in [(0, "a:7"), (99, "a:7"), (100, "[::1]:8")] {
+            assert_eq!(named(slot, ranges()).as_deref(), Ok(expected), "{slot}");
+        }
+        assert!(named(101, ranges()).unwrap_err().contains("no node for slot 101"));
+    }
+
+    #[test]
+    fn a_node_that_says_not_where_it_is_is_the_one_that_was_asked() {
+        for host in [None, Some(""), Some("?")] {
+            let ranges = vec![(0, 99, vec![node(host, 7)])];
+            assert_eq!(named(5, ranges).as_deref(), Ok("asked:7"), "{host:?}");
+        }
+    }
+
+    #[test]
+    fn a_map_of_another_shape_names_nobody() {
+        for (nodes, words) in [
+            (vec![], "no node for slot 5"),
+            (vec![Value::Array(vec![Value::Nil])], "a node without a port"),
+            (vec![node(Some("a"), 65_536)], "the port 65536"),
+            (vec![Value::Int(7)], "the integer 7"),
+        ] {
+            let error = named(5, vec![(0, 99, nodes)]).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
