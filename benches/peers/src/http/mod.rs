@@ -102,7 +102,7 @@ impl Site {
 /// Starts all contenders afresh, each with a database of its own.
 async fn sites(ids: u64, traffic: Traffic, redis: &RedisServer, filter: &Contender) -> Vec<Site> {
     let name = format!("users-{}", traffic as u8);
-    let database = || Database::new(ids);
+    let database = || Database::new(ids, traffic != Traffic::Cold);
     let mut sites = Vec::new();
     let mut add = async |name, database, router| {
         sites.push(Site { name, address: app::serve(router).await, database });

@@ -14,17 +14,21 @@ pub enum Traffic {
     MostlyAbsent,
     Hot,
     Uniform,
+    /// The same, where the database costs nothing: what is left is the guard.
+    Cold,
     Deleted,
 }
 
 impl Traffic {
-    pub const ALL: [Self; 4] = [Self::MostlyAbsent, Self::Hot, Self::Uniform, Self::Deleted];
+    pub const ALL: [Self; 5] =
+        [Self::MostlyAbsent, Self::Hot, Self::Uniform, Self::Cold, Self::Deleted];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MostlyAbsent => "95 % absent",
             Self::Hot => "10,000 present",
             Self::Uniform => "all present",
+            Self::Cold => "all present, no database",
             Self::Deleted => "one deleted",
         }
     }
@@ -36,7 +40,7 @@ impl Traffic {
             Self::MostlyAbsent if random.below(ONE_EXISTS_IN) > 0 => {
                 (Kind::Absent.draw(ids, random), false)
             }
-            Self::MostlyAbsent | Self::Uniform => (present(ids, random), true),
+            Self::MostlyAbsent | Self::Uniform | Self::Cold => (present(ids, random), true),
             Self::Hot => (present(HOT.min(ids), random), true),
             Self::Deleted => (DELETED, false),
         }
