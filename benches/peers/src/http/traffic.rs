@@ -28,7 +28,7 @@ impl Traffic {
             Self::MostlyAbsent => "95 % absent",
             Self::Hot => "10,000 present",
             Self::Uniform => "all present",
-            Self::Cold => "all present, no database",
+            Self::Cold => "present, cold",
             Self::Deleted => "one deleted",
         }
     }
