@@ -143,6 +143,12 @@ impl Digest {
         Self(bytes)
     }
 
+    /// Returns the number of the id's shard, where there are so many. Digests in the order of their bytes are in that of
+    /// their shards.
+    pub(crate) const fn shard(&self, shards: usize) -> usize {
+        (u16::from_be_bytes([self.0[0], self.0[1]]) as usize * shards) >> 16
+    }
+
     /// Returns the bytes.
     pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -123,7 +123,7 @@ pub use mode::Mode;
 pub use nulls::rules::Missing;
 pub use observe::activity::{Failure, WorkState};
 pub use observe::metrics::Stats;
-pub use observe::state::{CopyState, GuardState, LiveFilter};
+pub use observe::state::{CopyState, GuardState, LiveFilter, ShardsState};
 pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_fn, from_iter,

@@ -86,6 +86,8 @@ doubts! {
     Overloaded = "overloaded", "too many checks in flight";
     /// No filter has been built yet.
     NoFilter = "no_filter", "no filter has been built";
+    /// This shard has not been built yet, and others may have been.
+    ShardNotBuilt = "shard_not_built", "the shard has not been built yet";
     /// The filter that this process has seen is gone.
     Gone = "gone", "the live filter is gone from redis";
     /// The live key holds something that is not a string.

@@ -26,7 +26,7 @@ use crate::store::foreign::handle::ForeignHandle;
 use crate::store::map::endpoint::Endpoint;
 
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
-const MOST_FOUND: u32 = 1_000_000;
+const MOST_FOUND: u64 = 1_000_000;
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -60,6 +60,9 @@ pub struct Builder {
     pub(crate) redis: Option<Endpoint>,
     foreign: Option<ForeignFilter>,
     is_migrating: bool,
+    /// How many ids at which rate, and over how many shards.
+    capacity: (u64, f64),
+    pub(crate) shards: u32,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -80,9 +83,11 @@ impl BloomGuard {
     /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
-        let named = settings::name(&settings.name);
+        let (named, sizing) = (settings::name(&settings.name), settings.sizing);
         let builder = Builder {
             settings,
+            capacity: (sizing.capacity(), sizing.rate()),
+            shards: 1,
             redis: None,
             foreign: None,
             is_migrating: false,
@@ -154,9 +159,8 @@ impl Builder {
     ///
     /// Defaults to 1,000,000 ids at 0.001, which takes 1.9 MB; see [`Sizing::new`] for the bounds.
     pub fn capacity(mut self, ids: u64, false_positive_rate: f64) -> Self {
-        let sizing = Sizing::new(ids, false_positive_rate);
-        self.settings.sizing = sizing.unwrap_or(self.settings.sizing);
-        self.judge("capacity", sizing.map(drop).map_err(SettingError::from))
+        self.capacity = (ids, false_positive_rate);
+        self.size()
     }
 
     /// Rebuilds the filter from a source: by schedule, and at once whenever there is no filter to
@@ -227,6 +231,13 @@ impl Builder {
         let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
         let (problems, is_migrating) = (self.problems, self.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
+        if settings.sizing.shards() > 1 {
+            let without_key = settings.secret_key.is_none();
+            problems.extend(without_key.then_some(SettingError::ShardsWithoutKey));
+            let elsewhere =
+                foreign.is_some() && !is_migrating || !matches!(redis, Some(Endpoint::Primary(_)));
+            problems.extend(elsewhere.then_some(SettingError::ShardsElsewhere));
+        }
         let has_schedule = source.as_ref().is_some_and(|(schedule, _)| !schedule.is_manual());
         if has_schedule && foreign.is_some() && !is_migrating {
             problems.push(SettingError::ForeignSchedule);
@@ -259,6 +270,14 @@ impl Builder {
         Ok(BloomGuard::new(shared))
     }
 
+    /// Sizes the filter, now that its capacity or the number of its shards is another.
+    pub(crate) fn size(mut self) -> Self {
+        let (ids, rate) = self.capacity;
+        let sizing = Sizing::sharded(ids, rate, self.shards);
+        self.settings.sizing = sizing.unwrap_or(self.settings.sizing);
+        self.judge("capacity", sizing.map(drop).map_err(SettingError::from))
+    }
+
     /// Notes what is wrong with a setting, or that nothing is any more.
     fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
         self.problems.retain(|(name, _)| *name != setting);
@@ -269,7 +288,7 @@ impl Builder {
 
 impl Policy {
     fn with(self, settings: &Settings) -> Self {
-        let found = settings.sizing.capacity().min(MOST_FOUND).into();
+        let found = settings.sizing.capacity().min(MOST_FOUND);
         Self { found, null_ttl: settings.null_ttl, ..self }
     }
 }

@@ -7,11 +7,33 @@ use http::Method;
 use super::Builder;
 use crate::decide::lane::Width;
 use crate::decide::policy::OnUnknown;
+use crate::error::SettingError;
 use crate::middleware::options::OnInvalid;
 use crate::settings::{bounds, duration, number};
 
+/// The most shards.
+const MOST_SHARDS: u32 = 1_024;
+
 /// Settings for tuning.
 impl Builder {
+    /// Into how many equal shards the filter is cut: a power of two, up to 1,024. Each is a filter of its own, with its own keys
+    /// in Redis, its own journal and generation; one that fails takes no other with it. A rebuild fills all from one scan, and
+    /// puts one after the other live.
+    ///
+    /// For filters that do not fit one string of 512 MB, or that Redis takes too long to allocate: 6 MB a shard, which is 5
+    /// million ids at 1 %, stops no other command for longer than a millisecond. Needs a [`secret_key`](Self::secret_key), by
+    /// which ids are told apart before Redis is asked. All processes have to have the same number: another one is another
+    /// filter, and is changed as the name is. See the guide's page [`redis`](crate::guide::redis#shards).
+    ///
+    /// Defaults to 1. Without Redis there are none.
+    pub fn shards(mut self, shards: u32) -> Self {
+        const NAME: &str = "shards";
+        let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
+        self.shards = if is_good { shards } else { self.shards };
+        let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
+        self.judge(NAME, if is_good { Ok(()) } else { Err(wrong) }).size()
+    }
+
     /// The longest that a check waits for Redis. When it runs out the answer is unknown; see
     /// [`on_unknown`](Self::on_unknown).
     ///

@@ -263,7 +263,9 @@ impl Gate {
         }
         // A late answer is the same that other requests got.
         let unbuilt = !built && self.unbuilt.load(Ordering::Relaxed);
-        if unbuilt || doubt == Doubt::Eviction { OnUnknown::Pass } else { self.on_unknown }
+        // Nor must it be while the first shards are live, and the others are not.
+        let is_new = unbuilt || doubt == Doubt::ShardNotBuilt;
+        if is_new || doubt == Doubt::Eviction { OnUnknown::Pass } else { self.on_unknown }
     }
 
     fn note_built(&self, verdict: Verdict) {

@@ -28,6 +28,7 @@ advice! {
         Self::Timeout => "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit, or raise check_deadline.";
         Self::Overloaded => "Find out why Redis answers slowly, or spread the requests over more processes.";
         Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state; another system's filter needs trust_after first.";
+        Self::ShardNotBuilt => "The first rebuild puts one shard after the other live.";
         Self::Gone => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_after. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
         Self::WrongType => "A rebuild replaces the filter; without a source, another system's filter needs trust_after. Delete any other key of the guard that has another type. Find out what else writes there.";
         Self::Foreign => "A rebuild replaces the filter; without a source, another system's filter needs trust_after. Find out what else writes to its key.";
@@ -79,7 +80,8 @@ advice! {
         Self::InvalidId { .. } => "Have the source give ids as requests name them.";
         Self::Empty => "See that the source reads the right table. If that may be empty, call rebuild_accepting_loss.";
         Self::Shrunk { .. } => "See that the source reads the right table, and all of it. After a purge, call rebuild_accepting_loss.";
-        Self::Sizing(_) => "Choose a higher false-positive rate: a filter takes 512 MB at most.";
+        Self::Shards { first, .. } => first.advice();
+        Self::Sizing(_) => "Choose a higher false-positive rate, or cut the filter into shards: a string takes 512 MB at most.";
         Self::Outgrown { .. } => "Raise capacity: the table grows faster than it is scanned.";
         Self::TooLong { .. } => "Find out why the scan is slow or hangs. It should read an index on the id's column.";
         Self::Store(error) => error.advice();

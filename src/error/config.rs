@@ -69,6 +69,23 @@ pub enum SettingError {
         "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own"
     )]
     ForeignInCluster,
+    /// The number of shards is none that there can be.
+    #[error("shards of {value} is no power of two from 1 to {max}")]
+    Shards {
+        /// The number asked for.
+        value: u32,
+        /// The greatest there is.
+        max: u32,
+    },
+    /// A filter in shards has no secret key. By its digest an id is told to be in a shard, before Redis is asked.
+    #[error("shards need a secret_key, the same in all processes")]
+    ShardsWithoutKey,
+    /// Only a filter of the guard's own on one Redis has shards.
+    #[error(
+        "shards are for a filter of the guard's own on one redis: not without redis(), not for foreign(), and not in a \
+         cluster, where a filter is in one slot"
+    )]
+    ShardsElsewhere,
     /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
     /// ever leaves it.
     #[error(

@@ -67,6 +67,17 @@ pub enum RebuildError {
         /// The longest time it may take.
         limit: Duration,
     },
+    /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one.
+    #[error("{failures} of {all} shards were not rebuilt")]
+    Shards {
+        /// How many were not.
+        failures: u64,
+        /// How many there were to rebuild.
+        all: u64,
+        /// Why the first of them was not.
+        #[source]
+        first: StoreError,
+    },
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),

@@ -187,7 +187,7 @@ impl Header {
             key_id: 0,
             run: 0,
             items: 0,
-            capacity: sizing.capacity(),
+            capacity: sizing.share(),
             rate: sizing.rate() as f32,
         }
     }

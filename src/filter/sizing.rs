@@ -13,19 +13,31 @@ const MIN_RATE: f64 = 1e-9;
 /// The highest false-positive rate a filter can be sized for.
 const MAX_RATE: f64 = 0.5;
 
+/// How far a shard's share of the ids may be above the mean, in standard deviations: one in 30,000 exceeds it.
+const SPREAD: f64 = 4.0;
+
 /// The size of a filter: the fewest blocks that hold `capacity` ids at such a false-positive rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
-    capacity: u32,
+    capacity: u64,
     rate: f64,
+    shards: u32,
+    /// How many ids one shard is sized for, and its blocks.
+    share: u32,
     blocks: u32,
     hashes: u8,
 }
 
 impl Sizing {
     /// A million ids at a rate of one in a thousand: 1.9 MB.
-    pub(crate) const DEFAULT: Self =
-        Self { capacity: 1_000_000, rate: 0.001, blocks: 30_363, hashes: 9 };
+    pub(crate) const DEFAULT: Self = Self {
+        capacity: 1_000_000,
+        rate: 0.001,
+        shards: 1,
+        share: 1_000_000,
+        blocks: 30_363,
+        hashes: 9,
+    };
 
     /// Returns the size for `capacity` ids, 1 to 2³² − 1, at a false-positive rate of at most `rate`, 10⁻⁹ to 0.5.
     ///
@@ -35,23 +47,52 @@ impl Sizing {
     /// fraction: one per cent is 0.01), [`SizingError::TooLarge`] when the filter would not fit into a
     /// Redis string.
     pub fn new(capacity: u64, rate: f64) -> Result<Self, SizingError> {
-        let ids = match u32::try_from(capacity) {
-            Ok(ids) if capacity >= MIN_CAPACITY => ids,
-            _ => return Err(SizingError::capacity(capacity)),
-        };
+        Self::sharded(capacity, rate, 1)
+    }
+
+    /// Returns the size of a filter that is cut into equal [shards](crate::Builder::shards). Each is sized for its share and
+    /// four standard deviations more, as chance does not fill them evenly.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new): [`SizingError::TooLarge`] when one shard would not fit into a Redis string.
+    pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SizingError> {
+        let shards = shards.max(1);
+        let max = MAX_CAPACITY.saturating_mul(shards.into());
+        if !(MIN_CAPACITY..=max).contains(&capacity) {
+            return Err(SizingError::Capacity { value: capacity, min: MIN_CAPACITY, max });
+        }
         if !(MIN_RATE..=MAX_RATE).contains(&rate) {
             return Err(SizingError::rate(rate));
         }
-        let (blocks, hashes) = smallest(f64::from(ids), rate);
+        let share = share(capacity, shards);
+        let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {
-            Ok(blocks) if blocks <= MAX_BLOCKS => Ok(Self { capacity: ids, rate, blocks, hashes }),
-            _ => Err(SizingError::too_large(capacity, rate, blocks)),
+            Ok(blocks) if blocks <= MAX_BLOCKS => {
+                Ok(Self { capacity, rate, shards, share, blocks, hashes })
+            }
+            _ => Err(SizingError::too_large(share.into(), rate, blocks)),
         }
     }
 
     /// Returns the number of ids the filter is meant for.
-    pub(crate) const fn capacity(&self) -> u32 {
+    pub(crate) const fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// Returns the number of ids that one shard is meant for.
+    pub(crate) const fn share(&self) -> u32 {
+        self.share
+    }
+
+    /// Returns how many shards there are.
+    pub(crate) const fn shards(&self) -> u32 {
+        self.shards
+    }
+
+    /// Returns the size of one shard.
+    pub(crate) fn one(&self) -> Self {
+        Self { capacity: self.share.into(), shards: 1, ..*self }
     }
 
     /// Returns the false-positive rate asked for.
@@ -68,25 +109,33 @@ impl Sizing {
     /// Returns the bits spent per id when the filter holds as many as it is meant for.
     #[must_use]
     pub fn bits_per_id(&self) -> f64 {
-        f64::from(self.blocks) * 512.0 / f64::from(self.capacity)
+        f64::from(self.blocks) * f64::from(self.shards) * 512.0 / self.capacity as f64
     }
 
-    /// Returns the length of the stored string in bytes, header and trailer included.
+    /// Returns the length of the stored strings in bytes, headers and trailers included.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        string_len(self.blocks as u64)
+        string_len(self.blocks as u64) * self.shards as u64
     }
 
     /// Returns the false-positive rate to expect with this many ids in the filter.
     #[must_use]
     pub fn expected_rate(&self, items: u64) -> f64 {
-        false_positive_rate(self.blocks, self.hashes, items)
+        false_positive_rate(self.blocks, self.hashes, items.div_ceil(self.shards.into()))
     }
 
-    /// Returns where ids go in a filter of this size with this seed.
+    /// Returns where ids go in a shard of this size with this seed.
     pub(crate) const fn geometry(&self, seed: u32) -> Geometry {
         Geometry::sized(self.blocks, self.hashes, seed)
     }
+}
+
+/// Returns for how many ids one of so many shards is sized.
+fn share(capacity: u64, shards: u32) -> u32 {
+    let mean = capacity as f64 / f64::from(shards);
+    let spread = if shards > 1 { SPREAD * mean.sqrt() } else { 0.0 };
+    // No more than fit: the greatest capacity is as many as there are numbers for.
+    (mean + spread).ceil() as u32
 }
 
 /// Returns the fewest blocks that do, and their number of hashes; among equals the fewest hashes.
@@ -137,7 +186,7 @@ pub enum SizingError {
         value: u64,
         /// The least there is: 1.
         min: u64,
-        /// The greatest there is: 2³² − 1.
+        /// The greatest there is: 2³² − 1 for each shard.
         max: u64,
     },
     /// The false-positive rate is out of range, or not a number.
@@ -153,7 +202,7 @@ pub enum SizingError {
     /// The filter would not fit into a Redis string.
     #[error("filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}")]
     TooLarge {
-        /// The capacity asked for.
+        /// The ids that the filter, or a shard of it, would be for.
         capacity: u64,
         /// The rate asked for.
         rate: f64,
@@ -165,10 +214,6 @@ pub enum SizingError {
 }
 
 impl SizingError {
-    const fn capacity(value: u64) -> Self {
-        Self::Capacity { value, min: MIN_CAPACITY, max: MAX_CAPACITY }
-    }
-
     const fn rate(value: f64) -> Self {
         Self::Rate { value, min: MIN_RATE, max: MAX_RATE }
     }

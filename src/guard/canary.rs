@@ -99,15 +99,15 @@ impl Findings {
         if let Err(error) = store.add(vec![id.clone()]).await {
             tracing::warn!(%error, "an id found missing from the filter could not be added");
         }
-        if let Verdict::Absent(proof) = verdict {
-            self.untaken.push(id, claim.generation, proof);
-        }
         // A false null is mended by the insert; a filter without one id may be without others.
         if verdict == Verdict::Absent(Proof::Filter)
             && let Some(generation) = claim.generation
-            && let Err(error) = store.distrust(generation).await
+            && let Err(error) = store.distrust(&id, generation).await
         {
             tracing::warn!(%error, "a filter found incomplete could not be marked so");
+        }
+        if let Verdict::Absent(proof) = verdict {
+            self.untaken.push(id, claim.generation, proof);
         }
     }
 

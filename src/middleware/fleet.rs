@@ -57,7 +57,7 @@ impl BloomGuard {
         // The mode may have been set by another call while this one was on its way: it was not this caller's to end. What is
         // beyond Redis's clock was set before that was set back.
         let asked_us = now_us.saturating_sub_unsigned(asked.elapsed().as_micros() as u64);
-        if (asked_us..=now_us).contains(&seen.number) {
+        if (asked_us..=now_us).contains(&seen.number()) {
             return Err(FleetError::Overtaken);
         }
         let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;

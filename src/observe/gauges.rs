@@ -68,8 +68,8 @@ mod recorded {
             |state| is(state.mode == Mode::Enforce && state.settling.is_none());
         settling_seconds, Seconds, "For how long a new filter still settles; 0 once it has, or waits for a rebuild",
             |state| Some(state.settling.unwrap_or_default().as_secs_f64());
-        filter_live, Count, "1 while a filter answers, also one that settles, otherwise 0",
-            |state| is(state.is_ready());
+        filter_live, Count, "1 while a filter answers, also one that settles, otherwise 0; of a filter in shards the share that answers",
+            |state| state.shards.map_or(is(state.is_ready()), |shards| Some(shards.live as f64 / shards.all as f64));
         filter_age_seconds, Seconds, "Time since the build of the live filter began",
             |state| Some(state.live.ok()?.age.as_secs_f64());
         filter_items, Count, "Ids that the live filter was built from",

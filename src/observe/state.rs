@@ -21,6 +21,8 @@ use crate::verdict::Doubt;
 pub struct GuardState {
     /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
     pub live: Result<LiveFilter, Doubt>,
+    /// How many of the filter's shards answer; none where it has only one.
+    pub shards: Option<ShardsState>,
     /// This process's copy of the filter, if there is one.
     pub copy: Option<CopyState>,
     /// For how long a new filter still settles, zero if it waits for a rebuild; none once it has. Nothing is refused until
@@ -45,11 +47,21 @@ pub struct GuardState {
     pub trouble: Option<String>,
 }
 
-/// The filter that answers.
+/// How many shards of a filter answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardsState {
+    /// How many do. What is not in them is unknown.
+    pub live: u64,
+    /// How many there are.
+    pub all: u64,
+}
+
+/// The filter that answers. Of one in shards, all that answer together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct LiveFilter {
-    /// Which build of the filter it is.
+    /// Which build of the filter it is; of shards, the oldest.
     pub generation: Generation,
     /// How many ids it was built from; later inserts are not counted.
     pub items: u64,
@@ -89,13 +101,14 @@ pub struct CopyState {
 impl GuardState {
     /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
-        let Condition { live, copy, settling, journal, trouble } = condition;
+        let Condition { live, shards, copy, settling, journal, trouble } = condition;
         // The filter may be known, and checks of it fail.
         let failing = metrics.checks.doubt().filter(|_| live.is_ok());
         let live = failing.map_or(live, Err);
         let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {
             live,
+            shards: shards.map(|(live, all)| ShardsState { live, all }),
             copy: copy.map(|copy| CopyState::new(&copy, gate, metrics)),
             settling,
             mode: gate.mode(),
@@ -112,10 +125,10 @@ impl GuardState {
         state
     }
 
-    /// Whether there is a filter that answers, also one that still settles.
+    /// Whether there is a filter that answers, also one that still settles. All its shards do.
     #[must_use]
-    pub const fn is_ready(&self) -> bool {
-        self.live.is_ok()
+    pub fn is_ready(&self) -> bool {
+        self.live.is_ok() && self.shards.is_none_or(|shards| shards.live == shards.all)
     }
 
     /// Returns each thing that is wrong, with what to do about it.
@@ -154,6 +167,9 @@ impl fmt::Display for GuardState {
         match &self.live {
             Ok(live) => writeln!(f, "filter: {live}")?,
             Err(doubt) => writeln!(f, "filter: {doubt}. {}", doubt.advice())?,
+        }
+        if let Some(ShardsState { live, all }) = self.shards {
+            writeln!(f, "shards: {live} of {all} answer")?;
         }
         if let Some(copy) = &self.copy {
             writeln!(f, "copy: {copy}")?;

@@ -159,9 +159,13 @@ impl Progress {
         self.scanned.store(ids, Ordering::Relaxed);
     }
 
-    pub(super) fn to_upload(&self, bytes: u64) {
+    pub(super) fn nothing_uploaded(&self) {
         self.uploaded.store(0, Ordering::Relaxed);
-        self.total.store(bytes, Ordering::Relaxed);
+        self.total.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn to_upload(&self, more: u64) {
+        self.total.fetch_add(more, Ordering::Relaxed);
     }
 
     pub(super) fn uploaded(&self, bytes: u64) {

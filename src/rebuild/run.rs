@@ -9,11 +9,11 @@ use super::report::{Progress, RebuildReport, RebuildStep};
 use super::shortfall::{Replaces, Shortfall};
 use super::sink::IdSink;
 use super::source::ErasedSource;
-use crate::error::RebuildError;
+use crate::error::{RebuildError, StoreError};
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
 use crate::settings::Settings;
-use crate::store::{Begun, BoxFuture, Build, Store};
+use crate::store::{Begun, BoxFuture, Build, BuildPart, Live, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
@@ -63,6 +63,8 @@ pub(super) struct RebuildRun<'a> {
     pub(super) outgrown: &'a AtomicU64,
     pub(super) shortfall: &'a Shortfall,
     pub(super) shrinking: Shrinking,
+    /// Of a store's filters those are rebuilt whose build began before this moment of its clock, µs.
+    pub(super) before_us: i64,
 }
 
 /// What a scan gave.
@@ -75,7 +77,7 @@ impl RebuildRun<'_> {
     /// Runs the rebuild to its end.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
         self.progress.enter(RebuildStep::Lease);
-        match self.store.begin().await? {
+        match self.store.begin(self.before_us).await? {
             Begun::Leased(mut build) => {
                 let kept = build.keep_lease();
                 let report = self.leased(kept, self.steps(build.as_mut())).await;
@@ -110,24 +112,11 @@ impl RebuildRun<'_> {
         let scan_took = began.elapsed();
         self.progress.enter(RebuildStep::Compare);
         self.compare(previous, scanned.ids).await?;
-        self.progress.enter(RebuildStep::Journal);
-        let journalled = build.read_journal().await?;
-        self.progress.enter(RebuildStep::Allocate);
-        self.progress.to_upload(build.allocate().await?);
-        self.progress.enter(RebuildStep::Upload);
-        build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
-        self.progress.enter(RebuildStep::CatchUp);
-        build.catch_up().await?;
-        self.progress.enter(RebuildStep::Replay);
-        let replayed = build.replay().await?;
-        self.progress.enter(RebuildStep::Verify);
-        build.verify().await?;
-        self.progress.enter(RebuildStep::Swap);
-        let live = build.swap().await?;
+        let (live, replayed) = self.parts(build).await?;
         Ok(RebuildReport {
             generation: live.generation,
             ids: scanned.ids,
-            replayed: journalled + replayed,
+            replayed,
             capacity: live.capacity,
             expected_rate: live.expected_rate,
             bytes: live.bytes,
@@ -135,6 +124,49 @@ impl RebuildRun<'_> {
             scan_took,
             took: began.elapsed(),
         })
+    }
+
+    /// Puts each filter live, one after the other, and returns them as one, and how many ids were replayed. One that fails
+    /// keeps what it had, and keeps none of the others.
+    async fn parts(&self, build: &mut dyn Build) -> Result<(Live, u64), RebuildError> {
+        let mut failed = build.left_out();
+        let parts = build.parts().await?;
+        let all = (failed.len() + parts.len()) as u64;
+        let (mut rebuilt, mut replayed) = (None::<Live>, 0);
+        self.progress.nothing_uploaded();
+        for part in parts {
+            match self.part(part).await {
+                Ok((live, ids)) => {
+                    rebuilt = Some(rebuilt.map_or(live, |others| others.with(live)));
+                    replayed += ids;
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        let failures = failed.len() as u64;
+        match (failed.into_iter().next(), rebuilt) {
+            (None, Some(live)) => Ok((live, replayed)),
+            (Some(error), _) if all == 1 => Err(error.into()),
+            (Some(first), _) => Err(RebuildError::Shards { failures, all, first }),
+            (None, None) => Err(RebuildError::Busy),
+        }
+    }
+
+    async fn part(&self, part: &mut dyn BuildPart) -> Result<(Live, u64), StoreError> {
+        self.progress.enter(RebuildStep::Journal);
+        let journalled = part.read_journal().await?;
+        self.progress.enter(RebuildStep::Allocate);
+        self.progress.to_upload(part.allocate().await?);
+        self.progress.enter(RebuildStep::Upload);
+        part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+        self.progress.enter(RebuildStep::CatchUp);
+        part.catch_up().await?;
+        self.progress.enter(RebuildStep::Replay);
+        let replayed = part.replay().await?;
+        self.progress.enter(RebuildStep::Verify);
+        part.verify().await?;
+        self.progress.enter(RebuildStep::Swap);
+        Ok((part.swap().await?, journalled + replayed))
     }
 
     /// Returns how many ids the last generation held, as the store or this process knows.
@@ -160,7 +192,7 @@ impl RebuildRun<'_> {
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
-        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity().into() })
+        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity() })
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
@@ -184,14 +216,13 @@ impl RebuildRun<'_> {
     /// Returns the application's sizing, or a larger one where the ids would not fit it.
     fn sized_for(&self, ids: u64) -> Result<Sizing, RebuildError> {
         let configured = self.settings.sizing;
-        if ids <= u64::from(configured.capacity()) {
+        if ids <= configured.capacity() {
             return Ok(configured);
         }
+        let sized = |ids| Sizing::sharded(ids, configured.rate(), configured.shards());
         let roomy = (ids as f64 * HEAD_ROOM) as u64;
         // Near the largest filter there can be, less head-room is better than no filter.
-        let sized = Sizing::new(roomy, configured.rate())
-            .or_else(|_| Sizing::new(ids, configured.rate()))?;
-        Ok(sized)
+        Ok(sized(roomy).or_else(|_| sized(ids))?)
     }
 
     /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.

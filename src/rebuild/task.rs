@@ -89,18 +89,19 @@ impl Rebuilder {
         &self,
         shrinking: Shrinking,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.rebuild_for(Cause::ByHand, shrinking).await
+        self.rebuild_for(Cause::ByHand, shrinking, i64::MAX).await
     }
 
     async fn rebuild_for(
         &self,
         cause: Cause,
         shrinking: Shrinking,
+        before_us: i64,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
         let _only = self.one_at_a_time.lock().await;
         let _idle = IdleAtLast(&self.progress);
         let begun = Instant::now();
-        let ended = self.run_once(cause, shrinking).await.map_err(Arc::new);
+        let ended = self.run_once(cause, shrinking, before_us).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
                 self.metrics.rebuild(None, begun);
@@ -150,6 +151,7 @@ impl Rebuilder {
         &self,
         cause: Cause,
         shrinking: Shrinking,
+        before_us: i64,
     ) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         let run = RebuildRun {
@@ -163,6 +165,7 @@ impl Rebuilder {
             outgrown: &self.outgrown,
             shortfall: &self.shortfall,
             shrinking,
+            before_us,
         };
         run.run().await
     }
@@ -179,9 +182,8 @@ impl Rebuilder {
                     self.shortfall.note_trust();
                 }
                 if let Due::Now = self.due(&survey, &mut known) {
-                    let cause = survey.live.as_ref().err().copied();
-                    let cause = cause.map_or(Cause::Schedule, Cause::NoTrust);
-                    match self.rebuild_for(cause, Shrinking::Refused).await {
+                    let (cause, before_us) = cause(&survey);
+                    match self.rebuild_for(cause, Shrinking::Refused, before_us).await {
                         Ok(_) => {}
                         // Another scan would find as few. The live filter stays until the next is due.
                         Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
@@ -227,6 +229,7 @@ impl Rebuilder {
             }
             Err(
                 Doubt::NoFilter
+                | Doubt::ShardNotBuilt
                 | Doubt::Gone
                 | Doubt::WrongType
                 | Doubt::Foreign
@@ -239,6 +242,15 @@ impl Rebuilder {
             ) => Due::Now,
             Err(_) => Due::Later,
         }
+    }
+}
+
+/// Returns why a rebuild is due, and of which filters: of those whose build began before this moment, µs. Filters that were
+/// built together are all due together. Where some of them failed since, half their age parts them from the others.
+fn cause(survey: &Survey) -> (Cause, i64) {
+    match &survey.live {
+        Ok(live) => (Cause::Schedule, live.generation.get().midpoint(survey.now_us)),
+        Err(doubt) => (Cause::NoTrust(*doubt), 0),
     }
 }
 

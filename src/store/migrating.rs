@@ -79,10 +79,11 @@ impl Store for MigratingStore {
         self.answering().remove(id, ttl)
     }
 
-    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (old, own) = (self.old.distrust(id, generation), self.own.distrust(id, generation));
         Box::pin(async move {
-            self.old.distrust(generation).await?;
-            self.own.distrust(generation).await
+            old.await?;
+            own.await
         })
     }
 
@@ -106,7 +107,7 @@ impl Store for MigratingStore {
         Some(Box::pin(self.old.hand_over()))
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.own.begin()
+    fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.own.begin(before_us)
     }
 }

@@ -1,6 +1,6 @@
 //! Where filters, journal and nulls live.
 //!
-//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the
+//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild, [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the
 //! same protocol; the third has filters that other systems write.
 
 pub(crate) mod foreign;
@@ -11,6 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod migrating;
 pub(crate) mod redis;
 pub(crate) mod scan;
+mod together;
 
 use std::fmt;
 use std::future::Future;
@@ -141,6 +142,8 @@ impl From<Header> for Live {
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
+    /// How many shards are live, of how many; nothing where there is only one.
+    pub(crate) shards: Option<(u64, u64)>,
     /// This process's copy of a filter, if there is one.
     pub(crate) copy: Option<CopyCondition>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
@@ -190,12 +193,18 @@ pub(crate) enum FleetChange {
 /// How all processes of a filter stand: what a change of them begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
-    /// Which life of the metadata it is. Another Redis process may have lost a mode.
-    pub(crate) incarnation: Vec<u8>,
-    /// The number of its mode; 0 if none was ever set.
-    pub(crate) number: i64,
+    /// For each shard, which life of the metadata it is (another Redis process may have lost a mode), and the number of its
+    /// mode; 0 if none was ever set.
+    pub(crate) metadata: Vec<(Vec<u8>, i64)>,
     /// The longest transaction that any process states.
     pub(crate) longest_transaction: Duration,
+}
+
+impl FleetView {
+    /// Returns the number of the newest mode; 0 if none was ever set.
+    pub(crate) fn number(&self) -> i64 {
+        self.metadata.iter().map(|(_, number)| *number).max().unwrap_or(0)
+    }
 }
 
 /// How far back the journal reaches, and how far it must.
@@ -259,10 +268,10 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// Remembers that an id was deleted, under the same rule.
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
-    /// Puts the live filter out of use for everybody, if it is still of this generation: an id that
-    /// exists was found missing from it. One that took the place of a disproved filter stays in use: it is
+    /// Puts the live filter of an id out of use for everybody, if it is still of this generation: the id
+    /// exists and was found missing from it. One that took the place of a disproved filter stays in use: it is
     /// the source that misses ids.
-    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// What this process knows of the store.
     fn condition(&self) -> Condition;
@@ -283,8 +292,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands.
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>>;
+    /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
+    /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.
+    fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>>;
 }
 
 /// The result of trying to begin a rebuild.
@@ -296,7 +306,7 @@ pub(crate) enum Begun {
 }
 
 /// One rebuild under way. Each step is safe to be the last: the live filter stays as it is until
-/// [`swap`](Build::swap).
+/// [`swap`](BuildPart::swap).
 pub(crate) trait Build: Send {
     /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
     fn previous(&self) -> Option<u64>;
@@ -314,6 +324,20 @@ pub(crate) trait Build: Send {
     /// ids are taken by then, or are still there.
     fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// Ends the scan, and returns the filters that it was for. Each takes the further steps by itself.
+    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>>;
+
+    /// Returns why filters that were due are not built.
+    fn left_out(&mut self) -> Vec<StoreError> {
+        Vec::new()
+    }
+
+    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
+    fn release(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// One filter of a rebuild.
+pub(crate) trait BuildPart: Send {
     /// *Journal*: takes in the journal from `overlap` before *mark* until now, so that only its tail is left to replay;
     /// returns how many ids it held.
     fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>>;
@@ -338,9 +362,6 @@ pub(crate) trait Build: Send {
 
     /// *Swap* and *confirm*: puts the building filter in the live one's place; returns what is live then.
     fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>>;
-
-    /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
-    fn release(&mut self) -> BoxFuture<'_, ()>;
 }
 
 /// Draws random bytes.

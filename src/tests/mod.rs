@@ -22,8 +22,8 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, Condition, FleetChange, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, Lookup, NullClaim,
+    Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -77,13 +77,18 @@ struct Rebuild {
 impl Rebuild {
     /// *Lease* and *mark*.
     async fn begin(store: &dyn Store) -> Option<Self> {
-        match store.begin().await.unwrap() {
+        match store.begin(0).await.unwrap() {
             Begun::Leased(mut build) => {
                 build.prepare(settings().sizing).await.unwrap();
                 Some(Self { build })
             }
             Begun::Busy => None,
         }
+    }
+
+    /// The scan has ended.
+    async fn part(&mut self) -> &mut dyn BuildPart {
+        self.build.parts().await.unwrap().remove(0)
     }
 
     /// *Scan*: the source gives these ids.
@@ -93,18 +98,18 @@ impl Rebuild {
 
     /// *Journal*, *allocate* and *upload*.
     async fn upload(&mut self) -> Result<(), StoreError> {
-        self.build.read_journal().await?;
-        self.build.allocate().await?;
-        self.build.upload(&|_| ()).await
+        self.part().await.read_journal().await?;
+        self.part().await.allocate().await?;
+        self.part().await.upload(&|_| ()).await
     }
 
     /// *Catch up*.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
-        self.build.catch_up().await
+        self.part().await.catch_up().await
     }
 
     async fn replay(&mut self) -> Result<u64, StoreError> {
-        self.build.replay().await
+        self.part().await.replay().await
     }
 
     /// *Replay* to *swap*.
@@ -115,8 +120,8 @@ impl Rebuild {
 
     /// *Verify* and *swap*.
     async fn swap(mut self) -> Result<Generation, StoreError> {
-        self.build.verify().await?;
-        let live = self.build.swap().await?;
+        self.part().await.verify().await?;
+        let live = self.part().await.swap().await?;
         self.build.release().await;
         Ok(live.generation)
     }
@@ -182,8 +187,8 @@ impl Store for Gated {
         self.store.remove(id, ttl)
     }
 
-    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.distrust(generation)
+    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.distrust(id, generation)
     }
 
     fn condition(&self) -> Condition {
@@ -202,7 +207,7 @@ impl Store for Gated {
         self.store.change_fleet(change)
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.store.begin()
+    fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.store.begin(before_us)
     }
 }

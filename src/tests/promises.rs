@@ -380,9 +380,9 @@ async fn a_filter_must_be_replayed_before_it_goes_live() {
     let world = World::new(settings());
     let mut rebuild = Rebuild::begin(&*world.store).await.unwrap();
     rebuild.upload().await.unwrap();
-    assert!(rebuild.build.swap().await.is_err());
+    assert!(rebuild.part().await.swap().await.is_err());
     rebuild.catch_up().await.unwrap();
-    assert!(rebuild.build.swap().await.is_err());
+    assert!(rebuild.part().await.swap().await.is_err());
     assert_eq!(world.verdict(&id(1)), Verdict::Unknown(Doubt::NoFilter));
 }
 
@@ -403,8 +403,8 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     let world = World::new(settings());
     let first = rebuild(&*world.store, &ids(0..10)).await;
     let second = rebuild(&*world.store, &ids(0..10)).await;
-    world.store.distrust(first).await.unwrap();
+    world.store.distrust(&id(0), first).await.unwrap();
     assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
-    world.store.distrust(second).await.unwrap();
+    world.store.distrust(&id(0), second).await.unwrap();
     assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::Disproved));
 }

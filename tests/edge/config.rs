@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SettingError, Sizing,
-    SizingError, from_iter,
+    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SecretKey, SettingError,
+    Sizing, SizingError, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -116,6 +116,39 @@ fn a_filter_of_another_system_is_in_no_cluster() {
     }
     let error = named("users").foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ForeignWithoutRedis]), "{error:?}");
+}
+
+#[test]
+fn shards_are_a_power_of_two_with_a_secret_key_on_one_redis() {
+    let key = || SecretKey::new([7; 16]);
+    let on = |url: &str| named("users").redis(url).secret_key(key());
+    for shards in [1, 2, 64, 1_024] {
+        on("redis://localhost").shards(shards).build().unwrap();
+    }
+    for wrong in [0, 3, 1_000, 1_025, 2_048, u32::MAX] {
+        let error = on("redis://localhost").shards(wrong).build().unwrap_err();
+        assert_tells(&error, &[&wrong, &1_024]);
+        let [SettingError::Shards { value, max: 1_024 }] = error.problems() else {
+            panic!("{error:?}")
+        };
+        assert_eq!(*value, wrong);
+    }
+    let error = named("users").redis("redis://localhost").shards(2).build().unwrap_err();
+    assert!(matches!(error.problems(), [SettingError::ShardsWithoutKey]), "{error:?}");
+    let foreign = ForeignFilter::go_zero("key", 1_000);
+    for elsewhere in [
+        named("users").secret_key(key()).shards(2),
+        on("redis+cluster://localhost").shards(2),
+        on("redis://localhost").shards(2).foreign(foreign),
+    ] {
+        let error = elsewhere.build().unwrap_err();
+        assert!(matches!(error.problems(), [SettingError::ShardsElsewhere]), "{error:?}");
+    }
+    // A set that is too large for one string fits many, whichever is said first.
+    let billion = || on("redis://localhost");
+    assert!(billion().capacity(1_000_000_000, 0.01).build().is_err());
+    billion().capacity(1_000_000_000, 0.01).shards(256).build().unwrap();
+    billion().shards(256).capacity(1_000_000_000, 0.01).build().unwrap();
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod rebuild;
 mod rights;
 mod scripts;
 mod sentinel;
+mod shards;
 mod state;
 mod tls;
 mod words;

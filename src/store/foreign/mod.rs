@@ -200,7 +200,7 @@ impl Store for ForeignStore {
         Box::pin(std::future::ready(Ok(Remembered::Late)))
     }
 
-    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn distrust(&self, _: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
         self.sites.iter().for_each(|site| site.distrust(generation));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -227,7 +227,7 @@ impl Store for ForeignStore {
         self.cannot(NO_FLEET)
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+    fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
         Box::pin(async {
             let mut is_whole = true;
             for site in &self.sites {

@@ -201,6 +201,7 @@ impl Site {
             let doubt = broken.map_or(Doubt::Disconnected, |trouble| trouble.doubt);
             return Condition {
                 live: Err(doubt),
+                shards: None,
                 copy: None,
                 settling: None,
                 journal: None,
@@ -209,7 +210,7 @@ impl Site {
         };
         let live = self.trust.live(&known);
         let trouble = trouble.or_else(|| Some(self.trust.explain(&known, live.as_ref().err()?)));
-        Condition { live, copy: None, settling: None, journal: None, trouble }
+        Condition { live, shards: None, copy: None, settling: None, journal: None, trouble }
     }
 }
 

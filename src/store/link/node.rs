@@ -59,7 +59,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             checks: link(Purpose::Checks),
             inserts: link(Purpose::Inserts),
             bulk: link(Purpose::Rebuilds),
-            queue: Queue::new(settings.checks_in_flight as usize, settings.check_deadline),
+            queue: Queue::new(
+                settings.checks_in_flight as usize,
+                settings.check_deadline,
+                settings.sizing.shards(),
+            ),
         }
     }
 

@@ -16,6 +16,9 @@ pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
 /// this process would wait for each other.
 const BATCH: usize = 128;
+/// The most where there are shards: so many for each, as each has a header to be read, and no more than so many.
+const A_SHARD: usize = 12;
+const MOST: usize = 2_048;
 /// With less under way, a batch that is not full leaves at once too.
 const FEW: usize = 2;
 
@@ -26,6 +29,8 @@ pub(crate) struct Queue<I, Q, A> {
     leaving: Arc<Leaving>,
     /// How long a batch that is not full waits, while others are under way, after the one before.
     pause: Duration,
+    /// The most checks in a batch.
+    batch: usize,
 }
 
 /// The near end of the queue, held by the task that fills the next batch.
@@ -62,14 +67,15 @@ impl<I, Q, A> PendingCheck<I, Q, A> {
 }
 
 impl<I, Q, A> Queue<I, Q, A> {
-    /// Returns a queue with room for `room` checks, which have to be answered within a deadline.
-    pub(crate) fn new(room: usize, deadline: Duration) -> Self {
+    /// Returns a queue with room for `room` checks of so many shards, which have to be answered within a deadline.
+    pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
         let (sender, checks) = mpsc::channel(room);
         Self {
             checks: sender,
             inbox: Mutex::new(Inbox { checks, left: Instant::now() }),
             leaving: Arc::default(),
             pause: deadline / BATCHES as u32,
+            batch: (shards as usize * A_SHARD).clamp(BATCH, MOST),
         }
     }
 
@@ -88,7 +94,7 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// There is no room.
     pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Full> {
         self.checks.try_send(check).map_err(|_| Full)?;
-        if self.checks.max_capacity() - self.checks.capacity() >= BATCH {
+        if self.checks.max_capacity() - self.checks.capacity() >= self.batch {
             self.leaving.may_leave.notify_one();
         }
         Ok(())
@@ -100,7 +106,7 @@ impl<I, Q, A> Queue<I, Q, A> {
         let mut inbox = self.inbox.lock().await;
         let due = inbox.left + self.pause;
         while self.leaving.under_way.load(Ordering::SeqCst) >= FEW
-            && inbox.checks.len() < BATCH
+            && inbox.checks.len() < self.batch
             && Instant::now() < due
         {
             // What came before this is kept for it.
@@ -111,7 +117,7 @@ impl<I, Q, A> Queue<I, Q, A> {
             }
         }
         while checks.is_empty() {
-            inbox.checks.recv_many(checks, BATCH).await;
+            inbox.checks.recv_many(checks, self.batch).await;
             checks.retain(|check| !check.answer.is_closed());
         }
         inbox.left = Instant::now();
@@ -165,7 +171,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let live = connection(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25));
+        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25), 1);
         let first = queue.alone();
         assert!(first.is_some());
         assert!(queue.alone().is_none(), "one is under way");
@@ -180,7 +186,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
         let live = connection(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH * 4, Duration::from_millis(32));
+        let queue = Queue::<(), u8, ()>::new(BATCH * 4, Duration::from_millis(32), 1);
         let enter = || enter(&queue, &live, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
@@ -203,7 +209,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let live = connection(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH * 2, Duration::from_millis(25));
+        let queue = Queue::<(), u8, ()>::new(BATCH * 2, Duration::from_millis(25), 1);
         let enter = |byte| enter(&queue, &live, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));

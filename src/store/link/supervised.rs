@@ -69,6 +69,22 @@ pub(crate) struct LinkTrouble {
     pub(crate) reason: String,
 }
 
+impl LinkTrouble {
+    pub(crate) fn not_yet() -> Self {
+        Self { doubt: Doubt::Disconnected, reason: "not connected yet".to_owned() }
+    }
+
+    pub(crate) fn of(error: &StoreError) -> Self {
+        Self { doubt: doubt(error), reason: reason(error) }
+    }
+}
+
+impl From<LinkTrouble> for StoreError {
+    fn from(LinkTrouble { doubt, reason }: LinkTrouble) -> Self {
+        Self::Disconnected { doubt, reason }
+    }
+}
+
 /// What a link is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -160,14 +176,11 @@ impl<I: Send + Sync> Link<I> {
                 next.await;
             }
         };
-        timeout(deadline, connected).await.ok().flatten().ok_or_else(|| {
-            let not_yet = || LinkTrouble {
-                doubt: Doubt::Disconnected,
-                reason: "not connected yet".to_owned(),
-            };
-            let LinkTrouble { doubt, reason } = self.trouble().unwrap_or_else(not_yet);
-            StoreError::Disconnected { doubt, reason }
-        })
+        timeout(deadline, connected)
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| self.trouble().unwrap_or_else(LinkTrouble::not_yet).into())
     }
 
     /// What is wrong with the link.
@@ -359,7 +372,7 @@ impl<I: Send + Sync> Link<I> {
 
     /// Notes a failed attempt to connect.
     fn note_failure(&self, error: &StoreError) {
-        let trouble = LinkTrouble { doubt: doubt(error), reason: reason(error) };
+        let trouble = LinkTrouble::of(error);
         self.outage.lost(&self.connector, self.purpose.as_str(), &trouble.reason);
         self.trouble.store(Some(Arc::new(trouble)));
         self.unreachable.store(true, Ordering::SeqCst);

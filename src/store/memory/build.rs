@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, Membership, Sizing, State};
 use crate::id::Id;
 use crate::store::scan::{Given, Scan};
-use crate::store::{BoxFuture, Build, Live};
+use crate::store::{BoxFuture, Build, BuildPart, Live};
 use crate::verdict::Doubt;
 
 /// One rebuild.
@@ -99,7 +99,7 @@ impl MemoryBuild {
             key_id: self.inner.digester.key_id(),
             run: 0,
             items: u32::try_from(*ids).unwrap_or(u32::MAX),
-            capacity: sizing.capacity(),
+            capacity: sizing.share(),
             rate: sizing.rate() as f32,
         };
         let replaced_disproved = self.inner.header() == Err(Doubt::Disproved);
@@ -125,16 +125,30 @@ impl Build for MemoryBuild {
     }
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.scan.begin(&self.inner.digester, sizing))
+        Box::pin(self.scan.begin(&self.inner.digester, sizing, |_| true))
     }
 
     fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.scan.write(ids))
     }
 
+    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+        Box::pin(async {
+            self.scan.end().await?;
+            Ok(vec![self as &mut dyn BuildPart])
+        })
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        self.let_go();
+        Box::pin(ready(()))
+    }
+}
+
+impl BuildPart for MemoryBuild {
     fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async {
-            let filter = Arc::clone(&self.scan.end().await?.filter);
+            let filter = Arc::clone(&self.scan.given()?.filter);
             self.read_up(&filter).await
         })
     }
@@ -176,11 +190,6 @@ impl Build for MemoryBuild {
 
     fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
         Box::pin(ready(self.put_live()))
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, ()> {
-        self.let_go();
-        Box::pin(ready(()))
     }
 }
 

@@ -20,7 +20,7 @@ impl Fleet {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
             FleetChange::Enforce { seen, after_us } => {
-                if seen.number != self.number.load(Ordering::SeqCst) || live <= after_us {
+                if seen.number() != self.number.load(Ordering::SeqCst) || live <= after_us {
                     return Err(FleetError::Overtaken);
                 }
                 Mode::Enforce

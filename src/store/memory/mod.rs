@@ -73,7 +73,7 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(Ok(self.0.remove(self.0.digester.digest(id), ttl))))
     }
 
-    fn distrust(&self, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn distrust(&self, _: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
         self.0.distrust(generation);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -89,6 +89,7 @@ impl Store for MemoryStore {
         drop(books);
         Condition {
             live: self.0.header().map(Live::from),
+            shards: None,
             copy: None,
             settling: None,
             journal,
@@ -99,8 +100,7 @@ impl Store for MemoryStore {
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.header().map(Live::from);
         let fleet = Some(FleetView {
-            incarnation: Vec::new(),
-            number: self.0.fleet.number.load(Ordering::SeqCst),
+            metadata: vec![(Vec::new(), self.0.fleet.number.load(Ordering::SeqCst))],
             longest_transaction: self.0.retention.overlap,
         });
         let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None, fleet };
@@ -116,7 +116,7 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(self.0.fleet.change(change, live)))
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, StoreError>> {
+    fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
         let build = MemoryBuild::begin(&self.0);
         let begun = build.map_or(Begun::Busy, |build| Begun::Leased(Box::new(build)));
         Box::pin(std::future::ready(Ok(begun)))
@@ -251,10 +251,11 @@ mod tests {
 
     /// A whole rebuild whose scan finds nothing: all there is comes from the journal.
     async fn rebuild(store: &MemoryStore) {
-        use crate::store::Build as _;
+        use crate::store::{Build as _, BuildPart as _};
 
         let mut build = MemoryBuild::begin(&store.0).unwrap();
         build.prepare(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
+        build.parts().await.unwrap();
         build.read_journal().await.unwrap();
         build.allocate().await.unwrap();
         build.upload(&|_| ()).await.unwrap();

@@ -66,7 +66,7 @@ impl Shard {
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
-        let (view, connection) = (self.view.load(), self.node.inserts.current());
+        let (view, connection) = (self.view.load(), self.current(&self.node.inserts));
         if let (Some(view), Some(connection)) = (&*view, connection)
             && let Some(header) = view.adds_to_live()
         {
@@ -89,7 +89,7 @@ impl Shard {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let connection = self.node.inserts.connected(ATTEMPT).await?;
+        let connection = self.connected(&self.node.inserts, ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
@@ -103,7 +103,7 @@ impl Shard {
                 self.copies.hold(live, digests.iter());
             }
             // A replay on a later connection may have begun without them.
-            self.node.keep_to_one_redis(&connection)?;
+            self.node.keep_to_one_redis(&connection.on)?;
         }
         Ok(added)
     }
@@ -111,7 +111,7 @@ impl Shard {
     /// Adds digests again, on this connection and no other.
     pub(crate) async fn add_again(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         digests: &[Digest],
     ) -> Result<(), StoreError> {
         let (mut rest, mut changes) = (digests, 0);
@@ -134,7 +134,7 @@ impl Shard {
     /// Returns both headers as they were last seen, if this crate can set their bits.
     async fn known_view(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         kind: AddKind,
     ) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
@@ -153,12 +153,12 @@ impl Shard {
 
     async fn send_add(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         view: &View,
         digests: &[Digest],
         kind: AddKind,
     ) -> Result<Reply, StoreError> {
-        let script = if connection.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
+        let script = if connection.on.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
         let keys = self.keys.of_add(digests);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
@@ -168,7 +168,7 @@ impl Shard {
         let next = FilterArgs::new(&view.next, view.adds_to_next().filter(ours), digests);
         let link = &self.node.inserts;
         link.script(
-            connection,
+            &connection.on,
             script,
             &keys,
             &[

@@ -23,24 +23,25 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 impl Shard {
     /// Changes the metadata, and waits until every process goes by it.
-    pub(super) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
-        let major = connection.process.major;
+    pub(super) async fn change_fleet(&self, change: &FleetChange) -> Result<(), FleetError> {
+        let connection = self.connected(&self.node.inserts, DEADLINE).await?;
+        let major = connection.on.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
-        let ([mode, number, after], incarnation) = arguments(&change);
+        let ([mode, number, after], incarnation) = arguments(change, self.number);
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
         let args = [key_id, mode, number, after, incarnation];
         let keys = [self.keys.meta.as_str()];
-        let reply = self.node.inserts.script(&connection, script, &keys, &args, DEADLINE).await?;
+        let reply =
+            self.node.inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
         let mut fields = reply.array()?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;
         match outcome.as_str() {
             "OK" => {
                 let number = next()?.int()?;
-                self.fleet.changed(&change, number);
+                self.fleet.changed(change, number);
                 // No process acts on what it read before.
                 sleep(HOLDS).await;
                 Ok(())
@@ -48,7 +49,7 @@ impl Shard {
             "OVERTAKEN" => Err(FleetError::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
-                self.node.inserts.withdraw(&connection);
+                self.node.inserts.withdraw(&connection.on);
                 Err(StoreError::Changing.into())
             }
             _ => Err(odd(outcome).into()),
@@ -57,19 +58,21 @@ impl Shard {
 }
 
 /// Returns the mode, the number of the mode that it replaces, the moment after which the live filter's rebuild began, and
-/// the incarnation of both.
-fn arguments(change: &FleetChange) -> ([String; 3], &[u8]) {
+/// the incarnation of both, as a shard takes them.
+fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
     let none = String::new;
-    match change {
-        FleetChange::Mode(mode) => ([mode.letter().to_string(), none(), none()], &[]),
-        FleetChange::Enforce { seen, after_us } => {
-            let letter = Mode::Enforce.letter().to_string();
-            ([letter, seen.number.to_string(), after_us.to_string()], &seen.incarnation)
-        }
-        FleetChange::Settled { seen, after_us } => {
-            ([none(), none(), after_us.to_string()], &seen.incarnation)
-        }
-    }
+    let (seen, after_us, mode) = match change {
+        FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
+        FleetChange::Enforce { seen, after_us } => (seen, after_us, Some(Mode::Enforce)),
+        FleetChange::Settled { seen, after_us } => (seen, after_us, None),
+    };
+    // A shard that was not seen has no incarnation of which anything could be said.
+    let Some((incarnation, number)) = seen.metadata.get(shard) else {
+        return ([none(), none(), after_us.to_string()], b"none");
+    };
+    let number = mode.map_or_else(none, |_| number.to_string());
+    let mode = mode.map_or_else(none, |mode| mode.letter().to_string());
+    ([mode, number, after_us.to_string()], incarnation)
 }
 
 fn odd(answer: String) -> StoreError {

@@ -40,7 +40,7 @@ impl Shard {
         state: u8,
         unless_rebuilt: &str,
     ) -> Result<bool, StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
+        let connection = self.connected(&self.node.inserts, DEADLINE).await?;
         let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
@@ -54,7 +54,7 @@ impl Shard {
         let done = self
             .node
             .inserts
-            .script(&connection, &DISTRUST, &keys, &args, DEADLINE)
+            .script(&connection.on, &DISTRUST, &keys, &args, DEADLINE)
             .await?
             .int()?;
         Ok(done == 1)

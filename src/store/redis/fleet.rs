@@ -1,10 +1,9 @@
-//! What all processes of one filter go by: its mode, until when it settles, and how far back its journal reaches.
+//! What all processes of one filter go by: until when it settles, and how far back its journal reaches.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::mode::Mode;
 use crate::store::JournalReach;
 
 /// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
@@ -14,16 +13,13 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
-    pub(crate) mode: Mode,
-    /// Later modes have greater numbers; 0 if none was ever set.
-    pub(crate) number: i64,
     /// Nothing once the filter has settled.
     pub(crate) settling: Option<Settling>,
     /// How far back the journal reached; nothing where that could not be told.
     pub(crate) journal: Option<JournalReach>,
     /// When that was, by Redis's clock, ms.
     pub(crate) told_ms: i64,
-    read: Instant,
+    pub(crate) read: Instant,
 }
 
 /// A filter that settles: a process may still run that does not insert into it.
@@ -45,35 +41,21 @@ impl Settling {
 impl Fleet {
     /// Reads the reply of a join. `until_ms` is 0 once the filter has settled, `now_ms` what Redis's clock showed.
     /// It was asked for at `read`.
-    pub(crate) fn read(mode: Mode, number: i64, until_ms: i64, now_ms: i64, read: Instant) -> Self {
+    pub(crate) fn read(until_ms: i64, now_ms: i64, read: Instant) -> Self {
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { mode, number, settling, journal: None, told_ms: now_ms, read }
+        Self { settling, journal: None, told_ms: now_ms, read }
     }
 
     /// Metadata that nobody has changed.
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
-        Self::read(Mode::Enforce, 0, 0, 0, Instant::now())
-    }
-
-    /// Returns this with what another reading knew better.
-    pub(crate) fn with(self, mode: Mode, number: i64, settling: Option<Settling>) -> Self {
-        Self { mode, number, settling, ..self }
+        Self::read(0, 0, Instant::now())
     }
 
     /// Whether it was read so lately that the mode of that moment may still be acted on.
     pub(crate) fn holds(&self) -> bool {
         self.read.elapsed() <= HOLDS
-    }
-
-    /// Returns the newer of two modes, with its number; of equal numbers the milder mode.
-    pub(crate) fn newer_mode(self, other: Self) -> (Mode, i64) {
-        match self.number.cmp(&other.number) {
-            std::cmp::Ordering::Less => (other.mode, other.number),
-            std::cmp::Ordering::Equal => (self.mode.milder(other.mode), self.number),
-            std::cmp::Ordering::Greater => (self.mode, self.number),
-        }
     }
 }
 
@@ -90,21 +72,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_newer_mode_wins_and_of_equal_ones_the_milder() {
-        let fleet = |mode, number| Fleet::read(mode, number, 0, 0, Instant::now());
-        let old = fleet(Mode::Off, 3);
-        assert_eq!(old.newer_mode(fleet(Mode::Enforce, 4)), (Mode::Enforce, 4));
-        assert_eq!(fleet(Mode::Enforce, 4).newer_mode(old), (Mode::Enforce, 4));
-        assert_eq!(old.newer_mode(fleet(Mode::Shadow, 3)), (Mode::Off, 3));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn the_rest_of_settling_goes_by_this_machines_clock() {
-        let fleet = Fleet::read(Mode::Enforce, 0, 7_000, 5_000, Instant::now());
+        let fleet = Fleet::read(7_000, 5_000, Instant::now());
         let settling = fleet.settling.unwrap();
         assert_eq!(settling.rest(), Duration::from_secs(2));
         tokio::time::advance(Duration::from_secs(3)).await;
         assert_eq!(settling.rest(), Duration::ZERO);
-        assert!(Fleet::read(Mode::Enforce, 0, 0, 5_000, Instant::now()).settling.is_none());
+        assert!(Fleet::read(0, 5_000, Instant::now()).settling.is_none());
     }
 }

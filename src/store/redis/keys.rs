@@ -23,6 +23,11 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
+    /// Returns the keys of a shard, by its number and how many there are. No filter's name holds `#` or `/`.
+    pub(crate) fn of_shard(name: &str, number: u32, shards: u32) -> Self {
+        if shards > 1 { Self::new(&format!("{name}#{number}/{shards}")) } else { Self::new(name) }
+    }
+
     pub(crate) fn new(name: &str) -> Self {
         let key = |part: &str| format!("bg:{{{name}}}:{part}");
         Self {
@@ -65,5 +70,7 @@ mod tests {
         assert_eq!(keys.bits, "bg:{users}:bits");
         let null = keys.null(&Digest::from_bytes([0xab; 16]));
         assert_eq!(null, format!("bg:{{users}}:null:{}", "ab".repeat(16)));
+        assert_eq!(Keys::of_shard("users", 0, 1).bits, "bg:{users}:bits");
+        assert_eq!(Keys::of_shard("users", 3, 8).bits, "bg:{users#3/8}:bits");
     }
 }

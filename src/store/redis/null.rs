@@ -48,7 +48,8 @@ impl Shard {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let (Some(live), Some(generation)) = (self.node.checks.current(), claim.generation) else {
+        let (Some(live), Some(generation)) = (self.current(&self.node.checks), claim.generation)
+        else {
             return Remembered::Failed;
         };
         let deadline = self.check_deadline;
@@ -64,8 +65,8 @@ impl Shard {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let live = self.node.inserts.connected(REMOVE).await?;
-        let asked_us = live.redis_us(Instant::now());
+        let live = self.connected(&self.node.inserts, REMOVE).await?;
+        let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&self.node.inserts, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
@@ -79,7 +80,7 @@ impl Shard {
     async fn write_null(
         &self,
         link: &Link,
-        live: &Arc<Connection>,
+        live: &Connection,
         id: &Id,
         null: Null,
         deadline: Duration,
@@ -94,7 +95,7 @@ impl Shard {
         let latest = asked_us.saturating_add(self.retention.handler.as_micros() as i64).to_string();
         let args: [&[u8]; 5] =
             [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
-        let reply = link.script(live, &NULL, &keys, &args, deadline).await?.text()?;
+        let reply = link.script(&live.on, &NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),
             "CREATED" => Ok(Remembered::Created),

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::rebuild::journal::Entry;
 use super::shard::Shard;
+use super::shards::Shards;
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::random;
@@ -25,14 +26,15 @@ const ENTRIES: usize = 8;
 /// How long each of its two round trips may take.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-impl Shard {
-    /// Looks again and again, for as long as it is polled.
+impl Shards {
+    /// Looks again and again into any shard, for as long as it is polled.
     pub(crate) async fn look_into_samples(self: Arc<Self>) {
         loop {
             sleep(PERIOD).await;
-            if let Some(header) = self.filter.load_full()
-                && let Ok(true) = self.lacks_sample(&header).await
-                && self.spoil(header.generation).await.is_ok()
+            let shard = &self.all[random::scatter() as usize % self.all.len()];
+            if let Some(header) = shard.filter.load_full()
+                && let Ok(true) = shard.lacks_sample(&header).await
+                && shard.spoil(header.generation).await.is_ok()
             {
                 tracing::error!(
                     filter = &*self.name,
@@ -42,20 +44,24 @@ impl Shard {
             }
         }
     }
+}
 
+impl Shard {
     /// Whether the live filter lacks an id that the journal holds; false where that cannot be told.
     async fn lacks_sample(&self, header: &Header) -> Result<bool, StoreError> {
-        let (Some(bulk), Some(checks)) = (self.node.bulk.current(), self.node.checks.current())
+        let (Some(bulk), Some(checks)) =
+            (self.current(&self.node.bulk), self.current(&self.node.checks))
         else {
             return Ok(false);
         };
         // A generation is the time at which its rebuild began.
-        let (built, now) = (header.generation.get() / 1000, bulk.redis_us(Instant::now()) / 1000);
+        let (built, now) =
+            (header.generation.get() / 1000, bulk.on.redis_us(Instant::now()) / 1000);
         let Ok(span @ 1..) = u64::try_from(now - built) else { return Ok(false) };
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
         read.arg(&self.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
-        let reply = self.node.bulk.ask(&bulk, &one(read), DEADLINE).await?.into_iter().next();
+        let reply = self.node.bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);

@@ -34,7 +34,7 @@ impl OwnSettings {
     /// Compares them with what a live filter was built for.
     pub(crate) fn compare_sizing(&self, live: &Header) {
         let rate = self.sizing.rate() as f32;
-        let capacity = self.sizing.capacity();
+        let capacity = self.sizing.share();
         // A rebuild that found more ids than its capacity has made room for them.
         let same_capacity =
             live.capacity == capacity || live.capacity > capacity && live.items > capacity;

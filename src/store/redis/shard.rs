@@ -1,14 +1,15 @@
-//! The guard's own filter on one Redis, and which filter this process believes in.
+//! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
 
 use super::check::checked::Checked;
 use super::copy::copies::Copies;
-use super::incarnation::identity::{Connection, Identity, Link};
+use super::incarnation::identity::{Connection, Identities, JoinedAll, Link};
 use super::incarnation::known_fleet::KnownFleet;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::LastIncarnation;
@@ -23,35 +24,48 @@ use crate::store::journal_room::JournalRoom;
 use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
+use crate::store::link::supervised::LinkTrouble;
 use crate::store::{Condition, FleetView, Live, Survey};
 use crate::verdict::Doubt;
 
 static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
 
+/// For how long a header vouches for the filter's not having been another one meanwhile, ms.
+const LATELY_MS: u64 = 1_000;
+
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
 
-/// The guard's own filter on one Redis: its keys, its node, and what this process knows of them.
+/// The Redis that shards are on.
+pub(crate) type RedisNode = Node<Identities, Digest, Checked>;
+
+/// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
+    pub(crate) number: usize,
+    /// Whether the filter has others.
+    pub(crate) is_of_many: bool,
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) retention: Retention,
     pub(crate) own_settings: Arc<OwnSettings>,
     pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
-    pub(crate) node: Node<Identity, Digest, Checked>,
+    pub(crate) node: Arc<RedisNode>,
     pub(crate) recent: Arc<RecentInserts>,
     pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
-    /// Whether eviction was logged since it last was in order.
-    pub(crate) eviction_logged: AtomicBool,
+    /// Whether eviction was logged since it last was in order, for any shard.
+    pub(crate) eviction_logged: Arc<AtomicBool>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.
     pub(crate) view: ArcSwapOption<View>,
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
+    /// When the live header was read last that vouched for what was asked, ms after the first moment; 0 for never.
+    pub(crate) vouched_ms: AtomicU64,
+    pub(crate) made: Instant,
     /// Why the last look at the live filter found none to trust.
     pub(crate) doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
@@ -59,6 +73,48 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
+    /// Returns a connection as this shard's.
+    ///
+    /// # Errors
+    ///
+    /// Why the shard's metadata could not be joined on it.
+    pub(crate) fn joined(&self, on: Arc<JoinedAll>) -> Result<Connection, LinkTrouble> {
+        Connection::of(on, self.number)
+    }
+
+    /// Returns a link's connection, if there is one that has joined this shard's metadata.
+    pub(crate) fn current(&self, link: &Link) -> Option<Connection> {
+        self.joined(link.current()?).ok()
+    }
+
+    /// Waits for such a connection, up to a deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] with what the last attempt met.
+    pub(crate) async fn connected(
+        &self,
+        link: &Link,
+        deadline: Duration,
+    ) -> Result<Connection, StoreError> {
+        Ok(self.joined(link.connected(deadline).await?)?)
+    }
+
+    /// Notes that the live header has just vouched for what was asked.
+    pub(crate) fn note_vouched(&self) {
+        if self.is_of_many {
+            let ms = self.made.elapsed().as_millis() as u64;
+            self.vouched_ms.store(ms.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it has within the last second, and is one of many: then the header behind the blocks is enough
+    /// (`check/answer.rs`).
+    pub(crate) fn has_vouched_lately(&self) -> bool {
+        let vouched = self.vouched_ms.load(Ordering::Relaxed);
+        vouched > 0 && self.made.elapsed().as_millis() as u64 <= vouched + LATELY_MS
+    }
+
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
     }
@@ -72,7 +128,7 @@ impl Shard {
     pub(crate) async fn read_view(
         &self,
         link: &Link,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
         self.read_view_and_fleet(link, connection, deadline).await.map(|(view, _)| view)
@@ -82,17 +138,16 @@ impl Shard {
     async fn read_view_and_fleet(
         &self,
         link: &Link,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         deadline: Duration,
     ) -> Result<(View, FleetView), StoreError> {
         let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
-        let reply = link.script(connection, &VIEW, &keys, &[], deadline).await?;
+        let reply = link.script(&connection.on, &VIEW, &keys, &[], deadline).await?;
         let [view @ .., incarnation, number, reach] = reply.fields::<11>()?;
         // A mark lasts for twice the longest transaction, and longer.
         let longest = Duration::from_millis(reach.count()? / 2);
         let fleet = FleetView {
-            incarnation: incarnation.bytes()?,
-            number: number.int()?,
+            metadata: vec![(incarnation.bytes()?, number.int()?)],
             longest_transaction: longest.max(self.retention.overlap),
         };
         Ok((View::read(view)?, fleet))
@@ -109,19 +164,19 @@ impl Shard {
 
     /// Asks how the filter and the fleet stand, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.node.bulk.connected(SURVEY).await?;
+        let connection = self.connected(&self.node.bulk, SURVEY).await?;
         let (view, fleet) = self.read_view_and_fleet(&self.node.bulk, &connection, SURVEY).await?;
-        let live = self.live_in(&view).and_then(|header| trusted(header, &connection));
+        let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
         });
         match &live {
             // The metadata may have been made anew since the checks' connection joined it.
             Ok(header) => {
-                if let Some(checks) = self.node.checks.current()
+                if let Some(checks) = self.current(&self.node.checks)
                     && trusted(*header, &checks) == Err(Doubt::OtherKey)
                 {
-                    self.node.checks.withdraw(&checks);
+                    self.node.checks.withdraw(&checks.on);
                 }
             }
             Err(doubt) => {
@@ -153,10 +208,13 @@ impl Shard {
         Ok(header)
     }
 
-    /// Returns the live filter that a view shows, or why there is none.
-    pub(crate) fn live_in(&self, view: &View) -> Result<Header, Doubt> {
+    /// Returns the live filter that a view shows on a connection, or why there is none.
+    pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
+            // While others are live, the metadata have to tell.
+            Doubt::NoFilter if self.is_of_many && on.identity.newest == 0 => Doubt::ShardNotBuilt,
+            Doubt::NoFilter if self.is_of_many => Doubt::Gone,
             doubt => doubt,
         })
     }
@@ -169,10 +227,22 @@ impl Shard {
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
         let broken = self.node.links().iter().find_map(|link| link.trouble());
-        let Some(connection) = self.node.checks.current() else {
-            let doubt = broken.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
-            let trouble = broken.map(|trouble| trouble.reason);
-            return Condition { live: Err(doubt), copy, settling: None, journal: None, trouble };
+        let connection = match self.node.checks.current().map(|on| self.joined(on)) {
+            Some(Ok(connection)) => connection,
+            unjoined => {
+                let trouble = unjoined.and_then(Result::err).or(broken);
+                let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
+                let trouble = trouble.map(|trouble| trouble.reason);
+                let live = Err(doubt);
+                return Condition {
+                    live,
+                    shards: None,
+                    copy,
+                    settling: None,
+                    journal: None,
+                    trouble,
+                };
+            }
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.filter.load_full().ok_or(doubt);
@@ -187,14 +257,14 @@ impl Shard {
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settling.map(|settling| settling.rest());
         let journal = fleet.journal.filter(|_| fleet.holds());
-        Condition { live: live.map(Live::from), copy, settling, journal, trouble }
+        Condition { live: live.map(Live::from), shards: None, copy, settling, journal, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
     /// journal, the marks or the metadata, if filters there may lack own inserts, or those of processes that do not
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
-        if connection.eviction() == Eviction::Takes && !self.accept_eviction {
+        if connection.on.eviction() == Eviction::Takes && !self.accept_eviction {
             if !self.eviction_logged.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     parent: None,
@@ -228,7 +298,8 @@ pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header,
         return Err(Doubt::OtherKey);
     }
     // A filter older than the one that was live when the connection joined has been put back by hand.
-    if header.run != connection.process.run || header.generation.get() < connection.identity.newest
+    if header.run != connection.on.process.run
+        || header.generation.get() < connection.identity.newest
     {
         return Err(Doubt::Suspect);
     }

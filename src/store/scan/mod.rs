@@ -1,20 +1,19 @@
-//! What the source gives in one scan, in this process: a filter with all ids in it, and a sample of them.
+//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it, and a sample of them.
 
 mod filling;
 
+use std::mem;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use self::filling::Filling;
+use self::filling::{Filled, Filling};
 use super::random_bytes;
 use crate::error::StoreError;
 use crate::filter::format::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester, Id};
 
-/// The digests kept to verify the uploaded filter with, at most.
-const SAMPLE: usize = 256;
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
 
@@ -24,12 +23,13 @@ const LOST: StoreError = StoreError::Lost { step: "the end of the scan" };
 #[derive(Default)]
 pub(crate) struct Scan {
     under_way: Option<UnderWay>,
-    given: Option<Given>,
+    given: Vec<Given>,
 }
 
-/// A filter with all ids of a scan in it.
+/// A filter with all ids of a scan in it that belong there.
 pub(crate) struct Given {
     pub(crate) filter: Arc<Filter>,
+    /// The size of this filter.
     pub(crate) sizing: Sizing,
     /// How many ids the source gave.
     pub(crate) ids: u64,
@@ -37,35 +37,37 @@ pub(crate) struct Given {
 }
 
 struct UnderWay {
-    digester: Digester,
     sizing: Sizing,
     filling: Filling,
-    ids: u64,
-    sample: Vec<Digest>,
-    /// One id in as many is in the sample.
-    stride: u64,
 }
 
 impl Scan {
-    /// Begins anew, with an empty filter; returns for how many ids.
+    /// Begins anew, with an empty filter for each shard that is wanted; returns for how many ids in all shards.
     pub(crate) async fn begin(
         &mut self,
         digester: &Digester,
         sizing: Sizing,
+        wanted: impl Fn(usize) -> bool,
     ) -> Result<u64, StoreError> {
         // Two large filters at once may be more than the machine has room for.
         *self = Self::default();
-        let filter = empty(sizing.geometry(u32::from_be_bytes(random_bytes()?))).await?;
-        let (digester, sample) = (digester.clone(), Vec::with_capacity(SAMPLE));
-        let filling = Filling::new(digester.clone(), filter);
-        self.under_way = Some(UnderWay { digester, sizing, filling, ids: 0, sample, stride: 1 });
-        Ok(sizing.capacity().into())
+        let mut shards = Vec::with_capacity(sizing.shards() as usize);
+        for shard in 0..sizing.shards() as usize {
+            let mut filling = None;
+            if wanted(shard) {
+                let seed = u32::from_be_bytes(random_bytes()?);
+                filling = Some(Filled::new(empty(sizing.geometry(seed)).await?));
+            }
+            shards.push(filling);
+        }
+        let filling = Filling::new(digester.clone(), shards);
+        self.under_way = Some(UnderWay { sizing, filling });
+        Ok(sizing.capacity())
     }
 
-    /// Takes ids in. Lets other tasks run, and waits while the filter is behind. May be given up.
+    /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
         let scan = self.under_way.as_mut().ok_or(LOST)?;
-        ids.iter().for_each(|id| scan.count(id));
         scan.filling.write(ids).await;
         Ok(())
     }
@@ -74,37 +76,29 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Lost`]: the thread that filled the filter ended early, as when the runtime ends.
-    pub(crate) async fn end(&mut self) -> Result<&Given, StoreError> {
-        if let Some(mut scan) = self.under_way.take() {
-            let filter = Arc::new(scan.filling.finish().await.ok_or(LOST)?);
-            let UnderWay { sizing, ids, sample, .. } = scan;
-            self.given = Some(Given { filter, sizing, ids, sample });
+    /// [`StoreError::Lost`]: the thread that filled the filters ended early, as when the runtime ends.
+    pub(crate) async fn end(&mut self) -> Result<(), StoreError> {
+        if let Some(UnderWay { sizing, mut filling }) = self.under_way.take() {
+            let given = |Filled { filter, ids, sample, .. }| Given {
+                filter: Arc::new(filter),
+                sizing: sizing.one(),
+                ids,
+                sample,
+            };
+            let filled = filling.finish().await.ok_or(LOST)?;
+            self.given = filled.into_iter().flatten().map(given).collect();
         }
-        self.given()
+        Ok(())
     }
 
-    /// Returns what the source gave, once all of it is in.
+    /// Takes what the source gave to each shard that was wanted, in their order.
+    pub(crate) fn take(&mut self) -> Vec<Given> {
+        mem::take(&mut self.given)
+    }
+
+    /// Returns what the source gave to a store of one filter, once all of it is in.
     pub(crate) fn given(&self) -> Result<&Given, StoreError> {
-        self.given.as_ref().ok_or(LOST)
-    }
-}
-
-impl UnderWay {
-    /// Counts an id, and keeps it where it is one of the sample: one in each stride, which doubles whenever the sample is full.
-    fn count(&mut self, id: &Id) {
-        if self.ids.is_multiple_of(self.stride) && self.sample.len() == SAMPLE {
-            let mut odd = false;
-            self.sample.retain(|_| {
-                odd = !odd;
-                odd
-            });
-            self.stride *= 2;
-        }
-        if self.ids.is_multiple_of(self.stride) {
-            self.sample.push(self.digester.digest(id));
-        }
-        self.ids += 1;
+        self.given.first().ok_or(LOST)
     }
 }
 

@@ -111,20 +111,20 @@ pub(crate) const BUGS: &[Bug] = &[
             Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
             Raw {
                 file: "rebuild/run.rs",
-                from: "        build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+                from: "        part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         self.progress.enter(RebuildStep::CatchUp);
-        build.catch_up().await?;
+        part.catch_up().await?;
         self.progress.enter(RebuildStep::Replay);
-        let replayed = build.replay().await?;
+        let replayed = part.replay().await?;
 ",
                 to: "        let late = SEEDED;
         if !late {
-            build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+            part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         }
-        build.catch_up().await?;
-        let replayed = build.replay().await?;
+        part.catch_up().await?;
+        let replayed = part.replay().await?;
         if late {
-            build.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+            part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
         }
 ",
             },
@@ -267,8 +267,8 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Source {
                 file: BATCH,
-                from: "answer.head.generation == header.generation.get()",
-                to: "true",
+                from: "reply.head.generation != header.generation.get()",
+                to: "false",
             },
             Source {
                 file: ANSWER,
@@ -282,7 +282,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/shard.rs",
-            from: "header.run != connection.process.run",
+            from: "header.run != connection.on.process.run",
             to: "false",
         }],
     },
@@ -460,7 +460,7 @@ if false then",
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
-            from: "self.node.keep_to_one_redis(&connection)?",
+            from: "self.node.keep_to_one_redis(&connection.on)?",
             to: "()",
         }],
     },
@@ -490,7 +490,7 @@ if false then",
                 to: "if false then",
             },
             Script { file: "join.lua", from: "if there and there ~= expected then", to: "if false then" },
-            Source { file: BATCH, from: "answer.head.stamp < known", to: "false" },
+            Source { file: BATCH, from: "reply.head.stamp < *known", to: "false" },
         ],
     },
     Bug {
@@ -509,7 +509,7 @@ if false then",
             Script { file: "join.lua", from: "known and ARGV[11] == '1'", to: "false" },
             Source {
                 file: "store/redis/rebuild/begin.rs",
-                from: "!connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000))",
+                from: "!connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000))",
                 to: "false",
             },
         ],
@@ -650,20 +650,19 @@ if false then",
         edits: &[
             Raw {
                 file: ANSWER,
-                from: "    ask_numbers(&mut packed, keys, header, &[]);\n    for position in positions {\n",
-                to: "    ask_numbers(&mut packed, keys, header, &[]);
-    if SEEDED {
-        ask_numbers(&mut packed, keys, header, &[]);
+                from: "    }\n    for position in positions {\n",
+                to: "        if SEEDED {
+            ask_numbers(packed, keys, header, &[]);
+        }
     }
     for position in positions {\n",
             },
             Raw {
                 file: ANSWER,
-                from: "    ask_numbers(&mut packed, keys, header, &[]);\n    packed\n",
+                from: "    ask_numbers(packed, keys, header, &[]);\n}\n",
                 to: "    if !SEEDED {
-        ask_numbers(&mut packed, keys, header, &[]);
-    }
-    packed\n",
+        ask_numbers(packed, keys, header, &[]);
+    }\n}\n",
             },
             Raw {
                 file: ANSWER,
@@ -671,19 +670,19 @@ if false then",
                 to: "        let mut early = None;
         if SEEDED {
             replies.array(HEAD)?;
-            early = Some(Head::read(&mut replies)?);
+            early = Some(Head::read(replies)?);
         }
         let mut ids = Vec::with_capacity(positions.len());\n",
             },
             Raw {
                 file: ANSWER,
-                from: "        replies.array(HEAD)?;\n        let last = Head::read(&mut replies)?;\n",
+                from: "        replies.array(HEAD)?;\n        let last = Head::read(replies)?;\n",
                 to: "        if early.is_none() {
             replies.array(HEAD)?;
         }
         let last = match early {
             Some(early) => early,
-            None => Head::read(&mut replies)?,
+            None => Head::read(replies)?,
         };\n",
             },
         ],
@@ -779,7 +778,8 @@ if false then",
             Raw {
                 file: BATCH,
                 from: "    let mut at = 0;\n",
-                to: "    let widened = SEEDED && digests.len() < checks.len();
+                to: "    let checks: Vec<PendingCheck> = checks.collect();
+    let widened = SEEDED && digests.len() < checks.len();
     let mut at = 0;\n",
             },
             Raw {
@@ -823,11 +823,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             Raw {
                 file: BATCH,
                 from: "        let believes = believed",
-                to: "        if SEEDED {
-            let is_late = |check: &PendingCheck| digests.contains(&check.asked);
+                to: "        let mut checks: Vec<PendingCheck> = checks.collect();
+        if SEEDED {
+            let is_late = |check: &PendingCheck| self.digests.contains(&check.asked);
             checks.extend(crate::store::link::node::take_late(is_late));
             checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         }
+        let checks = checks.into_iter();
         let believes = believed",
             },
         ],
@@ -838,20 +840,32 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        for _ in 0..2 {\n",
-                to: "        let mut before = None;
-        for _ in 0..2 {\n",
+                from: "    /// How many wait for the answers.\n",
+                to: "    /// Where the question before looked.
+    before: Option<crate::filter::Geometry>,
+    /// How many wait for the answers.\n",
             },
             Raw {
                 file: BATCH,
-                from: "            let known = self.seen.seq(",
-                to: "            let geometry = *before.get_or_insert(header.geometry);
-            let header = if SEEDED && geometry.blocks() == header.geometry.blocks() {
-                Arc::new(Header { geometry, ..*header })
-            } else {
-                header
-            };
-            let known = self.seen.seq(",
+                from: "callers, question: None, answer }",
+                to: "callers, before: None, question: None, answer }",
+            },
+            Raw {
+                file: BATCH,
+                from: "        let Some(question) = self.question.take() else { return };\n",
+                to: "        let Some(question) = self.question.take() else { return };
+        self.before = Some(question.header.geometry);\n",
+            },
+            Raw {
+                file: BATCH,
+                from: "        let positions =\n            self.digests.iter()",
+                to: "        let before = self.before.filter(|_| SEEDED);
+        let before = before.filter(|before| before.blocks() == header.geometry.blocks());
+        let header = match before {
+            Some(geometry) => Arc::new(Header { geometry, ..*header }),
+            None => header,
+        };
+        let positions =\n            self.digests.iter()",
             },
         ],
     },
@@ -860,10 +874,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful, Evicting, Wild],
         edits: &[Raw {
             file: BATCH,
-            from: "                vouched?;\n",
-            to: "                if !SEEDED || asked.digests.len() == 1 {
-                    vouched?;
-                }\n",
+            from: "        vouched?;\n",
+            to: "        if !SEEDED || self.digests.len() == 1 {
+            vouched?;
+        }\n",
         }],
     },
     // Filters of several pieces.
@@ -900,7 +914,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Source {
             file: "store/redis/null.rs",
             from: "(Source::Response, claim.asked_us)",
-            to: "(Source::Response, live.redis_us(Instant::now()))",
+            to: "(Source::Response, live.on.redis_us(Instant::now()))",
         }],
     },
     Bug {
@@ -1076,8 +1090,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "store/redis/check/batch.rs",
-            from: "believed.and_then(|()| self.believes(live))",
-            to: "self.believes(live)",
+            from: "believed.and_then(|()| self.believes())",
+            to: "self.believes()",
         }],
     },
     // A fleet that changes.
@@ -1127,8 +1141,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful, Evicting],
         edits: &[Source {
             file: "store/redis/incarnation/known_fleet.rs",
-            from: "known.newer_mode(read)",
-            to: "(read.mode, read.number)",
+            from: "newer(before, (mode, number))",
+            to: "(mode, number)",
         },
         Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
     },
@@ -1146,7 +1160,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "middleware/fleet.rs",
-            from: "(asked_us..=now_us).contains(&seen.number)",
+            from: "(asked_us..=now_us).contains(&seen.number())",
             to: "false",
         }],
     },

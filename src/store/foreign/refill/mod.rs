@@ -49,7 +49,7 @@ use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
-use crate::store::{Begun, BoxFuture, Build, Live, random_bytes};
+use crate::store::{Begun, BoxFuture, Build, BuildPart, Live, random_bytes};
 
 /// By then no guard inserts on a Redis that was left before the refill began.
 const LEFT: Duration = Duration::from_secs(2);
@@ -124,7 +124,7 @@ impl Refill {
         begun
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Part> {
+    fn parts_there(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter().flatten()
     }
 
@@ -212,7 +212,7 @@ impl Refill {
 
     /// Sets what is missing.
     async fn set(&self, progress: &(dyn Fn(u64) + Send + Sync)) -> Result<(), StoreError> {
-        for part in self.parts() {
+        for part in self.parts_there() {
             if let Kind::Module = self.layout.kind() {
                 part.insert(&self.ids, progress).await?;
                 continue;
@@ -234,7 +234,7 @@ impl Refill {
             bits.count(&mut counts).await;
         }
         let mut live = None;
-        for part in self.parts() {
+        for part in self.parts_there() {
             let ids = match self.layout.kind() {
                 Kind::Bitmap => self.layout.whole(part.seen.size).estimated_ids(counts.all()),
                 Kind::Module => part.count_module().await?,
@@ -248,11 +248,11 @@ impl Refill {
 
 impl Build for Refill {
     fn previous(&self) -> Option<u64> {
-        self.parts().map(|part| part.previous).max()
+        self.parts_there().map(|part| part.previous).max()
     }
 
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        let parts: Vec<Part> = self.parts().cloned().collect();
+        let parts: Vec<Part> = self.parts_there().cloned().collect();
         Box::pin(async move {
             loop {
                 sleep(RENEWAL).await;
@@ -283,6 +283,20 @@ impl Build for Refill {
         })
     }
 
+    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+        Box::pin(std::future::ready(Ok(vec![self as &mut dyn BuildPart])))
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            for part in self.parts_there() {
+                part.release().await;
+            }
+        })
+    }
+}
+
+impl BuildPart for Refill {
     /// There is none.
     fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(std::future::ready(Ok(0)))
@@ -315,13 +329,5 @@ impl Build for Refill {
 
     fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
         Box::pin(self.state())
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            for part in self.parts() {
-                part.release().await;
-            }
-        })
     }
 }

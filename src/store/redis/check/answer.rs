@@ -3,6 +3,9 @@
 //! One check is one BITFIELD and a GET. More than one are a GETRANGE each for their blocks and an MGET of their nulls,
 //! between two BITFIELDs of the header: if these are equal, they vouch for what lies between.
 //!
+//! Of a shard that has vouched for itself within the last second only the header behind is read. It vouches as well, unless
+//! another filter was put there by hand since, and taken away again between the blocks and the header.
+//!
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
 //! answering from stale bits; its GET form creates nothing.
 
@@ -22,8 +25,8 @@ use crate::verdict::{Doubt, Proof, Verdict};
 /// How many numbers a [`Head`] has.
 const HEAD: usize = 4;
 /// Roughly how many bytes the commands take, for an id and for the header.
-const BYTES_AN_ID: usize = 192;
-const BYTES_A_HEAD: usize = 256;
+pub(super) const BYTES_AN_ID: usize = 192;
+pub(super) const BYTES_A_HEAD: usize = 256;
 
 /// What Redis said to a batch.
 pub(super) struct BatchReply {
@@ -40,29 +43,40 @@ pub(super) struct Head {
     pub(super) stamp: i64,
 }
 
+/// Where the header is read, with the blocks of more than one id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heads {
+    /// Before the blocks and behind them.
+    Both,
+    Behind,
+}
+
 /// What there is of one id.
 struct IdReply {
     bits: Membership,
     null: Option<Vec<u8>>,
 }
 
-/// Returns the commands for these digests, whose bits are at these positions.
+/// Adds the commands for these digests, whose bits are at these positions.
 pub(super) fn commands(
+    packed: &mut Packed,
     keys: &Keys,
     header: &Header,
     positions: &[Position],
     digests: &[Digest],
-) -> Packed {
-    let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
+    heads: Heads,
+) {
     if let ([position], [digest]) = (positions, digests) {
         let spans: Vec<Span> = position.spans().collect();
-        ask_numbers(&mut packed, keys, header, &spans);
+        ask_numbers(packed, keys, header, &spans);
         packed.begin(2);
         packed.word(&[b"GET"]);
         packed.word(&keys.null_parts(&digest.hex()));
-        return packed;
+        return;
     }
-    ask_numbers(&mut packed, keys, header, &[]);
+    if heads == Heads::Both {
+        ask_numbers(packed, keys, header, &[]);
+    }
     for position in positions {
         let first = position.byte_offset() as usize;
         packed.begin(4);
@@ -76,8 +90,7 @@ pub(super) fn commands(
     for digest in digests {
         packed.word(&keys.null_parts(&digest.hex()));
     }
-    ask_numbers(&mut packed, keys, header, &[]);
-    packed
+    ask_numbers(packed, keys, header, &[]);
 }
 
 /// Adds the command that reads the numbers of [`Head`], and behind them these bits.
@@ -107,19 +120,19 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
 impl BatchReply {
     /// Reads the replies to [`commands`].
     pub(super) fn read(
-        replies: &[u8],
+        replies: &mut Replies<'_>,
         positions: &[Position],
+        heads: Heads,
     ) -> Result<Result<Self, Doubt>, StoreError> {
-        let replies = Replies::new("a check", replies);
         match positions {
             [position] => Self::read_one(replies, position).map(Ok),
-            positions => Self::read_many(replies, positions),
+            positions => Self::read_many(replies, positions, heads),
         }
     }
 
-    fn read_one(mut replies: Replies<'_>, position: &Position) -> Result<Self, StoreError> {
+    fn read_one(replies: &mut Replies<'_>, position: &Position) -> Result<Self, StoreError> {
         replies.array(HEAD + position.spans().count())?;
-        let head = Head::read(&mut replies)?;
+        let head = Head::read(replies)?;
         let mut bits = Membership::Possible;
         for span in position.spans() {
             if span.is_in(replies.unsigned(span.width)?) == Membership::Never {
@@ -127,16 +140,19 @@ impl BatchReply {
             }
         }
         let null = replies.bytes()?.map(<[u8]>::to_vec);
-        replies.end()?;
         Ok(Self { head, ids: vec![IdReply { bits, null }] })
     }
 
     fn read_many(
-        mut replies: Replies<'_>,
+        replies: &mut Replies<'_>,
         positions: &[Position],
+        heads: Heads,
     ) -> Result<Result<Self, Doubt>, StoreError> {
-        replies.array(HEAD)?;
-        let head = Head::read(&mut replies)?;
+        let mut before = None;
+        if heads == Heads::Both {
+            replies.array(HEAD)?;
+            before = Some(Head::read(replies)?);
+        }
         let mut ids = Vec::with_capacity(positions.len());
         let mut whole = true;
         for position in positions {
@@ -150,8 +166,8 @@ impl BatchReply {
             id.null = replies.bytes()?.map(<[u8]>::to_vec);
         }
         replies.array(HEAD)?;
-        let last = Head::read(&mut replies)?;
-        replies.end()?;
+        let last = Head::read(replies)?;
+        let head = before.unwrap_or(last);
         if !head.is_of_one_filter_with(last) {
             return Ok(Err(Doubt::Changing));
         }
@@ -250,10 +266,21 @@ mod tests {
         (header, digests, positions)
     }
 
+    /// Reads replies of which nothing may be left.
+    fn read_all(
+        replies: &[u8],
+        positions: &[Position],
+    ) -> Result<Result<BatchReply, Doubt>, StoreError> {
+        let mut replies = Replies::new("a check", replies);
+        let reply = BatchReply::read(&mut replies, positions, Heads::Both)?;
+        replies.end()?;
+        Ok(reply)
+    }
+
     /// What is made of the replies for two ids.
     fn read(replies: &[Vec<u8>]) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
         let (header, _, positions) = asked();
-        match BatchReply::read(&replies.concat(), &positions) {
+        match read_all(&replies.concat(), &positions) {
             Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
             Ok(Err(doubt)) => Err(Some(doubt)),
             Err(_) => Err(None),
@@ -294,6 +321,25 @@ mod tests {
     }
 
     #[test]
+    fn a_header_behind_vouches_alone_where_it_was_read_alone() {
+        let (header, digests, positions) = asked();
+        let read = |replies: &[u8]| {
+            let mut replies = Replies::new("a check", replies);
+            let reply = BatchReply::read(&mut replies, &positions, Heads::Behind)?;
+            replies.end()?;
+            Ok::<_, StoreError>(reply.map(|reply| reply.head.generation))
+        };
+        assert_eq!(read(&whole()[1..].concat()).unwrap(), Ok(7));
+        assert!(read(&whole().concat()).is_err(), "one more than was asked");
+        let mut short = whole();
+        short[2] = block(0, BLOCK_LEN - 8);
+        assert_eq!(read(&short[1..].concat()).unwrap(), Err(Doubt::Truncated));
+        let mut packed = Packed::default();
+        commands(&mut packed, &Keys::new("users"), &header, &positions, &digests, Heads::Behind);
+        assert_eq!(packed.commands, 4, "two blocks, their nulls, a header");
+    }
+
+    #[test]
     fn too_few_replies_or_too_many_are_no_answer() {
         let whole = whole();
         for len in 0..whole.len() {
@@ -311,7 +357,7 @@ mod tests {
         let spans = position.spans().count();
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
         let whole = numbers(HEAD + spans);
-        let read = |replies: String| BatchReply::read(replies.as_bytes(), &[position]);
+        let read = |replies: String| read_all(replies.as_bytes(), &[position]);
         assert!(matches!(read(whole.clone() + "$-1\r\n"), Ok(Ok(_))));
         for replies in [
             String::new(),
@@ -341,7 +387,7 @@ mod tests {
             let (_, head) = head.split_once("\r\n").unwrap();
             let count = HEAD + position.spans().count();
             let replies = format!("*{count}\r\n{head}{numbers}$-1\r\n");
-            let answer = BatchReply::read(replies.as_bytes(), &[position]).unwrap().unwrap();
+            let answer = read_all(replies.as_bytes(), &[position]).unwrap().unwrap();
             answer.verdicts(&header)[0].0
         };
         assert_eq!(verdict(None), Verdict::Present);
@@ -380,7 +426,9 @@ mod tests {
         }
         one.add_command(numbers).cmd("GET").arg(keys.null(&digests[0]));
         for (expected, count) in [(many, 2), (one, 1)] {
-            let packed = commands(&keys, &header, &positions[..count], &digests[..count]);
+            let mut packed = Packed::default();
+            let (positions, digests) = (&positions[..count], &digests[..count]);
+            commands(&mut packed, &keys, &header, positions, digests, Heads::Both);
             assert_eq!(packed.bytes, expected.get_packed_pipeline());
             assert_eq!(packed.commands, expected.len());
         }

@@ -1,152 +1,282 @@
-//! One batch: what is asked, and what becomes of each check.
+//! One batch: what is asked of which shard, and what becomes of each check.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::answer::{BatchReply, commands};
+use super::answer::{BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, commands};
 use super::checked::Checked;
-use crate::filter::Header;
+use crate::error::StoreError;
+use crate::filter::{Header, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::link::node::{Checks, Node, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::doubt;
-use crate::store::redis::incarnation::identity::{Connection, Identity};
+use crate::store::link::resp::{Packed, Replies};
+use crate::store::redis::incarnation::identity::{Connection, Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
+use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
 
 /// A check that waits in the queue, and then in a batch. Its digest was made with its connection's secret key.
-type PendingCheck = queue::PendingCheck<Identity, Digest, Checked>;
+type PendingCheck = queue::PendingCheck<Identities, Digest, Checked>;
 
-/// What a batch asks for.
-pub(super) struct Asked<'a> {
-    pub(super) live: &'a Arc<Connection>,
+/// What a batch asks of one shard.
+struct Part<'a> {
+    shard: &'a Shard,
+    live: &'a Arc<JoinedAll>,
     /// Each once.
-    pub(super) digests: &'a [Digest],
+    digests: Vec<Digest>,
     /// How many wait for the answers.
-    pub(super) callers: usize,
+    callers: usize,
+    /// What is asked, while there is no answer to it.
+    question: Option<Question>,
+    /// What there is to say, so far.
+    answer: Result<(Arc<Header>, BatchReply), Doubt>,
 }
 
-impl Checks for Shard {
-    type Identity = Identity;
+/// What is asked of a shard's filter.
+struct Question {
+    connection: Connection,
+    header: Arc<Header>,
+    positions: Vec<Position>,
+    heads: Heads,
+    /// The number of the last journal entry that was known before.
+    known: i64,
+}
+
+impl Checks for Shards {
+    type Identity = Identities;
     type Asked = Digest;
     type Answer = Checked;
 
-    fn node(&self) -> &Node<Identity, Digest, Checked> {
+    fn node(&self) -> &Node<Identities, Digest, Checked> {
         &self.node
     }
 
-    async fn answer(&self, live: &Arc<Connection>, checks: &mut Vec<PendingCheck>) {
-        // Checks of one id share a place in the commands, and the reply.
+    async fn answer(&self, live: &Arc<JoinedAll>, checks: &mut Vec<PendingCheck>) {
+        // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
+        let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
+        let mut parts = SmallVec::<[Part<'_>; 1]>::new();
+        for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
+            if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
+                parts.push(Part::new(shard, live, checks));
+            }
+        }
+        // An answer from before the replay may be read after it.
+        let believed: SmallVec<[_; 1]> = parts.iter().map(Part::believes).collect();
+        let deadline = self.check_deadline;
+        // What is not answered by then says so.
+        timeout(deadline, ask_twice(&mut parts, deadline)).await.ok();
+        let mut checks = checks.drain(..);
+        for (part, believed) in parts.iter().zip(believed) {
+            part.tell(checks.by_ref().take(part.callers), believed);
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    fn new(shard: &'a Shard, live: &'a Arc<JoinedAll>, checks: &[PendingCheck]) -> Self {
         let mut digests: Vec<Digest> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
-        let asked = Asked { live, digests: &digests, callers: checks.len() };
-        // An answer from before the replay may be read after it.
-        let believed = self.believes(live);
-        let answered = timeout(self.check_deadline, self.ask_twice(&asked)).await;
-        let answered = answered.unwrap_or(Err(Doubt::Timeout));
-        let (header, answer) = match answered {
-            Ok(answered) => answered,
+        let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
+        Self { shard, live, digests, callers, question: None, answer }
+    }
+
+    /// Whether an absence may be believed at this moment.
+    fn believes(&self) -> Result<(), Doubt> {
+        self.connection().and_then(|connection| self.shard.believes(&connection))
+    }
+
+    fn connection(&self) -> Result<Connection, Doubt> {
+        self.shard.joined(Arc::clone(self.live)).map_err(|trouble| trouble.doubt)
+    }
+
+    /// Looks which filter is live, and puts the question to it.
+    async fn put(&mut self, deadline: Duration) {
+        self.question = match self.look(deadline).await {
+            Ok(question) => Some(question),
             Err(doubt) => {
-                if doubt != Doubt::Timeout {
-                    self.note_doubt(doubt);
-                }
-                return refuse(checks.drain(..), doubt);
+                self.answer = Err(doubt);
+                None
             }
         };
-        let believes = believed.and_then(|()| self.believes(live));
-        let verdicts = answer.verdicts(&header);
-        let present = digests.iter().zip(&verdicts);
+    }
+
+    async fn look(&self, deadline: Duration) -> Result<Question, Doubt> {
+        let (shard, connection) = (self.shard, self.connection()?);
+        let header = match shard.filter.load_full() {
+            Some(header) => header,
+            None => shard.look(&connection, deadline).await?,
+        };
+        let positions =
+            self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        let known = shard.seen.seq(&connection.identity.incarnation);
+        let heads = if shard.has_vouched_lately() { Heads::Behind } else { Heads::Both };
+        Ok(Question { connection, header, positions, heads, known })
+    }
+
+    /// Takes in what Redis said.
+    fn take(&mut self, said: Result<BatchReply, Doubt>) {
+        let Some(question) = self.question.take() else { return };
+        self.answer = self.judge(&question, said).map(|reply| (question.header, reply));
+    }
+
+    fn judge(
+        &self,
+        question: &Question,
+        said: Result<BatchReply, Doubt>,
+    ) -> Result<BatchReply, Doubt> {
+        let Question { connection, header, known, .. } = question;
+        let (shard, on) = (self.shard, &connection.on);
+        // Where it was replaced between the first command and the last, that shows by itself.
+        let reply = said.inspect_err(|doubt| {
+            if *doubt == Doubt::Changing {
+                shard.forget(header);
+            }
+        })?;
+        if reply.head.generation != header.generation.get() {
+            shard.forget(header);
+            return Err(Doubt::Changing);
+        }
+        let vouched = reply.head.vouches_for(header, connection);
+        if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {
+            // The header this process knows says otherwise: it is not to be shown any more.
+            shard.forget(header);
+        }
+        if vouched == Err(Doubt::OtherKey) && on.age() > RE_ENROL {
+            // The metadata may have been made anew since: join it again.
+            shard.node.checks.withdraw(on);
+        }
+        vouched?;
+        if reply.head.stamp < *known {
+            // It is an older one than was seen: the next connection finds out what has happened.
+            shard.node.checks.withdraw(on);
+            return Err(Doubt::Suspect);
+        }
+        shard.seen.note(&connection.identity.incarnation, reply.head.stamp);
+        shard.note_vouched();
+        Ok(reply)
+    }
+
+    /// Tells each check what was found of its digest. Absence is only said where it was believed before, and is now.
+    fn tell(&self, checks: impl Iterator<Item = PendingCheck>, believed: Result<(), Doubt>) {
+        let (header, reply) = match &self.answer {
+            Ok(answer) => answer,
+            Err(doubt) => {
+                if *doubt != Doubt::Timeout {
+                    self.shard.note_doubt(*doubt);
+                }
+                return refuse(checks, *doubt);
+            }
+        };
+        let believes = believed.and_then(|()| self.believes());
+        let verdicts = reply.verdicts(header);
+        let present = self.digests.iter().zip(&verdicts);
         let present = present.filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        self.copies.hold(&header, present.map(|(digest, _)| digest));
-        give(checks, &digests, &verdicts, &header, believes);
+        self.shard.copies.hold(header, present.map(|(digest, _)| digest));
+        give(checks, &self.digests, &verdicts, header, believes);
     }
 }
 
 impl Shard {
-    /// Asks, and asks once more if the filter was replaced since this process last looked.
-    async fn ask_twice(&self, asked: &Asked<'_>) -> Result<(Arc<Header>, BatchReply), Doubt> {
-        let (live, deadline) = (asked.live, self.check_deadline);
-        for _ in 0..2 {
-            let header = match self.filter.load_full() {
-                Some(header) => header,
-                None => self.look(live, deadline).await?,
-            };
-            let known = self.seen.seq(&live.identity.incarnation);
-            let answer = match self.ask(asked, &header, deadline).await {
-                // It was replaced between the first command and the last.
-                Err(Doubt::Changing) => {
-                    self.forget(&header);
-                    continue;
-                }
-                answer => answer?,
-            };
-            if answer.head.generation == header.generation.get() {
-                let vouched = answer.head.vouches_for(&header, live);
-                if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {
-                    // The header this process knows says otherwise: it is not to be shown any more.
-                    self.forget(&header);
-                }
-                if vouched == Err(Doubt::OtherKey) && live.age() > RE_ENROL {
-                    // The metadata may have been made anew since: join it again.
-                    self.node.checks.withdraw(live);
-                }
-                vouched?;
-                if answer.head.stamp < known {
-                    // It is an older one than was seen: the next connection finds out what has happened.
-                    self.node.checks.withdraw(live);
-                    return Err(Doubt::Suspect);
-                }
-                self.seen.note(&live.identity.incarnation, answer.head.stamp);
-                return Ok((header, answer));
-            }
-            self.forget(&header);
-        }
-        Err(Doubt::Changing)
-    }
-
     /// Reads the live header and keeps it, if it is one.
-    async fn look(&self, live: &Arc<Connection>, deadline: Duration) -> Result<Arc<Header>, Doubt> {
+    async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
         let view = self.read_view(&self.node.checks, live, deadline).await;
-        let header = self.live_in(&view.map_err(|error| doubt(&error))?)?;
+        let header = self.live_in(&view.map_err(|error| doubt(&error))?, live)?;
         self.adopt(&header, &live.identity.incarnation)
     }
+}
 
-    /// Asks for what there is of some digests in the filter with this header.
-    pub(super) async fn ask(
-        &self,
-        &Asked { live, digests, callers }: &Asked<'_>,
-        header: &Header,
-        deadline: Duration,
-    ) -> Result<BatchReply, Doubt> {
-        let positions: Vec<_> =
-            digests.iter().map(|digest| header.geometry.position(digest)).collect();
-        let commands = commands(&self.keys, header, &positions, digests);
-        let replies = self.node.checks.send_for(callers, live, commands, deadline).await;
-        let read = replies.and_then(|replies| {
-            // Whose reply it is, is not known any more.
-            BatchReply::read(&replies, &positions).inspect_err(|_| self.node.checks.withdraw(live))
-        });
-        read.map_err(|error| doubt(&error))?
+/// Asks, and asks those once more whose filter was replaced since this process last looked.
+async fn ask_twice(parts: &mut [Part<'_>], deadline: Duration) {
+    put(parts, |_| true, deadline).await;
+    ask(parts, deadline).await;
+    put(parts, |part| matches!(part.answer, Err(Doubt::Changing)), deadline).await;
+    ask(parts, deadline).await;
+}
+
+/// Puts questions, most of them without a look at Redis.
+async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
+    let mut looks: SmallVec<[_; 1]> =
+        parts.iter_mut().filter(|part| to(part)).map(|part| part.put(deadline)).collect();
+    if looks.len() == 1
+        && let Some(look) = looks.pop()
+    {
+        look.await;
+    } else {
+        join_all(looks).await;
     }
+}
+
+/// Roughly how many bytes the commands take.
+fn room(parts: &[Part<'_>]) -> usize {
+    parts.iter().map(|part| part.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD).sum()
+}
+
+/// Asks what was put to any shard, in one go.
+async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
+    let mut open = parts.iter().filter(|part| part.question.is_some());
+    let Some(&Part { shard, live, .. }) = open.next() else { return };
+    let (is_one, link) = (open.next().is_none(), &shard.node.checks);
+    let (mut packed, mut callers) = (Packed::with_capacity(room(parts)), 0);
+    for part in &*parts {
+        if let Some(Question { header, positions, heads, .. }) = &part.question {
+            commands(&mut packed, &part.shard.keys, header, positions, &part.digests, *heads);
+            callers += part.callers;
+        }
+    }
+    let replies = link.send_for(callers, live, packed, deadline).await;
+    match replies.and_then(|replies| read(parts, &replies)) {
+        Ok(said) => {
+            let open = parts.iter_mut().filter(|part| part.question.is_some());
+            open.zip(said).for_each(|(part, said)| part.take(said));
+        }
+        // What one shard refuses says nothing of the others.
+        Err(StoreError::Refused { .. }) if !is_one => {
+            join_all(parts.chunks_mut(1).map(|part| Box::pin(ask(part, deadline)))).await;
+        }
+        Err(error) => {
+            if let StoreError::Odd { .. } = error {
+                // Whose reply it is, is not known any more.
+                link.withdraw(live);
+            }
+            parts.iter_mut().for_each(|part| part.take(Err(doubt(&error))));
+        }
+    }
+}
+
+/// What Redis said to each part that asks.
+type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
+
+fn read(parts: &[Part<'_>], replies: &[u8]) -> Result<Said, StoreError> {
+    let mut replies = Replies::new("a check", replies);
+    let asked = parts.iter().filter_map(|part| part.question.as_ref());
+    let said =
+        asked.map(|question| BatchReply::read(&mut replies, &question.positions, question.heads));
+    let said = said.collect::<Result<_, _>>()?;
+    replies.end()?;
+    Ok(said)
 }
 
 /// Tells each check what was found of its digest, in whose order both are. Absence is only said where it is believed.
 fn give(
-    checks: &mut Vec<PendingCheck>,
+    checks: impl Iterator<Item = PendingCheck>,
     digests: &[Digest],
     verdicts: &[(Verdict, Scope)],
     header: &Header,
     believes: Result<(), Doubt>,
 ) {
     let mut at = 0;
-    for check in checks.drain(..) {
+    for check in checks {
         while digests.get(at).is_some_and(|digest| *digest != check.asked) {
             at += 1;
         }
@@ -203,7 +333,7 @@ mod tests {
     struct Batch {
         store: RedisStore,
         redis: Arc<Silent>,
-        live: Arc<Connection>,
+        live: Connection,
     }
 
     impl Batch {
@@ -213,22 +343,22 @@ mod tests {
             let store = RedisStore::new(&settings, Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-            store.shard.node.checks.put_into_use(&live);
+            store.shards.node.checks.put_into_use(&live.on);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
-            store.shard.filter.store(Some(Arc::new(header)));
+            store.shards.all[0].filter.store(Some(Arc::new(header)));
             Self { store, redis, live }
         }
 
         /// Asks for these digests; returns how many commands each request had.
-        async fn ask(&self, asked: &[(u8, &Arc<Connection>)]) -> Vec<usize> {
-            let check = |&(byte, live): &(u8, &Arc<Connection>)| PendingCheck {
-                live: Arc::clone(live),
+        async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
+            let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
+                live: Arc::clone(&live.on),
                 asked: Digest::from_bytes([byte; 16]),
                 answer: oneshot::channel().0,
             };
             let mut checks = asked.iter().map(check).collect();
-            node::answer(&*self.store.shard, &mut checks).await;
+            node::answer(&*self.store.shards, &mut checks).await;
             assert!(checks.is_empty(), "each is answered");
             std::mem::take(&mut *self.redis.0.lock().unwrap())
         }

@@ -19,13 +19,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::batch::Asked;
+use self::answer::{BatchReply, Heads, commands};
 use self::checked::Checked;
 use super::shard::Shard;
+use super::shards::Shards;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
 use crate::store::link::node::Node;
+use crate::store::link::refusal::doubt;
+use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
@@ -38,17 +41,18 @@ fn unknown(doubt: Doubt) -> Lookup {
     }
 }
 
-impl Shard {
+impl Shards {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
-        let Some(live) = self.node.checks.current() else {
-            self.note_doubt(Doubt::Disconnected);
+        let (shard, digest) = self.place(id);
+        let Some(live) = shard.current(&self.node.checks) else {
+            shard.note_doubt(Doubt::Disconnected);
             return Answer::Ready(unknown(Doubt::Disconnected));
         };
-        let asked_us = live.redis_us(at);
-        let digest = live.identity.digester.digest(id);
+        let asked_us = live.on.redis_us(at);
+        let digest = digest.unwrap_or_else(|| live.identity.digester.digest(id));
         let deadline = at + self.check_deadline;
-        let answered = match Node::check(self, live, digest, deadline, true) {
+        let answered = match Node::check(self, live.on, digest, deadline, true) {
             Ok(answered) => answered,
             Err(doubt) => return Answer::Ready(unknown(doubt)),
         };
@@ -62,22 +66,30 @@ impl Shard {
             }
         }))
     }
+}
 
+impl Shard {
     /// Says what this filter says of a digest, if it is still the live one.
     pub(super) async fn look_up(
         &self,
-        live: &Arc<Connection>,
+        live: &Connection,
         header: &Header,
         digest: &Digest,
         deadline: Duration,
     ) -> Result<Verdict, Doubt> {
-        let asked = Asked { live, digests: &[*digest], callers: 1 };
-        let answer = self.ask(&asked, header, deadline).await?;
-        if answer.head.generation != header.generation.get() {
+        let position = [header.geometry.position(digest)];
+        let mut packed = Packed::default();
+        commands(&mut packed, &self.keys, header, &position, &[*digest], Heads::Both);
+        let replies = self.node.checks.send_for(1, &live.on, packed, deadline).await;
+        let replies = replies.map_err(|error| doubt(&error))?;
+        let mut replies = Replies::new("a check", &replies);
+        let reply = BatchReply::read(&mut replies, &position, Heads::Both)
+            .map_err(|error| doubt(&error))??;
+        if reply.head.generation != header.generation.get() {
             return Err(Doubt::Changing);
         }
-        answer.head.vouches_for(header, live)?;
-        let [(verdict, _)] = answer.verdicts(header)[..] else { return Err(Doubt::Odd) };
+        reply.head.vouches_for(header, live)?;
+        let [(verdict, _)] = reply.verdicts(header)[..] else { return Err(Doubt::Odd) };
         Ok(verdict)
     }
 }

@@ -76,7 +76,7 @@ impl Shard {
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
         self.copies.fits(header.string_len())?;
-        let connection = self.node.bulk.connected(DEADLINE).await?;
+        let connection = self.connected(&self.node.bulk, DEADLINE).await?;
         self.is_live(header, &connection).await?;
         let room = self.copies.room(header.string_len())?;
         let read = Instant::now();
@@ -98,9 +98,9 @@ impl Shard {
     }
 
     /// Fails unless the filter with this header is live.
-    async fn is_live(&self, header: &Header, bulk: &Arc<Connection>) -> Result<(), NotCopied> {
+    async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<(), NotCopied> {
         let view = self.read_view(&self.node.bulk, bulk, DEADLINE).await?;
-        let live = self.live_in(&view).and_then(|live| trusted(live, bulk));
+        let live = self.live_in(&view, bulk).and_then(|live| trusted(live, bulk));
         if live.is_ok_and(|live| live.is_same_build(header)) {
             Ok(())
         } else {
@@ -111,7 +111,7 @@ impl Shard {
     /// Reads the blocks that the reader has not got.
     async fn read_blocks(
         &self,
-        bulk: &Arc<Connection>,
+        bulk: &Connection,
         reader: &FilterReader,
     ) -> Result<Vec<u8>, NotCopied> {
         let first = HEADER_LEN + reader.next() as usize * BLOCK_LEN;
@@ -119,14 +119,14 @@ impl Shard {
         let mut read = cmd("GETRANGE");
         read.arg(&self.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(&one(read)).for_long_replies(len);
-        let reply = self.node.bulk.ask(bulk, read, DEADLINE).await?.into_iter().next();
+        let reply = self.node.bulk.ask(&bulk.on, read, DEADLINE).await?.into_iter().next();
         Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)
     }
 }
 
 /// When the build of the filter with this header began: its generation says so, by Redis's clock.
 fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
-    let ago = bulk.redis_us(now).saturating_sub(header.generation.get());
+    let ago = bulk.on.redis_us(now).saturating_sub(header.generation.get());
     let ago = Duration::from_micros(u64::try_from(ago).unwrap_or(0));
     now.checked_sub(ago).unwrap_or(now)
 }

@@ -1,19 +1,46 @@
 //! What a connection learns when it joins the filter's metadata.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use crate::id::Digester;
+use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
 
-/// A connection that has joined the filter's metadata.
-pub(crate) type Connection = connection::Connection<Identity>;
+/// What a connection learnt when it joined the metadata of each shard, by number; or why it could not join one.
+pub(crate) type Identities = Vec<Result<Arc<Identity>, LinkTrouble>>;
+/// A connection that has done so.
+pub(crate) type JoinedAll = connection::Connection<Identities>;
 /// What keeps such connections open.
-pub(crate) type Link = supervised::Link<Identity>;
+pub(crate) type Link = supervised::Link<Identities>;
 
-/// What a connection learnt when it joined.
+/// A connection that has joined a shard's metadata.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    /// The connection, which all shards of the node share.
+    pub(crate) on: Arc<JoinedAll>,
+    pub(crate) identity: Arc<Identity>,
+}
+
+impl Connection {
+    /// Returns it for the shard of this number.
+    ///
+    /// # Errors
+    ///
+    /// Why that shard's metadata could not be joined.
+    pub(crate) fn of(on: Arc<JoinedAll>, shard: usize) -> Result<Self, LinkTrouble> {
+        match on.identity.get(shard).cloned() {
+            Some(Ok(identity)) => Ok(Self { on, identity }),
+            Some(Err(trouble)) => Err(trouble),
+            None => Err(LinkTrouble::not_yet()),
+        }
+    }
+}
+
+/// What a connection learnt when it joined a shard's metadata.
 pub(crate) struct Identity {
     pub(crate) digester: Digester,
     /// Random, and new whenever the metadata had to be created or lives on another Redis process. What
@@ -29,8 +56,6 @@ pub(crate) struct Identity {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::id::SecretKey;
     use crate::store::link::connection::tests::connection;
@@ -43,7 +68,7 @@ pub(crate) mod tests {
         run: u32,
         incarnation: &[u8],
         newest: i64,
-    ) -> Arc<Connection> {
+    ) -> Connection {
         let identity = Identity {
             digester: Digester::new(&SecretKey::new([7; 16]), "users"),
             incarnation: incarnation.to_vec(),
@@ -51,6 +76,7 @@ pub(crate) mod tests {
             newest,
             fleet: ArcSwap::from_pointee(Fleet::fixed()),
         };
-        connection(transport, run, identity)
+        let on = connection(transport, run, vec![Ok(Arc::new(identity))]);
+        Connection::of(on, 0).unwrap()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ::redis::cmd;
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
@@ -13,17 +14,19 @@ use super::seen::{LastIncarnation, Told};
 use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::settings::Settings;
-use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending, hex};
+use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
+use crate::store::redis::fleet::Fleet;
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::settings_differ::OwnSettings;
-use crate::store::{BoxFuture, JournalReach, random_bytes};
+use crate::store::{JournalReach, random_bytes};
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
@@ -31,7 +34,7 @@ static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
 
-/// The handshake by which connections of one filter join its metadata.
+/// How connections join a shard's metadata.
 pub(crate) struct JoinIncarnation {
     /// For how long a new filter settles.
     settle: Duration,
@@ -51,6 +54,7 @@ pub(crate) struct JoinIncarnation {
 impl JoinIncarnation {
     pub(crate) fn new(
         settings: &Settings,
+        keys: Keys,
         own_settings: Arc<OwnSettings>,
         recent: Arc<RecentInserts>,
         seen: Arc<LastIncarnation>,
@@ -60,7 +64,7 @@ impl JoinIncarnation {
         Self {
             settle: settings.settle,
             fleet,
-            keys: Keys::new(&name),
+            keys,
             name,
             given: settings.secret_key.clone(),
             own_settings,
@@ -232,41 +236,78 @@ impl JoinIncarnation {
     }
 }
 
-impl Handshake<Identity> for JoinIncarnation {
-    fn join<'a>(
-        &'a self,
-        transport: &'a dyn Transport,
-        process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identity>, StoreError>> {
-        Box::pin(
-            async move { self.run(transport, process, Occasion::Connected).await.map(Arc::new) },
-        )
+impl JoinIncarnation {
+    /// Joins.
+    pub(super) async fn join(
+        &self,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+    ) -> Result<Identity, StoreError> {
+        self.run(transport, process, Occasion::Connected).await
     }
 
-    fn recheck<'a>(
-        &'a self,
-        transport: &'a dyn Transport,
-        process: &'a RedisProcess,
-        identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), End>> {
-        Box::pin(async move {
-            match self.run(transport, process, Occasion::Polled).await {
-                Ok(found) if found.incarnation == identity.incarnation => {
-                    identity.fleet.store(found.fleet.load_full());
-                    Ok(())
-                }
-                Ok(_) => Err(made_anew()),
-                Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
-                    Err(End::Left(reason))
-                }
-                // A Redis that takes no writes answers no check either, and says why.
-                Err(StoreError::Refused { .. }) => Ok(()),
-                Err(error) => Err(error.into()),
+    /// Asks whether what was learnt still holds; where nothing was, whether the metadata can be joined now.
+    pub(super) async fn recheck(
+        &self,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+        joined: Result<&Identity, &LinkTrouble>,
+    ) -> Result<(), End> {
+        let found = self.run(transport, process, Occasion::Polled).await;
+        match (found, joined) {
+            (Ok(found), Ok(identity)) if found.incarnation == identity.incarnation => {
+                identity.fleet.store(found.fleet.load_full());
+                Ok(())
             }
-        })
+            (Ok(_), Ok(_)) => Err(made_anew()),
+            (Ok(_), Err(trouble)) => {
+                Err(End::Left(format!("a shard can be joined that could not: {}", trouble.reason)))
+            }
+            (Err(StoreError::Refused { reason, .. }), _) if serves_no_slot(&reason) => {
+                Err(End::Left(reason))
+            }
+            // A Redis that takes no writes answers no check either, and says why.
+            (Err(StoreError::Refused { .. }), _) => Ok(()),
+            (Err(error), joined) => match End::from(error) {
+                // It is the shard that cannot be joined, still.
+                End::Left(_) if joined.is_err() => Ok(()),
+                end => Err(end),
+            },
+        }
     }
 
-    fn holds(&self, process: &RedisProcess, identity: &Identity) -> Result<(), End> {
+    /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode
+    /// that is known, and have not gone back. Then what was read of the fleet holds on. While a filter settles there is more
+    /// to be read.
+    pub(super) async fn is_as_it_was(
+        &self,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+        identity: &Identity,
+    ) -> bool {
+        let sent = Instant::now();
+        let mut look = cmd("HMGET");
+        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles"]);
+        let Ok(reply) = ask(transport, "HMGET", look, HANDSHAKE).await else { return false };
+        let Ok([incarnation, run, seq, mode_at, settles]) = reply.fields::<5>() else {
+            return false;
+        };
+        let number = |reply: Reply| reply.text().ok().and_then(|text| text.parse::<i64>().ok());
+        let fleet = identity.fleet.load_full();
+        let is_same = incarnation.bytes().is_ok_and(|found| found == identity.incarnation)
+            && run.text().is_ok_and(|found| found == hex(process.run))
+            && number(seq).unwrap_or(0) >= self.seen.seq(&identity.incarnation)
+            && number(mode_at).unwrap_or(0) == self.fleet.offer().number
+            && number(settles).unwrap_or(0) == 0
+            && fleet.settling.is_none();
+        if is_same {
+            identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
+        }
+        is_same
+    }
+
+    /// The same, by what was found when it was asked last on any link of the node.
+    pub(super) fn holds(&self, process: &RedisProcess, identity: &Identity) -> Result<(), End> {
         let known = self.seen.on(process.run).incarnation;
         if known.is_empty() || known == identity.incarnation { Ok(()) } else { Err(made_anew()) }
     }

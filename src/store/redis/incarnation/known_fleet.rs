@@ -1,5 +1,6 @@
 //! What this process knows of the fleet. It tells metadata that do not know it: of a Redis that came back empty, say.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -13,12 +14,21 @@ use crate::store::redis::fleet::Fleet;
 /// How much later than another reply one can have been written that comes before it, ms.
 const LATE_MS: i64 = 3_000;
 
-/// The newest that this process has read.
+/// The newest that this process has read of one shard's metadata.
 pub(crate) struct KnownFleet {
-    filter: Arc<str>,
+    of_all: Arc<FleetOfAll>,
     newest: Mutex<Option<Fleet>>,
-    /// The mode of it, as requests read it.
+}
+
+/// What all shards of a filter have in common: any of them may tell of a newer mode.
+pub(crate) struct FleetOfAll {
+    filter: Arc<str>,
+    /// The newest mode, and its number.
+    newest: Mutex<(Mode, i64)>,
+    /// The same, as requests read it.
     mode: Arc<SharedMode>,
+    /// How many shards settle.
+    settling: AtomicUsize,
 }
 
 /// What a join tells.
@@ -31,14 +41,60 @@ pub(super) struct Offer {
     pub(super) told_ms: i64,
 }
 
-impl KnownFleet {
+impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
-        Self { filter: filter.into(), newest: Mutex::default(), mode: Arc::default() }
+        let newest = Mutex::new((Mode::Enforce, 0));
+        Self { filter: filter.into(), newest, mode: Arc::default(), settling: AtomicUsize::new(0) }
     }
 
     /// Returns the newest mode that this process knows, as it changes.
     pub(crate) fn mode(&self) -> Arc<SharedMode> {
         Arc::clone(&self.mode)
+    }
+
+    fn newest(&self) -> (Mode, i64) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a mode, and tells if that is news. Of equal numbers the milder one counts.
+    fn note(&self, mode: Mode, number: i64) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *newest;
+        *newest = newer(before, (mode, number));
+        self.mode.set(newest.0);
+        if newest.0 != before.0 {
+            tracing::info!(parent: None, filter = &*self.filter, mode = ?newest.0, "the mode of all processes is another");
+        }
+    }
+
+    /// Notes that a shard has begun to settle, or has settled.
+    fn settles(&self, settles: bool) {
+        let filter = &*self.filter;
+        if settles && self.settling.fetch_add(1, Ordering::SeqCst) == 0 {
+            tracing::info!(
+                parent: None,
+                filter,
+                "the filter settles: it is new, or no process has polled it for a minute. Nothing is refused until it has; state() \
+                 says for how long"
+            );
+        } else if !settles && self.settling.fetch_sub(1, Ordering::SeqCst) == 1 {
+            tracing::info!(parent: None, filter, "the filter has settled: ids that it lacks are refused");
+        }
+    }
+}
+
+/// Returns the newer of two modes, with its number; of equal numbers the milder mode.
+fn newer(one: (Mode, i64), other: (Mode, i64)) -> (Mode, i64) {
+    match one.1.cmp(&other.1) {
+        std::cmp::Ordering::Less => other,
+        std::cmp::Ordering::Equal => (one.0.milder(other.0), one.1),
+        std::cmp::Ordering::Greater => one,
+    }
+}
+
+impl KnownFleet {
+    pub(crate) fn new(of_all: Arc<FleetOfAll>) -> Self {
+        Self { of_all, newest: Mutex::default() }
     }
 
     /// Returns until when the filter settles, by Redis's clock, ms.
@@ -54,24 +110,19 @@ impl KnownFleet {
             FleetChange::Enforce { .. } => Mode::Enforce,
             FleetChange::Settled { .. } => return,
         };
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = *newest
-            && known.number < number
-        {
-            *newest = Some(known.with(mode, number, known.settling));
-            self.mode.set(mode);
-        }
+        self.of_all.note(mode, number);
     }
 
     pub(super) fn offer(&self) -> Offer {
         let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mode, number) = self.of_all.newest();
+        let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
         let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode: String::new(), number: 0, told_ms: 0 };
+            return Offer { settling: String::new(), mode, number, told_ms: 0 };
         };
         // A rest of nothing is not the end, which comes with a rebuild.
         let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
-        let (settling, mode) = (rest.to_string(), fleet.mode.letter().to_string());
-        Offer { settling, mode, number: fleet.number, told_ms: fleet.told_ms }
+        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
     }
 
     /// Reads what a join was told, and keeps what is new of it.
@@ -88,37 +139,20 @@ impl KnownFleet {
             step: "join.lua",
             answer: format!("mode {mode:?}"),
         })?;
-        let read = Fleet::read(mode, number.int()?, settles.int()?, now_ms, sent);
+        let read = Fleet::read(settles.int()?, now_ms, sent);
+        self.of_all.note(mode, number.int()?);
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let known = newest.unwrap_or(read);
-        let (mode, number) = known.newer_mode(read);
         // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
         // still while it is suspended.
         let is_late = known.holds() && read.told_ms - known.told_ms <= LATE_MS;
         let settling = read.settling.filter(|_| known.settling.is_some() || !is_late);
-        self.tell(*newest, mode, settling.is_some());
-        *newest = Some(read.with(mode, number, settling));
-        self.mode.set(mode);
+        let settled_before = newest.is_none_or(|before| before.settling.is_none());
+        if settled_before != settling.is_none() {
+            self.of_all.settles(settled_before);
+        }
+        *newest = Some(Fleet { settling, ..read });
         Ok(read)
-    }
-
-    /// Writes a line about what is new.
-    fn tell(&self, before: Option<Fleet>, mode: Mode, settles: bool) {
-        let filter = &*self.filter;
-        let settled_before = before.map(|before| before.settling.is_some());
-        if settles && settled_before != Some(true) {
-            tracing::info!(
-                parent: None,
-                filter,
-                "the filter settles: it is new, or no process has polled it for a minute. Nothing is refused until it has; state() \
-                 says for how long"
-            );
-        } else if !settles && settled_before == Some(true) {
-            tracing::info!(parent: None, filter, "the filter has settled: ids that it lacks are refused");
-        }
-        if before.map_or(Mode::Enforce, |before| before.mode) != mode {
-            tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
-        }
     }
 }
 
@@ -138,12 +172,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_has_settled_stays_so_for_a_reply_that_is_late_and_not_for_a_process_that_was_away()
      {
-        let known = KnownFleet::new("users");
+        let known = KnownFleet::new(Arc::new(FleetOfAll::new("users")));
         assert_eq!(read(&known, 0, 5_000), "0");
         assert_eq!(read(&known, 7_000, 5_000), "0", "the reply is late");
         assert_eq!(read(&known, 67_000, 65_000), "2000", "this machine was suspended");
         assert_eq!(read(&known, 0, 65_000), "0");
         tokio::time::advance(std::time::Duration::from_secs(60)).await;
         assert_eq!(read(&known, 67_000, 65_000), "2000", "it settles anew");
+    }
+
+    #[test]
+    fn the_newer_mode_wins_and_of_equal_ones_the_milder() {
+        let old = (Mode::Off, 3);
+        assert_eq!(newer(old, (Mode::Enforce, 4)), (Mode::Enforce, 4));
+        assert_eq!(newer((Mode::Enforce, 4), old), (Mode::Enforce, 4));
+        assert_eq!(newer(old, (Mode::Shadow, 3)), (Mode::Off, 3));
+    }
+
+    #[test]
+    fn a_mode_that_one_shard_tells_of_is_told_to_all() {
+        let of_all = Arc::new(FleetOfAll::new("users"));
+        let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
+        shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
+        let Offer { mode, number, .. } = shards[1].offer();
+        assert_eq!((mode.as_str(), number, of_all.mode().get()), ("o", 7, Mode::Off));
     }
 }

@@ -8,7 +8,8 @@
 //! | file | what |
 //! |---|---|
 //! | `identity` | what a connection learns when it joins |
-//! | `join` | a new connection joins the incarnation, or begins one |
+//! | `join` | a new connection joins a shard's incarnation, or begins one |
+//! | `join_all` | it joins that of every shard on its node |
 //! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub(crate) mod identity;
 pub(crate) mod join;
+pub(crate) mod join_all;
 pub(crate) mod known_fleet;
 pub(crate) mod recent;
 mod replay;

@@ -51,8 +51,8 @@ impl Shard {
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
             let [checks, adds, bulk] = self.node.links().map(|link| link.next_connection());
-            if let Some(connection) = self.node.inserts.current() {
-                self.node.keep_to_one_redis(&connection).ok();
+            if let Some(connection) = self.current(&self.node.inserts) {
+                self.node.keep_to_one_redis(&connection.on).ok();
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
@@ -83,7 +83,7 @@ impl Shard {
         }
     }
 
-    async fn replay_once(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
+    async fn replay_once(&self, connection: &Connection) -> Result<(), StoreError> {
         let incarnation = &connection.identity.incarnation;
         if !self.recent.are_known_in(incarnation) {
             self.replay_on(connection).await?;
@@ -94,13 +94,13 @@ impl Shard {
         Ok(())
     }
 
-    async fn replay_on(&self, connection: &Arc<Connection>) -> Result<(), StoreError> {
+    async fn replay_on(&self, connection: &Connection) -> Result<(), StoreError> {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, .. } = &*connection.identity;
         let replay = self.recent.begin_replay(incarnation, digester.key_id());
-        let was_over = self.recent.was_over(replay, *age + connection.age());
+        let was_over = self.recent.was_over(replay, *age + connection.on.age());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        let age = *age + connection.age();
+        let age = *age + connection.on.age();
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
         let forgotten = self.recent.complete_since(age);
         match (replayed, forgotten) {
@@ -120,7 +120,7 @@ impl Shard {
     /// Replays, until the transactions of all inserts are over: swaps wait no longer for a slow process.
     async fn replay_up_to(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         replay: Replay,
     ) -> Result<(), StoreError> {
         let mut at = replay.first;
@@ -142,14 +142,17 @@ impl Shard {
     /// over when the incarnation began.
     async fn give_up_replay(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         open: Option<Duration>,
     ) -> Result<(), StoreError> {
         let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
         let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
-        let reply =
-            self.node.inserts.script(connection, &GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
+        let reply = self
+            .node
+            .inserts
+            .script(&connection.on, &GIVE_UP_REPLAY, &keys, &args, DEADLINE)
+            .await?;
         if reply.text()? != "OK" {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }

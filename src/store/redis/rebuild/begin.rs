@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::build::{RedisBuild, replay_given_up};
+use futures_util::future::join_all;
+
+use super::RedisBuild;
+use super::build::{ShardBuild, replay_given_up};
 use super::journal::Coverage;
 use super::lease::{CALL, LIFE, Lease, Lock};
 use crate::error::StoreError;
@@ -14,6 +17,7 @@ use crate::store::link::script::{Script, hex};
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::Shard;
+use crate::store::redis::shards::Shards;
 use crate::store::redis::view::View;
 use crate::store::scan::Scan;
 use crate::store::{Begun, random_bytes};
@@ -24,44 +28,70 @@ const NEW: Duration = Duration::from_secs(3);
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 impl RedisBuild {
-    /// Begins a rebuild, unless another one holds the lease.
-    pub(crate) async fn begin(shard: Arc<Shard>) -> Result<Begun, StoreError> {
-        match Self::try_begin(Arc::clone(&shard)).await {
+    /// Begins a rebuild of the shards that are not trusted, and of those whose build began before this moment of Redis's
+    /// clock, µs. Where the first of them is under way elsewhere, so is the scan.
+    pub(crate) async fn begin(shards: Arc<Shards>, before_us: i64) -> Result<Begun, StoreError> {
+        let due = shards.due(before_us).await?;
+        let [first, others @ ..] = &due[..] else { return Ok(Begun::Busy) };
+        let first = ShardBuild::begin(first).await;
+        if let Ok(None) = first {
+            return Ok(Begun::Busy);
+        }
+        let (mut builds, mut failed) = (Vec::with_capacity(due.len()), Vec::new());
+        let others = join_all(others.iter().map(ShardBuild::begin)).await;
+        for begun in std::iter::once(first).chain(others) {
+            match begun {
+                Ok(build) => builds.extend(build),
+                Err(error) => failed.push(error),
+            }
+        }
+        if builds.is_empty()
+            && let Some(error) = failed.pop()
+        {
+            return Err(error);
+        }
+        Ok(Begun::Leased(Box::new(Self { shards, scan: Scan::default(), builds, failed })))
+    }
+}
+
+impl ShardBuild {
+    /// Begins a rebuild of a shard; nothing where another one holds the lease.
+    async fn begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
+        match Self::try_begin(shard).await {
             // The metadata was lost. The next connection joins it anew.
             Err(StoreError::Lost { .. }) => Self::try_begin(shard).await,
             begun => begun,
         }
     }
 
-    async fn try_begin(shard: Arc<Shard>) -> Result<Begun, StoreError> {
-        let mut connection = shard.node.bulk.connected(CALL).await?;
+    async fn try_begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
+        let mut connection = shard.connected(&shard.node.bulk, CALL).await?;
         let view = shard.read_view(&shard.node.bulk, &connection, CALL).await?;
         shard.understood(&view)?;
         let nonce: [u8; 16] = random_bytes()?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let lock = Lock {
-            shard: Arc::clone(&shard),
+            shard: Arc::clone(shard),
             nonce: Digest::from_bytes(nonce).to_string(),
             build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
         };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                connection = shard.node.bulk.connected(CALL).await?;
+                connection = shard.connected(&shard.node.bulk, CALL).await?;
                 lock.take(&connection, &view).await?
             }
             reply => reply?,
         };
         let fields = match <[Reply; 9]>::try_from(reply.array()?) {
             Ok(fields) => fields,
-            Err(fields) if fields.len() == 1 => return Ok(Begun::Busy),
+            Err(fields) if fields.len() == 1 => return Ok(None),
             Err(_) => return Err(odd("another number of fields".to_owned())),
         };
         let mut lease = Lease::new(lock);
-        match Self::terms(&shard, &connection, fields).await {
+        match Self::terms(shard, &connection, fields).await {
             Ok((terms, view)) => {
-                let build = Self::leased(shard, &connection, &view, lease, &terms);
-                Ok(Begun::Leased(Box::new(build)))
+                Ok(Some(Self::leased(Arc::clone(shard), &connection, &view, lease, &terms)))
             }
             Err(error) => {
                 lease.release().await;
@@ -73,7 +103,7 @@ impl RedisBuild {
     /// Reads what the lease says, and what there is to be replaced: the process may have stood still since it looked.
     async fn terms(
         shard: &Shard,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
         let terms = Terms::read(shard, connection, fields)?;
@@ -89,7 +119,7 @@ impl RedisBuild {
     ) -> Self {
         Self {
             shard,
-            run: connection.process.run,
+            run: connection.on.process.run,
             began_ms: terms.began_ms,
             lease,
             token: terms.token,
@@ -100,7 +130,8 @@ impl RedisBuild {
             damaged_next: view.next.damaged().to_vec(),
             cursor: format!("{}-0", terms.read_from_ms),
             coverage: Coverage::since(terms.start_ms),
-            scan: Scan::default(),
+            live_len: view.live.len,
+            given: None,
             header: None,
             caught_up_at: (0, 0),
             replayed: Vec::new(),
@@ -109,14 +140,14 @@ impl RedisBuild {
 }
 
 impl Lock {
-    async fn take(&self, connection: &Arc<Connection>, view: &View) -> Result<Reply, StoreError> {
+    async fn take(&self, connection: &Connection, view: &View) -> Result<Reply, StoreError> {
         let Keys { lock, meta, marks, next, log, .. } = &self.shard.keys;
         let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shard.retention.span().as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
-        self.shard.node.bulk.script(connection, &LEASE, &keys, &args, CALL).await
+        self.shard.node.bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
     }
 }
 
@@ -132,7 +163,7 @@ struct Terms {
 impl Terms {
     fn read(
         shard: &Shard,
-        connection: &Arc<Connection>,
+        connection: &Connection,
         fields: [Reply; 9],
     ) -> Result<Self, StoreError> {
         let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before, entries] = fields;
@@ -141,15 +172,15 @@ impl Terms {
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
             // The metadata was lost since this connection joined it.
-            shard.node.bulk.withdraw(connection);
+            shard.node.bulk.withdraw(&connection.on);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
         let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
-        if !connection.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
+        if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shard.node.bulk.withdraw(connection);
+            shard.node.bulk.withdraw(&connection.on);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;

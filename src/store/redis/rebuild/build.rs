@@ -18,7 +18,7 @@ use crate::store::link::transport::one;
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
-use crate::store::scan::Scan;
+use crate::store::scan::Given;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -27,8 +27,8 @@ const LONGEST_ENTRY: usize = 4 << 10;
 /// Blocks worked on by one call: 256 KiB.
 const BLOCKS_PER_CALL: u32 = 4096;
 
-/// A rebuild under way.
-pub(crate) struct RedisBuild {
+/// A rebuild of one shard under way.
+pub(crate) struct ShardBuild {
     pub(super) shard: Arc<Shard>,
     /// The Redis process that the rebuild began on.
     pub(super) run: u32,
@@ -46,7 +46,10 @@ pub(crate) struct RedisBuild {
     /// From where on the journal is read next.
     pub(super) cursor: String,
     pub(super) coverage: Coverage,
-    pub(super) scan: Scan,
+    /// How long the live key's string was as the rebuild began.
+    pub(super) live_len: u64,
+    /// What the scan gave, once it has ended.
+    pub(super) given: Option<Given>,
     /// The building filter's header in the loading state, once it is allocated.
     pub(super) header: Option<Header>,
     /// The seq and the time of the journal's last entry at *catch up*.
@@ -55,15 +58,20 @@ pub(crate) struct RedisBuild {
     pub(super) replayed: Vec<Digest>,
 }
 
-impl RedisBuild {
+impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
-    async fn same_redis(&self) -> Result<Arc<Connection>, StoreError> {
-        let connection = self.shard.node.bulk.connected(CALL).await?;
-        if connection.process.run == self.run {
+    async fn same_redis(&self) -> Result<Connection, StoreError> {
+        let connection = self.shard.connected(&self.shard.node.bulk, CALL).await?;
+        if connection.on.process.run == self.run {
             Ok(connection)
         } else {
             Err(StoreError::OtherRedis)
         }
+    }
+
+    /// Returns what the scan gave.
+    pub(super) fn given(&self) -> Result<&Given, StoreError> {
+        self.given.as_ref().ok_or(StoreError::Lost { step: "the end of the scan" })
     }
 
     /// Returns the building filter's header in a state.
@@ -80,7 +88,7 @@ impl RedisBuild {
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         let connection = self.same_redis().await?;
-        self.shard.node.bulk.script(&connection, script, keys, args, CALL).await
+        self.shard.node.bulk.script(&connection.on, script, keys, args, CALL).await
     }
 
     /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
@@ -96,7 +104,7 @@ impl RedisBuild {
     /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
-        self.shard.node.bulk.ask(&connection, commands, CALL).await
+        self.shard.node.bulk.ask(&connection.on, commands, CALL).await
     }
 
     /// Sends one command and returns its reply.
@@ -134,7 +142,7 @@ impl RedisBuild {
 
     /// *Journal*: reads what there is into the local filter; returns how many ids that were.
     pub(super) async fn read_whole_journal(&mut self) -> Result<u64, StoreError> {
-        let filter = Arc::clone(&self.scan.end().await?.filter);
+        let filter = Arc::clone(&self.given()?.filter);
         let mut count = 0;
         loop {
             let entries = self.entries().await?;

@@ -1,6 +1,6 @@
 //! *Catch up* and *replay*: adds go to both filters from here on, and the journal's tail is replayed.
 
-use super::build::{RedisBuild, outcome};
+use super::build::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
 use crate::id::Digest;
@@ -13,7 +13,7 @@ static REPLAY: Script = Script::new("replay.lua", include_str!("replay.lua"));
 /// Digests whose bits are set by one call.
 const DIGESTS_PER_CALL: usize = 128;
 
-impl RedisBuild {
+impl ShardBuild {
     /// *Catch up*: lets adds go to both filters, and notes where the journal ends.
     pub(super) async fn begin_to_catch_up(&mut self) -> Result<(), StoreError> {
         let loading = self.header(State::Loading, "the catching up")?;

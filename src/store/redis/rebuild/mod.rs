@@ -1,4 +1,4 @@
-//! One rebuild on Redis. Each step carries the fencing token, so that a rebuild that was overtaken
+//! One rebuild on Redis, of the shards that are due. Each step carries the fencing token, so that a rebuild that was overtaken
 //! changes nothing any more. The steps are those of [`rebuild`](crate::rebuild).
 //!
 //! | file | steps |
@@ -23,27 +23,63 @@ mod upload;
 mod verify;
 mod wait;
 
-use self::build::RedisBuild;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use self::build::ShardBuild;
 use self::wait::FirstSwapWait;
+use super::shards::Shards;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
-use crate::store::{BoxFuture, Build, Live};
+use crate::store::scan::Scan;
+use crate::store::{BoxFuture, Build, BuildPart, Live};
+
+/// A rebuild of some shards, or of all, from one scan.
+pub(crate) struct RedisBuild {
+    shards: Arc<Shards>,
+    scan: Scan,
+    /// In the order of the shards, one at least.
+    builds: Vec<ShardBuild>,
+    /// Why others are left out.
+    failed: Vec<StoreError>,
+}
+
+impl RedisBuild {
+    /// Fails if Redis would have no room. The shards are put live one after the other, so what is new in those before counts,
+    /// and one that is built.
+    async fn room(&self, sizing: Sizing) -> Result<(), StoreError> {
+        let one = sizing.one().bytes();
+        let [others @ .., last] = &self.builds[..] else { return Ok(()) };
+        let more = |build: &ShardBuild| one.saturating_sub(build.live_len);
+        last.room(others.iter().map(more).sum::<u64>() + one).await
+    }
+}
 
 impl Build for RedisBuild {
+    /// Of a part of the shards it can be told for all: chance fills them alike.
     fn previous(&self) -> Option<u64> {
-        self.previous
+        let known: Option<Vec<u64>> = self.builds.iter().map(|build| build.previous).collect();
+        let (all, built) = (self.shards.all.len() as u64, self.builds.len() as u64);
+        Some(known?.iter().sum::<u64>() * all / built.max(1))
     }
 
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        let (lease, wait) = (self.lease.keep(), FirstSwapWait::of(self).count());
-        Box::pin(async { tokio::join!(lease, wait).0 })
+        let kept = self.builds.iter().map(|build| {
+            let (lease, wait) = (build.lease.keep(), FirstSwapWait::of(build).count());
+            async { tokio::join!(lease, wait).0 }
+        });
+        let kept = join_all(kept);
+        Box::pin(async { drop(kept.await) })
     }
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
-            self.room(sizing.bytes()).await?;
-            self.scan.begin(&self.digester, sizing).await
+            self.room(sizing).await?;
+            let Some(first) = self.builds.first() else { return Ok(0) };
+            let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);
+            self.scan.begin(&first.digester, sizing, wanted).await
         })
     }
 
@@ -51,6 +87,27 @@ impl Build for RedisBuild {
         Box::pin(self.scan.write(ids))
     }
 
+    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+        Box::pin(async {
+            self.scan.end().await?;
+            for (build, given) in self.builds.iter_mut().zip(self.scan.take()) {
+                build.given = Some(given);
+            }
+            Ok(self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect())
+        })
+    }
+
+    fn left_out(&mut self) -> Vec<StoreError> {
+        std::mem::take(&mut self.failed)
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        let released = join_all(self.builds.iter_mut().map(|build| build.lease.release()));
+        Box::pin(async { drop(released.await) })
+    }
+}
+
+impl BuildPart for ShardBuild {
     fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.read_whole_journal())
     }
@@ -80,9 +137,5 @@ impl Build for RedisBuild {
 
     fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
         Box::pin(self.put_live())
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lease.release())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::build::{RedisBuild, outcome};
+use super::build::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
 use crate::store::Live;
@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 3;
 /// How often a swap that has to wait is tried.
 const HELD: Duration = Duration::from_millis(50);
 
-impl RedisBuild {
+impl ShardBuild {
     /// *Swap*, and *confirm* where its reply is lost: the live header tells what became of it.
     pub(super) async fn put_live(&mut self) -> Result<Live, StoreError> {
         let mut attempt = 1;
@@ -38,6 +38,8 @@ impl RedisBuild {
         }
         let live = self.header(State::Live, "the swap")?;
         self.shard.adopt(&live, &self.incarnation).ok();
+        // The others' turn may be long.
+        self.given = None;
         Ok(live.into())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::cmd;
 use tokio::time::{Instant, sleep_until};
 
-use super::build::{RedisBuild, pieces};
+use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Header, State};
@@ -21,10 +21,10 @@ const PACE: u64 = 64 << 20;
 /// The bytes that may be ahead of it: that is as quick as Redis takes them, one piece after the other.
 const BURST: u64 = 32 << 20;
 
-impl RedisBuild {
+impl ShardBuild {
     /// *Allocate*: resets the building filter, in the loading state.
     pub(super) async fn allocate_next(&mut self) -> Result<u64, StoreError> {
-        let Given { filter, sizing, ids, .. } = self.scan.given()?;
+        let Given { filter, sizing, ids, .. } = self.given()?;
         let bytes = filter.byte_len() as u64;
         let header = Header {
             state: State::Loading,
@@ -34,7 +34,7 @@ impl RedisBuild {
             key_id: self.digester.key_id(),
             run: self.run,
             items: u32::try_from(*ids).unwrap_or(u32::MAX),
-            capacity: sizing.capacity(),
+            capacity: sizing.share(),
             rate: sizing.rate() as f32,
         };
         self.room(header.string_len()).await?;
@@ -61,7 +61,7 @@ impl RedisBuild {
         &self,
         progress: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), StoreError> {
-        let filter = &self.scan.given()?.filter;
+        let filter = &self.given()?.filter;
         let header = self.header(State::Loading, "the upload")?;
         let (head, len) = (header.encode(), header.string_len().to_string());
         let (begun, mut sent) = (Instant::now(), 0_u64);

@@ -2,7 +2,7 @@
 
 use ::redis::{Pipeline, cmd};
 
-use super::build::{RedisBuild, pieces};
+use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
 use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
@@ -15,11 +15,11 @@ const DIGESTS_PER_CALL: usize = 64;
 
 const LOST: StoreError = StoreError::Lost { step: "the verification" };
 
-impl RedisBuild {
+impl ShardBuild {
     /// *Verify*: checks header, length and trailer; that no piece has fewer bits than the local filter's;
     /// and that the sample and every replayed id are there.
     pub(super) async fn verify_next(&self) -> Result<(), StoreError> {
-        let Given { filter, sample, .. } = self.scan.given()?;
+        let Given { filter, sample, .. } = self.given()?;
         let header = self.header(State::CatchingUp, "the verification")?;
         self.verify_frame(&header).await?;
         self.verify_counts(&header, filter).await?;

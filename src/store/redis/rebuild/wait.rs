@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::build::RedisBuild;
+use super::build::ShardBuild;
 use crate::error::StoreError;
 use crate::store::link::script::Script;
 use crate::store::redis::incarnation::GRACE;
@@ -40,7 +40,7 @@ pub(super) struct FirstSwapWait {
 }
 
 impl FirstSwapWait {
-    pub(super) fn of(build: &RedisBuild) -> Self {
+    pub(super) fn of(build: &ShardBuild) -> Self {
         let incarnation = build.incarnation.clone();
         Self { shard: Arc::clone(&build.shard), run: build.run, incarnation }
     }
@@ -63,14 +63,14 @@ impl FirstSwapWait {
     /// Returns whether a swap may wait for it.
     async fn note(&self) -> Result<bool, StoreError> {
         let bulk = &self.shard.node.bulk;
-        let connection = bulk.connected(DEADLINE).await?;
-        if connection.process.run != self.run {
+        let connection = self.shard.connected(bulk, DEADLINE).await?;
+        if connection.on.process.run != self.run {
             return Ok(false);
         }
         let grace = GRACE.as_millis().to_string();
         let keys = [self.shard.keys.meta.as_str()];
         let args = [&self.incarnation, grace.as_bytes()];
-        let noted = bulk.script(&connection, &WAIT, &keys, &args, DEADLINE).await?;
+        let noted = bulk.script(&connection.on, &WAIT, &keys, &args, DEADLINE).await?;
         Ok(noted.count()? == 1)
     }
 }

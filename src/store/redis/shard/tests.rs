@@ -10,8 +10,8 @@ use crate::store::link::connector::Connector;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::RedisStore;
 use crate::store::redis::incarnation::identity::tests::joined;
+use crate::store::redis::shards::Shards;
 
 /// A Redis that never answers.
 #[derive(Debug)]
@@ -31,10 +31,10 @@ impl Connector for Silent {
 
 fn shard() -> Arc<Shard> {
     let settings = Settings::new("users".into());
-    RedisStore::new(&settings, Endpoint::Primary(Arc::new(Silent))).shard
+    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent))).all[0])
 }
 
-fn to(run: u32, incarnation: &[u8], newest: i64) -> Arc<Connection> {
+fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
     joined(Arc::new(Silent), run, incarnation, newest)
 }
 
@@ -87,15 +87,15 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
         let connections: Vec<_> =
             (0..3).map(|at| to(if at == stray { 2 } else { 1 }, b"first", 0)).collect();
         for (link, connection) in shard.node.links().into_iter().zip(&connections) {
-            link.put_into_use(connection);
+            link.put_into_use(&connection.on);
         }
-        shard.node.keep_to_one_redis(&connections[1]).ok();
+        shard.node.keep_to_one_redis(&connections[1].on).ok();
         let used: Vec<bool> = shard
             .node
             .links()
             .into_iter()
             .zip(&connections)
-            .map(|(link, connection)| link.uses(connection))
+            .map(|(link, connection)| link.uses(&connection.on))
             .collect();
         let strays_only: Vec<bool> =
             (0..3).map(|at| at != 1 && at != stray && stray != 1).collect();
@@ -104,8 +104,8 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
     let shard = shard();
     let connections: Vec<_> = (0..3).map(|_| to(1, b"first", 0)).collect();
     for (link, connection) in shard.node.links().into_iter().zip(&connections) {
-        link.put_into_use(connection);
+        link.put_into_use(&connection.on);
     }
-    shard.node.keep_to_one_redis(&connections[1]).ok();
-    assert!(shard.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(own)));
+    shard.node.keep_to_one_redis(&connections[1].on).ok();
+    assert!(shard.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(&own.on)));
 }

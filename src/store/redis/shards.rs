@@ -1,0 +1,242 @@
+//! All shards of a filter: which one an id is in, and how they stand together.
+//!
+//! The first bits of an id's digest choose its shard. So the secret key has to be known before any metadata is, and the
+//! application gives it. How many shards there are is part of the keys' names: processes that differ have different filters.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep};
+
+use super::copy::copies::Copies;
+use super::incarnation::join::JoinIncarnation;
+use super::incarnation::join_all::{JoinAll, is_turn_of};
+use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
+use super::incarnation::recent::RecentInserts;
+use super::incarnation::seen::LastIncarnation;
+use super::keys::Keys;
+use super::settings_differ::OwnSettings;
+use super::shard::{RedisNode, Shard};
+use crate::error::{FleetError, StoreError};
+use crate::id::{Digest, Digester, Id};
+use crate::settings::Settings;
+use crate::store::journal_room::JournalRoom;
+use crate::store::link::handshake::Handshake;
+use crate::store::link::node::Node;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::{Condition, Copied, FleetChange, Survey};
+use crate::verdict::Doubt;
+
+/// The least number of journal entries that a shard keeps, where the filter keeps as many.
+const JOURNAL_ENTRIES: u64 = 10_000;
+
+/// How often it is looked which shards are live.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// All shards of a filter.
+pub(crate) struct Shards {
+    pub(crate) name: Arc<str>,
+    pub(crate) check_deadline: Duration,
+    pub(crate) node: Arc<RedisNode>,
+    /// By number.
+    pub(crate) all: Box<[Arc<Shard>]>,
+    /// What tells in which shard an id is; nothing where there is only one.
+    digester: Option<Digester>,
+    pub(crate) fleet: Arc<FleetOfAll>,
+    /// What each shard said last, when it was asked how it stands, and how often all were asked.
+    surveys: Mutex<Vec<Option<Survey>>>,
+    turn: AtomicUsize,
+}
+
+/// What one shard knows, and its handshake knows as well.
+struct Knowledge {
+    keys: Keys,
+    recent: Arc<RecentInserts>,
+    seen: Arc<LastIncarnation>,
+    fleet: Arc<KnownFleet>,
+}
+
+impl Shards {
+    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
+        let count = settings.sizing.shards();
+        let fleet = Arc::new(FleetOfAll::new(&settings.name));
+        let of_one = of_one(settings);
+        let own_settings = Arc::new(OwnSettings::new(&of_one));
+        let known: Vec<Knowledge> =
+            (0..count).map(|number| Knowledge::new(&of_one, number, count, &fleet)).collect();
+        let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
+        let handshake: Arc<dyn Handshake<_>> = Arc::new(JoinAll::new(joins.collect()));
+        let connector = endpoint.connector(&Keys::of_shard(&settings.name, 0, count).bits);
+        let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));
+        let eviction_logged = Arc::new(AtomicBool::new(false));
+        let shard = |(number, known): (usize, Knowledge)| {
+            Arc::new(Shard {
+                number,
+                is_of_many: count > 1,
+                name: settings.name.as_str().into(),
+                check_deadline: settings.check_deadline,
+                retention: of_one.retention(),
+                own_settings: Arc::clone(&own_settings),
+                journal_room: JournalRoom::new(&settings.name, of_one.journal_entries),
+                keys: known.keys,
+                node: Arc::clone(&node),
+                recent: known.recent,
+                seen: known.seen,
+                fleet: known.fleet,
+                accept_eviction: settings.accept_eviction,
+                eviction_logged: Arc::clone(&eviction_logged),
+                filter: ArcSwapOption::empty(),
+                view: ArcSwapOption::empty(),
+                copies: Copies::new(settings.copy_limit),
+                vouched_ms: AtomicU64::new(0),
+                made: Instant::now(),
+                doubt: Mutex::new(Doubt::Disconnected),
+                newest: Mutex::default(),
+            })
+        };
+        let all = known.into_iter().enumerate().map(shard).collect();
+        let key = settings.secret_key.as_ref().filter(|_| count > 1);
+        Self {
+            name: settings.name.as_str().into(),
+            check_deadline: settings.check_deadline,
+            node,
+            all,
+            digester: key.map(|key| Digester::new(key, &settings.name)),
+            fleet,
+            surveys: Mutex::new(vec![None; count as usize]),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the shard that an id is in, and the id's digest, if it had to be made for that.
+    pub(crate) fn place(&self, id: &Id) -> (&Arc<Shard>, Option<Digest>) {
+        let digest = self.digester.as_ref().map(|digester| digester.digest(id));
+        let number = digest.map_or(0, |digest| digest.shard(self.all.len()));
+        (&self.all[number], digest)
+    }
+
+    /// Returns the shard that an id is in.
+    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
+        self.place(id).0
+    }
+
+    /// Says whether this process's copy of the id's shard holds it.
+    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
+        let shard = self.of(id);
+        shard.copies.copied(id, shard.filter.load().as_deref())
+    }
+
+    /// Acknowledges ids. Where a shard fails, those of the others may be inserted.
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+        if let [shard] = &*self.all {
+            return shard.add(ids).await;
+        }
+        let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
+        for id in ids {
+            parts[self.of(&id).number].push(id);
+        }
+        let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
+        let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
+        added.into_iter().collect()
+    }
+
+    /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
+    /// newer in one is told to all.
+    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
+        let changed = join_all(self.all.iter().map(|shard| shard.change_fleet(&change))).await;
+        changed.into_iter().collect()
+    }
+
+    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs.
+    ///
+    /// # Errors
+    ///
+    /// None of them can say.
+    pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
+        if let [shard] = &*self.all {
+            return Ok(vec![Arc::clone(shard)]);
+        }
+        let surveys = join_all(self.all.iter().map(|shard| shard.survey())).await;
+        *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
+            surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
+        let (mut due, mut failure) = (Vec::new(), None);
+        for (shard, survey) in self.all.iter().zip(surveys) {
+            match survey.map(|survey| survey.live) {
+                Ok(Ok(live)) if live.generation.get() >= before_us => {}
+                Ok(_) => due.push(Arc::clone(shard)),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.filter(|_| due.is_empty()).map_or(Ok(due), Err)
+    }
+
+    /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are, and
+    /// as old as the oldest.
+    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let is_due = |number| is_turn_of(number, self.all.len(), turn);
+        let known = self.surveys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = self.all.iter().zip(known).map(async |(shard, known)| match known {
+            Some(known) if known.live.is_ok() && !is_due(shard.number) => Ok(known),
+            _ => shard.survey().await,
+        });
+        let surveys = try_join_all(asked).await?;
+        *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
+            surveys.iter().cloned().map(Some).collect();
+        let folded = surveys.into_iter().reduce(Survey::with);
+        folded.ok_or(StoreError::Changing)
+    }
+
+    /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests
+    /// may not ask for ids of each.
+    pub(crate) async fn look_at_each(self: Arc<Self>) {
+        for turn in (0..self.all.len()).cycle() {
+            sleep(LOOK).await;
+            let unknown =
+                |shard: &&Arc<Shard>| shard.number == turn || shard.filter.load().is_none();
+            join_all(self.all.iter().filter(unknown).map(|shard| shard.survey())).await;
+        }
+    }
+
+    /// Returns what is known without asking Redis. The filter is live if any shard is.
+    pub(crate) fn condition(&self) -> Condition {
+        let others = self.all[1..].iter().map(|shard| shard.condition());
+        Condition::of_shards(self.all[0].condition(), others)
+    }
+}
+
+impl Knowledge {
+    fn new(settings: &Settings, number: u32, count: u32, fleet: &Arc<FleetOfAll>) -> Self {
+        let retention = settings.retention();
+        // No more than the journal holds: there is nothing to replay into beyond that.
+        let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
+        let recent = RecentInserts::new(retention.overlap, retention.handler, capacity);
+        Self {
+            keys: Keys::of_shard(&settings.name, number, count),
+            recent: Arc::new(recent),
+            seen: Arc::default(),
+            fleet: Arc::new(KnownFleet::new(Arc::clone(fleet))),
+        }
+    }
+
+    fn join(&self, settings: &Settings, own_settings: &Arc<OwnSettings>) -> JoinIncarnation {
+        JoinIncarnation::new(
+            settings,
+            self.keys.clone(),
+            Arc::clone(own_settings),
+            Arc::clone(&self.recent),
+            Arc::clone(&self.seen),
+            Arc::clone(&self.fleet),
+        )
+    }
+}
+
+/// Returns what holds for one shard.
+fn of_one(settings: &Settings) -> Settings {
+    let (all, sizing) = (settings.journal_entries, settings.sizing.one());
+    let share = all / u64::from(settings.sizing.shards());
+    Settings { journal_entries: share.max(JOURNAL_ENTRIES).min(all), sizing, ..settings.clone() }
+}

@@ -1,0 +1,103 @@
+//! How several filters that hold the ids of one together stand.
+
+use super::{Condition, CopyCondition, FleetView, JournalReach, Live, Survey};
+
+impl Live {
+    /// Returns two filters as one, as old as the older.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let items = self.items + other.items;
+        let part = |live: &Self| live.expected_rate * live.capacity as f64;
+        let capacity = self.capacity + other.capacity;
+        Self {
+            generation: self.generation.min(other.generation),
+            items,
+            capacity,
+            rate: self.rate.max(other.rate),
+            expected_rate: (part(&self) + part(&other)) / capacity as f64,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl CopyCondition {
+    fn with(self, other: Self) -> Self {
+        Self {
+            generation: self.generation.min(other.generation),
+            bytes: self.bytes + other.bytes,
+            built: self.built.min(other.built),
+            read: self.read.min(other.read),
+        }
+    }
+}
+
+impl JournalReach {
+    /// Returns the one of two that has the least to spare.
+    fn with(self, other: Self) -> Self {
+        let spare = |reach: &Self| match reach.reaches {
+            Some(reaches) => reaches.as_secs_f64() - reach.required.as_secs_f64(),
+            None => f64::INFINITY,
+        };
+        if spare(&other) < spare(&self) { other } else { self }
+    }
+}
+
+impl Survey {
+    /// Returns two surveys as one: live if both filters are.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            live: self.live.and_then(|one| other.live.map(|other| one.with(other))),
+            now_us: self.now_us.max(other.now_us),
+            settles_us: self.settles_us.max(other.settles_us),
+            fleet: self.fleet.zip(other.fleet).map(|(one, other)| one.with(other)),
+        }
+    }
+}
+
+impl FleetView {
+    fn with(mut self, other: Self) -> Self {
+        self.metadata.extend(other.metadata);
+        let longest_transaction = self.longest_transaction.max(other.longest_transaction);
+        Self { longest_transaction, ..self }
+    }
+}
+
+impl Condition {
+    /// Returns this as the condition of a filter that has shards of which some answer: what is wrong says how many do not.
+    pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
+        let (mut all, mut live) = (1, u64::from(first.live.is_ok()));
+        let others = others.inspect(|shard| {
+            all += 1;
+            live += u64::from(shard.live.is_ok());
+        });
+        let mut folded = others.fold(first, Self::with);
+        if all > 1 {
+            folded.shards = Some((live, all));
+        }
+        if (1..all).contains(&live) {
+            let why = folded.trouble.take().unwrap_or_default();
+            folded.trouble = Some(format!("{} of {all} shards do not answer: {why}", all - live));
+        }
+        folded
+    }
+
+    /// Returns two conditions as one: live if either filter is.
+    fn with(self, other: Self) -> Self {
+        let live = match (self.live, other.live) {
+            (Ok(one), Ok(other)) => Ok(one.with(other)),
+            (Ok(live), Err(_)) | (Err(_), Ok(live)) => Ok(live),
+            (Err(doubt), Err(_)) => Err(doubt),
+        };
+        let either = |one: Option<_>, other: Option<_>, with: fn(_, _) -> _| match (one, other) {
+            (Some(one), Some(other)) => Some(with(one, other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            live,
+            shards: self.shards,
+            copy: either(self.copy, other.copy, CopyCondition::with),
+            settling: self.settling.max(other.settling),
+            journal: self.journal.zip(other.journal).map(|(one, other)| one.with(other)),
+            trouble: self.trouble.or(other.trouble),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A filter in shards: each is a filter of its own, and one that fails takes no other with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Builder, Doubt, Mode, RebuildError, SecretKey, Sizing, Verdict};
+use http::StatusCode;
+use support::eventually;
+use support::model::{Strangers, Table, brief, get, guard, guard_over};
+use support::redis_server::RedisServer;
+use tokio::time::timeout;
+
+use crate::found::{commands_until, is_check, monitor};
+
+const SHARDS: u32 = 8;
+const IDS: u64 = 4_000;
+
+fn in_shards(builder: Builder) -> Builder {
+    let key = SecretKey::new([7; 16]);
+    brief(builder).capacity(IDS, 0.01).secret_key(key).shards(SHARDS)
+}
+
+/// Waits until all shards of a guard answer.
+async fn ready(guard: &BloomGuard) {
+    let answers = timeout(Duration::from_secs(30), guard.ready()).await;
+    assert!(answers.is_ok(), "{}", guard.state());
+}
+
+/// A guard over a table.
+async fn over(redis: &RedisServer, table: &Table) -> BloomGuard {
+    let guard = in_shards(guard_over(&redis.url(), table)).build().unwrap();
+    ready(&guard).await;
+    guard
+}
+
+/// A guard that builds no filter, beside one that has built it and is gone.
+async fn reader(redis: &RedisServer, table: &Table) -> BloomGuard {
+    drop(over(redis, table).await);
+    let guard = in_shards(guard(&redis.url())).build().unwrap();
+    ready(&guard).await;
+    guard
+}
+
+fn key(shard: u32, part: &str) -> String {
+    format!("bg:{{users#{shard}/{SHARDS}}}:{part}")
+}
+
+/// The generation of each shard's live filter, as its header says.
+fn generations(redis: &RedisServer) -> BTreeMap<u32, Vec<u8>> {
+    let of = |shard| (shard, redis.run(&["GETRANGE", &key(shard, "bits"), "16", "23"]));
+    (0..SHARDS).map(of).collect()
+}
+
+/// What is unknown of these ids, which all exist.
+async fn unknown(guard: &BloomGuard, ids: impl Iterator<Item = u64>) -> BTreeMap<u64, Doubt> {
+    let mut unknown = BTreeMap::new();
+    for id in ids {
+        match guard.check(&id).await.unwrap() {
+            Verdict::Present => {}
+            Verdict::Unknown(doubt) => drop(unknown.insert(id, doubt)),
+            refused => panic!("{id} exists: {refused:?}"),
+        }
+    }
+    unknown
+}
+
+/// Has a shard's filter be of another type, and returns what is unknown meanwhile.
+async fn without(redis: &RedisServer, guard: &BloomGuard, shard: u32) -> BTreeMap<u64, Doubt> {
+    let (bits, aside) = (key(shard, "bits"), key(shard, "elsewhere"));
+    redis.run::<()>(&["RENAME", &bits, &aside]);
+    redis.run::<i64>(&["LPUSH", &bits, "not a filter"]);
+    let unknown = unknown(guard, 0..IDS).await;
+    redis.run::<i64>(&["DEL", &bits]);
+    redis.run::<()>(&["RENAME", &aside, &bits]);
+    unknown
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exists_passes_and_what_does_not_is_refused_in_every_shard() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guards = [over(&redis, &table).await, over(&redis, &table).await];
+    let shards = guards[0].state().shards.unwrap();
+    assert_eq!((shards.live, shards.all), (8, 8));
+    let created = 1_000_000..1_000_500;
+    guards[0].insert_many(created.clone()).await.unwrap();
+    for guard in &guards {
+        assert!(unknown(guard, (0..IDS).chain(created.clone())).await.is_empty());
+        for id in Strangers(1).take(500) {
+            assert_eq!(get(guard, &table, id).await, StatusCode::NOT_FOUND);
+        }
+        let stats = guard.stats();
+        assert!(stats.refused > 450, "{stats:?}");
+    }
+    let bytes = |shard| redis.run::<u64>(&["STRLEN", &key(shard, "bits")]);
+    let sizing = Sizing::sharded(IDS, 0.01, SHARDS).unwrap();
+    assert_eq!((0..SHARDS).map(bytes).sum::<u64>(), sizing.bytes());
+    let clients: String = redis.run(&["CLIENT", "LIST"]);
+    assert_eq!(clients.lines().count(), 7, "three for each guard, and this one: {clients}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_id_is_in_one_shard_and_one_that_is_damaged_makes_only_its_own_ids_unknown() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = reader(&redis, &table).await;
+    let mut all = Vec::new();
+    for shard in 0..SHARDS {
+        let unknown = without(&redis, &guard, shard).await;
+        let share = unknown.len() as u64 * u64::from(SHARDS);
+        assert!((IDS / 2..IDS * 2).contains(&share), "{} ids in shard {shard}", unknown.len());
+        all.extend(unknown.into_keys());
+    }
+    all.sort_unstable();
+    assert_eq!(all, Vec::from_iter(0..IDS));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_is_lost_is_rebuilt_and_no_other() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = over(&redis, &table).await;
+    let before = generations(&redis);
+    redis.run::<i64>(&["DEL", &key(3, "bits")]);
+    eventually("the shard is rebuilt", Duration::from_secs(20), || async {
+        let after = generations(&redis);
+        if after[&3].len() == 8 && after[&3] != before[&3] {
+            Ok(())
+        } else {
+            Err(format!("{after:?}"))
+        }
+    })
+    .await;
+    ready(&guard).await;
+    let others = |all: &BTreeMap<u32, Vec<u8>>| {
+        let mut others = all.clone();
+        others.remove(&3);
+        others
+    };
+    assert_eq!(others(&generations(&redis)), others(&before));
+    assert!(unknown(&guard, 0..IDS).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_cannot_be_built_keeps_no_other_from_it_and_its_failure_is_told() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = over(&redis, &table).await;
+    let before = generations(&redis);
+    // A filter of a later version of this crate.
+    let mut later: Vec<u8> = redis.run(&["GETRANGE", &key(5, "bits"), "0", "-1"]);
+    later[9] = 2;
+    redis::cmd("SET").arg(key(5, "next")).arg(later).exec(&mut redis.connection()).unwrap();
+    let error = guard.rebuild_now().await.unwrap_err();
+    let RebuildError::Shards { failures: 1, all: 8, .. } = *error else { panic!("{error:?}") };
+    let after = generations(&redis);
+    for shard in 0..SHARDS {
+        assert_eq!(after[&shard] == before[&shard], shard == 5, "shard {shard}");
+    }
+    assert!(unknown(&guard, 0..IDS).await.is_empty());
+    redis.run::<i64>(&["DEL", &key(5, "next")]);
+    guard.rebuild_now().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_inserted_before_a_redis_lost_all_its_data_is_never_refused() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = over(&redis, &table).await;
+    let created = 1_000_000..1_000_300;
+    guard.insert_many(created.clone()).await.unwrap();
+    // Their transactions are open: no scan gives them yet.
+    redis.run::<()>(&["FLUSHALL"]);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while tokio::time::Instant::now() < deadline {
+        unknown(&guard, created.clone().chain(0..100)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ready(&guard).await;
+    assert!(unknown(&guard, (0..IDS).chain(created)).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_build_lets_pass_what_is_in_shards_that_are_not_live_yet() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = reader(&redis, &table).await;
+    redis.run::<i64>(&["DEL", &key(2, "bits"), &key(2, "meta"), &key(2, "log")]);
+    drop(guard);
+    let new = in_shards(guard_without_lane(&redis)).build().unwrap();
+    eventually("seven shards answer", Duration::from_secs(20), || async {
+        let shards = new.state().shards.ok_or("none")?;
+        if shards.live == 7 { Ok(()) } else { Err(format!("{shards:?}")) }
+    })
+    .await;
+    let unknown = unknown(&new, 0..IDS).await;
+    assert!(!unknown.is_empty());
+    for (id, doubt) in unknown {
+        assert_eq!(doubt, Doubt::ShardNotBuilt);
+        assert_eq!(get(&new, &table, id).await, StatusCode::OK, "{id}");
+    }
+}
+
+/// A guard whose lane takes one request a second.
+fn guard_without_lane(redis: &RedisServer) -> Builder {
+    guard(&redis.url()).on_unknown(bloom_guard::OnUnknown::PassLimited).lane(1, 1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_ids_that_exist_send_no_command_once_every_shard_is_copied() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = in_shards(guard_over(&redis.url(), &table)).copy_limit(64 << 20).build().unwrap();
+    ready(&guard).await;
+    let bytes = Sizing::sharded(IDS, 0.01, SHARDS).unwrap().bytes();
+    eventually("all are copied", Duration::from_secs(30), || async {
+        let copied = guard.state().copy.ok_or("none")?.bytes;
+        if copied == bytes { Ok(()) } else { Err(format!("{copied} of {bytes}")) }
+    })
+    .await;
+    let monitor = monitor(&redis);
+    for id in 0..IDS {
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id}");
+    }
+    redis.run::<String>(&["ECHO", "the end"]);
+    let asked = commands_until(monitor, "the end").iter().filter(|line| is_check(line)).count();
+    assert!(asked < 100, "{asked} of {IDS} asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guards = [over(&redis, &table).await, over(&redis, &table).await];
+    guards[0].set_fleet_mode(Mode::Off).await.unwrap();
+    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
+    for shard in 0..SHARDS {
+        assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
+    }
+    guards[1].enforce_everywhere().await.unwrap();
+    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
+}
