@@ -231,13 +231,8 @@ impl Builder {
         let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
         let (problems, is_migrating) = (self.problems, self.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        if settings.sizing.shards() > 1 {
-            let without_key = settings.secret_key.is_none();
-            problems.extend(without_key.then_some(SettingError::ShardsWithoutKey));
-            let elsewhere =
-                foreign.is_some() && !is_migrating || !matches!(redis, Some(Endpoint::Primary(_)));
-            problems.extend(elsewhere.then_some(SettingError::ShardsElsewhere));
-        }
+        let is_own = foreign.is_none() || is_migrating;
+        problems.extend(wrong_with_shards(&settings, redis.as_ref(), is_own));
         let has_schedule = source.as_ref().is_some_and(|(schedule, _)| !schedule.is_manual());
         if has_schedule && foreign.is_some() && !is_migrating {
             problems.push(SettingError::ForeignSchedule);
@@ -291,6 +286,22 @@ impl Policy {
         let found = settings.sizing.capacity().min(MOST_FOUND);
         Self { found, null_ttl: settings.null_ttl, ..self }
     }
+}
+
+/// Returns why the filter cannot be in shards, if it is to be.
+fn wrong_with_shards(
+    settings: &Settings,
+    redis: Option<&Endpoint>,
+    is_own: bool,
+) -> Vec<SettingError> {
+    let mut wrong = Vec::new();
+    if settings.sizing.shards() > 1 {
+        let without_key = settings.secret_key.is_none();
+        wrong.extend(without_key.then_some(SettingError::ShardsWithoutKey));
+        let is_here = is_own && matches!(redis, Some(Endpoint::Primary(_)));
+        wrong.extend((!is_here).then_some(SettingError::ShardsElsewhere));
+    }
+    wrong
 }
 
 fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {

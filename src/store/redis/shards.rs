@@ -73,29 +73,8 @@ impl Shards {
         let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));
         let eviction_logged = Arc::new(AtomicBool::new(false));
         let shard = |(number, known): (usize, Knowledge)| {
-            Arc::new(Shard {
-                number,
-                is_of_many: count > 1,
-                name: settings.name.as_str().into(),
-                check_deadline: settings.check_deadline,
-                retention: of_one.retention(),
-                own_settings: Arc::clone(&own_settings),
-                journal_room: JournalRoom::new(&settings.name, of_one.journal_entries),
-                keys: known.keys,
-                node: Arc::clone(&node),
-                recent: known.recent,
-                seen: known.seen,
-                fleet: known.fleet,
-                accept_eviction: settings.accept_eviction,
-                eviction_logged: Arc::clone(&eviction_logged),
-                filter: ArcSwapOption::empty(),
-                view: ArcSwapOption::empty(),
-                copies: Copies::new(settings.copy_limit),
-                vouched_ms: AtomicU64::new(0),
-                made: Instant::now(),
-                doubt: Mutex::new(Doubt::Disconnected),
-                newest: Mutex::default(),
-            })
+            let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&node));
+            Arc::new(known.shard(&of_one, number, count, own_settings, node, &eviction_logged))
         };
         let all = known.into_iter().enumerate().map(shard).collect();
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
@@ -219,6 +198,41 @@ impl Knowledge {
             recent: Arc::new(recent),
             seen: Arc::default(),
             fleet: Arc::new(KnownFleet::new(Arc::clone(fleet))),
+        }
+    }
+
+    /// Returns the shard that knows this. `settings` are one shard's.
+    fn shard(
+        self,
+        settings: &Settings,
+        number: usize,
+        count: u32,
+        own_settings: Arc<OwnSettings>,
+        node: Arc<RedisNode>,
+        eviction_logged: &Arc<AtomicBool>,
+    ) -> Shard {
+        Shard {
+            number,
+            is_of_many: count > 1,
+            name: settings.name.as_str().into(),
+            check_deadline: settings.check_deadline,
+            retention: settings.retention(),
+            own_settings,
+            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
+            keys: self.keys,
+            node,
+            recent: self.recent,
+            seen: self.seen,
+            fleet: self.fleet,
+            accept_eviction: settings.accept_eviction,
+            eviction_logged: Arc::clone(eviction_logged),
+            filter: ArcSwapOption::empty(),
+            view: ArcSwapOption::empty(),
+            copies: Copies::new(settings.copy_limit),
+            vouched_ms: AtomicU64::new(0),
+            made: Instant::now(),
+            doubt: Mutex::new(Doubt::Disconnected),
+            newest: Mutex::default(),
         }
     }
 
