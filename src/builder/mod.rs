@@ -298,7 +298,7 @@ fn wrong_with_shards(
     if settings.sizing.shards() > 1 {
         let without_key = settings.secret_key.is_none();
         wrong.extend(without_key.then_some(SettingError::ShardsWithoutKey));
-        let is_here = is_own && matches!(redis, Some(Endpoint::Primary(_)));
+        let is_here = is_own && redis.is_some();
         wrong.extend((!is_here).then_some(SettingError::ShardsElsewhere));
     }
     wrong

@@ -80,10 +80,9 @@ pub enum SettingError {
     /// A filter in shards has no secret key. By its digest an id is told to be in a shard, before Redis is asked.
     #[error("shards need a secret_key, the same in all processes")]
     ShardsWithoutKey,
-    /// Only a filter of the guard's own on one Redis has shards.
+    /// Only a filter of the guard's own in Redis has shards.
     #[error(
-        "shards are for a filter of the guard's own on one redis: not without redis(), not for foreign(), and not in a \
-         cluster, where a filter is in one slot"
+        "shards are for a filter of the guard's own in redis: not without redis(), and not for foreign()"
     )]
     ShardsElsewhere,
     /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing

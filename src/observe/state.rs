@@ -102,8 +102,9 @@ impl GuardState {
     /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
         let Condition { live, shards, copy, settling, journal, trouble } = condition;
-        // The filter may be known, and checks of it fail.
-        let failing = metrics.checks.doubt().filter(|_| live.is_ok());
+        // The filter may be known, and checks of it fail. Where some shards do not answer, that is no news.
+        let all_live = shards.is_none_or(|(live, all)| live == all);
+        let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
         let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {

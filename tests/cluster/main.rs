@@ -1,7 +1,8 @@
 //! A real Redis Cluster of three primaries and three replicas: nodes die, are replaced, and hand the filter's slot on, while
 //! records are created, asked for and scanned. No record whose create has returned is refused, ever.
 //!
-//! `CLUSTER_RUNS` says how many faults there are, by turns of each kind; `CLUSTER_KIND` says that all are of one.
+//! `CLUSTER_RUNS` says how many faults there are, by turns of each kind; `CLUSTER_KIND` says that all are of one. By turns the
+//! filter is whole and in shards; `CLUSTER_SHARDS` says in how many it is in all.
 
 #![expect(unreachable_pub, reason = "a test is a crate of its own")]
 
@@ -24,6 +25,14 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
+/// In how many shards the filter is in a run.
+fn shards(run: usize) -> u32 {
+    match std::env::var("CLUSTER_SHARDS") {
+        Ok(shards) => shards.parse().expect("a number"),
+        Err(_) => [1, 8][run % 2],
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
     let runs = std::env::var("CLUSTER_RUNS").map_or(4, |runs| runs.parse().expect("a number"));
@@ -31,7 +40,7 @@ async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
     assert!(runs > 0, "no fault shows nothing");
     let mut outcomes = Vec::new();
     for index in 0..runs {
-        let outcome = run::run(kinds[index % kinds.len()]).await;
+        let outcome = run::run(kinds[index % kinds.len()], shards(index)).await;
         println!("{:>3} {outcome}", index + 1);
         outcomes.push(outcome);
     }

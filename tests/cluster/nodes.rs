@@ -14,13 +14,13 @@ const PRIMARIES: usize = 3;
 /// Three primaries, and behind each a replica: node 3 is that of node 0.
 pub struct Nodes {
     pub each: Vec<RedisServer>,
-    /// The slot of the filter "users".
+    /// The slot of the filter "users", or of its first shard.
     pub slot: String,
 }
 
 impl Nodes {
     /// Starts a cluster whose nodes are given up after a silence, and waits until it serves.
-    pub async fn start(timeout: Duration, full_coverage: bool) -> Self {
+    pub async fn start(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
         let timeout = timeout.as_millis().to_string();
         let coverage = if full_coverage { "yes" } else { "no" };
         let start = |_| {
@@ -38,7 +38,12 @@ impl Nodes {
             ])
         };
         let each: Vec<_> = (0..2 * PRIMARIES).map(start).collect();
-        let slot: i64 = each[0].run(&["CLUSTER", "KEYSLOT", "bg:{users}:bits"]);
+        let key = if shards > 1 {
+            format!("bg:{{users#0/{shards}}}:bits")
+        } else {
+            "bg:{users}:bits".to_owned()
+        };
+        let slot: i64 = each[0].run(&["CLUSTER", "KEYSLOT", &key]);
         let nodes = Self { each, slot: slot.to_string() };
         nodes.form().await;
         nodes

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bloom_guard::BloomGuard;
+use bloom_guard::{BloomGuard, SecretKey, Verdict};
 use tokio::time::sleep;
 
 use crate::ledger::False;
@@ -56,6 +56,7 @@ pub const KINDS: [Kind; 9] = [
 /// What a run saw.
 pub struct Outcome {
     kind: Kind,
+    shards: u32,
     pub requests: u64,
     pub adds: u64,
     pub refusals: u64,
@@ -70,9 +71,10 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<12} {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>3} false 404s, refusing after {:.1} s, \
+            "{:<12} {:>2} shards {:>6} requests {:>5} refused {:>3} rebuilds {:>5} adds {:>3} false 404s, refusing after {:.1} s, \
              {:.1} s in all",
             format!("{:?}", self.kind),
+            self.shards,
             self.requests,
             self.refusals,
             self.rebuilds,
@@ -85,14 +87,14 @@ impl fmt::Display for Outcome {
 }
 
 /// Carries one fault through.
-pub async fn run(kind: Kind) -> Outcome {
-    let mut nodes = Nodes::start(TIMEOUT, kind != Kind::OtherKilled).await;
+pub async fn run(kind: Kind, shards: u32) -> Outcome {
+    let mut nodes = Nodes::start(TIMEOUT, kind != Kind::OtherKilled, shards).await;
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
-    let first = instance(&nodes, &table);
+    let first = instance(&nodes, &table, shards);
     live(&first).await;
     // Two processes look at Redis at different moments.
     sleep(Duration::from_millis(500)).await;
-    let second = instance(&nodes, &table);
+    let second = instance(&nodes, &table, shards);
     live(&second).await;
     let application = Application::new([first, second], table, LONGEST_WORK);
     let traffic = application.start(&[0, 1]);
@@ -107,12 +109,19 @@ pub async fn run(kind: Kind) -> Outcome {
         Kind::MovedAtOnce => moved_at_once(&nodes, primary).await,
         Kind::Aborted => aborted(&application, &nodes, primary).await,
         Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
+        Kind::OtherKilled if shards > 1 => some_killed(&application, &mut nodes, primary).await,
         Kind::OtherKilled => other_killed(&application, &mut nodes, primary).await,
     }
     eventually("both instances refuse", PATIENCE, || async {
         let [one, other] = &application.guards;
         let state = || format!("{:?}, {:?}", one.state(), other.state());
-        if application.refuses().await { Ok(()) } else { Err(state()) }
+        // Of each shard some.
+        for _ in 0..4 * shards {
+            if !application.refuses().await {
+                return Err(state());
+            }
+        }
+        Ok(())
     })
     .await;
     let recovery = application.ledger.elapsed() - begun;
@@ -122,6 +131,7 @@ pub async fn run(kind: Kind) -> Outcome {
     application.ask_for_all().await;
     Outcome {
         kind,
+        shards,
         requests: application.requests.load(Ordering::SeqCst),
         adds: application.ledger.adds() as u64,
         refusals: application.refusals.load(Ordering::SeqCst),
@@ -132,13 +142,15 @@ pub async fn run(kind: Kind) -> Outcome {
     }
 }
 
-fn instance(nodes: &Nodes, table: &Table) -> BloomGuard {
+fn instance(nodes: &Nodes, table: &Table, shards: u32) -> BloomGuard {
     let hosts: Vec<_> =
         nodes.each.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     guard_over(&format!("redis+cluster://{}", hosts.join(",")), table)
         .longest_transaction(LONGEST_TRANSACTION)
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
         .capacity(20_000, 1e-6)
+        .shards(shards)
+        .secret_key(SecretKey::new([7; 16]))
         .build()
         .unwrap()
 }
@@ -241,4 +253,39 @@ async fn other_killed(application: &Application, nodes: &mut Nodes, primary: usi
         sleep(Duration::from_millis(20)).await;
     }
     assert!(refused > 50, "{refused}");
+}
+
+/// Ids of the shards that are left are refused throughout, and those of the shards that are gone are not.
+async fn some_killed(application: &Application, nodes: &mut Nodes, primary: usize) {
+    let other = (primary + 1) % 3;
+    nodes.each[other].kill();
+    nodes.each[other + 3].kill();
+    // What is under way then is answered.
+    sleep(Duration::from_millis(500)).await;
+    let begun = application.ledger.elapsed();
+    let (mut refused, mut rounds) = ([0_u32; 96], 0);
+    while application.ledger.elapsed() - begun < 5.0 {
+        rounds += 1;
+        for (index, refused) in refused.iter_mut().enumerate() {
+            let guard = &application.guards[index % 2];
+            // No record's number is odd.
+            let verdict = guard.check(&(index as u64 * 0x9e37_79b9 * 2 + 1)).await.unwrap();
+            *refused += u32::from(matches!(verdict, Verdict::Absent(_)));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    let throughout = refused.iter().filter(|refused| **refused == rounds).count();
+    let never = refused.iter().filter(|refused| **refused == 0).count();
+    assert!(rounds > 50 && throughout + never == refused.len(), "{rounds} rounds: {refused:?}");
+    assert!(
+        throughout > 24 && never > 8,
+        "{throughout} ids were refused throughout, {never} never"
+    );
+    for guard in &application.guards {
+        let state = guard.state();
+        let shards = state.shards.expect("it is in shards");
+        assert!(state.live.is_ok() && (1..shards.all).contains(&shards.live), "{state:?}");
+    }
+    // It comes back with its slots and without their keys.
+    nodes.each[other].restart();
 }

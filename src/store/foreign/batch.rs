@@ -40,11 +40,12 @@ impl Checks for Site {
     type Asked = Asked;
     type Answer = Verdict;
 
-    fn node(&self) -> &Node<(), Asked, Verdict> {
-        &self.node
-    }
-
-    async fn answer(&self, live: &Arc<Connection>, waiting: &mut Vec<PendingCheck>) {
+    async fn answer(
+        &self,
+        node: &Node<(), Asked, Verdict>,
+        live: &Arc<Connection>,
+        waiting: &mut Vec<PendingCheck>,
+    ) {
         let Some(known) = self.trust.known() else {
             return refuse(waiting.drain(..), Doubt::Disconnected);
         };
@@ -62,7 +63,7 @@ impl Checks for Site {
                 Err(doubt) => return refuse(waiting.drain(..), doubt),
             };
             // Looked at again: another batch may have found the filter lost meanwhile.
-            let is_live = known.run == live.process.run && self.node.checks.uses(live);
+            let is_live = known.run == live.process.run && node.checks.uses(live);
             let believed = if is_live { known.believed().and(whole) } else { Err(Doubt::Changing) };
             if bits.start == 0 {
                 self.rounds.note(&held, begun.elapsed(), self.check_deadline);

@@ -173,7 +173,7 @@ impl Store for ForeignStore {
     fn start(&self) {
         self.background.start(|tasks| {
             for site in &self.sites {
-                node::start(site, 2, &self.name, tasks);
+                node::start(site, &site.node, 2, &self.name, tasks);
             }
         });
     }

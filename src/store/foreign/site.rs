@@ -35,7 +35,7 @@ pub(super) type Connection = connection::Connection<()>;
 /// A filter's part on one Redis.
 pub(super) struct Site {
     pub(super) trust: Arc<Trust>,
-    pub(super) node: Node<(), Asked, Verdict>,
+    pub(super) node: Arc<Node<(), Asked, Verdict>>,
     pub(super) rounds: Rounds,
     pub(super) check_deadline: Duration,
     /// Whether all of the filter is here.
@@ -51,11 +51,13 @@ impl Site {
     ) -> Self {
         let trust = Arc::new(trust);
         // Connections that check look at the filter; those that only write do not.
-        let node = Node::new(&endpoint.connector(trust.keys.first()), settings, |purpose| {
+        let key: Arc<str> = trust.keys.first().into();
+        let connector = endpoint.connector(move || Some(Arc::clone(&key)));
+        let node = Node::new(&connector, settings, |purpose| {
             Arc::new(Looks((purpose == Purpose::Checks).then(|| Arc::clone(&trust))))
         });
         Self {
-            node,
+            node: Arc::new(node),
             rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
             is_only,
@@ -79,7 +81,7 @@ impl Site {
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
         // Parts of a list are asked at once only by several.
-        let answered = match Node::check(self, live, asked, deadline, self.is_only) {
+        let answered = match self.node.check(self, live, asked, deadline, self.is_only) {
             Ok(answered) => answered,
             Err(doubt) => return Answer::Ready(unknown(doubt)),
         };

@@ -16,17 +16,19 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<I>, StoreError>>;
 
-    /// Asks whether that still holds; else says what happened. Of a node's links one asks.
+    /// Looks whether that still holds; else says what happened. Of a node's links one asks Redis (`asks`); the others go by what
+    /// that one has found.
     fn recheck<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
+        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>>;
 
-    /// The same, by what was found when it was asked last on any link of the node.
-    fn holds(&self, _: &RedisProcess, _: &I) -> Result<(), End> {
-        Ok(())
+    /// Whether a connection is good without what a command asked for that Redis says is at another node.
+    fn outlasts_a_move(&self) -> bool {
+        false
     }
 }
 

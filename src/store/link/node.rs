@@ -33,15 +33,17 @@ pub(crate) trait Checks: Send + Sync + 'static {
     type Asked: Send + 'static;
     type Answer: Send + 'static;
 
-    fn node(&self) -> &Node<Self::Identity, Self::Asked, Self::Answer>;
-
-    /// Answers a batch, and leaves none of it. All of it was asked for by this connection, which is in use.
+    /// Answers a batch by a node, and leaves none of it. All of it was asked for by this connection, which is in use.
     fn answer(
         &self,
+        node: &Node<Self::Identity, Self::Asked, Self::Answer>,
         live: &Arc<Connection<Self::Identity>>,
         checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked, Self::Answer>>,
     ) -> impl Future<Output = ()> + Send;
 }
+
+/// The node of a store.
+type NodeOf<S> = Node<<S as Checks>::Identity, <S as Checks>::Asked, <S as Checks>::Answer>;
 
 impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, A> {
     /// Returns a node for which each purpose has its handshake.
@@ -65,6 +67,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
                 settings.sizing.shards(),
             ),
         }
+    }
+
+    /// Has each link look now whether what its connection has learnt still holds, and learn what it has not.
+    pub(crate) fn look_now(&self) {
+        self.checks.look_now();
     }
 
     pub(crate) fn links(&self) -> [&Arc<Link<I>>; 3] {
@@ -103,17 +110,20 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     ///
     /// Why there is no answer.
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q, Answer = A>>(
+        self: &Arc<Self>,
         store: &Arc<S>,
         live: Arc<Connection<I>>,
         asked: Q,
         deadline: Instant,
         alone: bool,
     ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
-        let queue = &store.node().queue;
+        let queue = &self.queue;
         let (check, answer) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
         let alone = match alone.then(|| queue.alone()).flatten() {
-            Some(under_way) => Some(answer_alone(Arc::clone(store), check, under_way)),
+            Some(under_way) => {
+                Some(answer_alone(Arc::clone(store), Arc::clone(self), check, under_way))
+            }
             None => match queue.enter(check) {
                 Ok(()) => None,
                 Err(Full) => return Err(Doubt::Overloaded),
@@ -139,11 +149,12 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
 /// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
 fn answer_alone<S: Checks>(
     store: Arc<S>,
+    node: Arc<NodeOf<S>>,
     check: PendingCheck<S::Identity, S::Asked, S::Answer>,
     under_way: UnderWay,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        answer(&*store, &mut vec![check]).await;
+        answer(&*store, &node, &mut vec![check]).await;
         drop(under_way);
     })
 }
@@ -151,24 +162,27 @@ fn answer_alone<S: Checks>(
 /// Starts the tasks of a node: they keep it connected, for these purposes, and send its checks.
 pub(crate) fn start<S: Checks>(
     store: &Arc<S>,
+    node: &Arc<NodeOf<S>>,
     purposes: usize,
     filter: &Arc<str>,
     tasks: &mut JoinSet<()>,
 ) {
-    for link in store.node().links().into_iter().take(purposes) {
+    for link in node.links().into_iter().take(purposes) {
         persist(tasks, filter, "connection", link, Link::supervise);
     }
     for _ in 0..BATCHES {
-        persist(tasks, filter, "checks", store, send_checks);
+        let both = Arc::new((Arc::clone(store), Arc::clone(node)));
+        persist(tasks, filter, "checks", &both, send_checks);
     }
 }
 
 /// Sends checks for as long as it is polled. One task for each batch that may be under way.
-async fn send_checks<S: Checks>(store: Arc<S>) {
+async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
+    let (store, node) = &*both;
     let mut checks = Vec::new();
     loop {
-        let under_way = store.node().queue.take(&mut checks).await;
-        answer(&*store, &mut checks).await;
+        let under_way = node.queue.take(&mut checks).await;
+        answer(&**store, node, &mut checks).await;
         drop(under_way);
     }
 }
@@ -176,15 +190,16 @@ async fn send_checks<S: Checks>(store: Arc<S>) {
 /// Answers a batch, and leaves none of it.
 pub(crate) async fn answer<S: Checks>(
     store: &S,
+    node: &NodeOf<S>,
     checks: &mut Vec<PendingCheck<S::Identity, S::Asked, S::Answer>>,
 ) {
-    let Some(live) = store.node().checks.current() else {
+    let Some(live) = node.checks.current() else {
         return refuse(checks.drain(..), Doubt::Disconnected);
     };
     // Another connection may lead to another Redis, or have learnt something else.
     refuse(checks.extract_if(.., |check| !Arc::ptr_eq(&check.live, &live)), Doubt::Disconnected);
     if !checks.is_empty() {
-        store.answer(&live, checks).await;
+        store.answer(node, &live, checks).await;
     }
 }
 

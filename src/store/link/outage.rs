@@ -91,7 +91,8 @@ impl Outage {
         self.checks_look.load(Ordering::SeqCst)
     }
 
-    fn tell(&self) {
+    /// Has each link look now.
+    pub(super) fn tell(&self) {
         self.found.fetch_add(1, Ordering::SeqCst);
         self.told.notify_waiters();
     }

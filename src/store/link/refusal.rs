@@ -1,6 +1,6 @@
 //! What follows when Redis refuses: one row for every error code.
 
-use self::ConnectionAfter::{Keep, Withdraw};
+use self::ConnectionAfter::{Keep, Moved, Withdraw};
 use self::Retry::{No, Soon};
 use crate::error::StoreError;
 use crate::verdict::Doubt;
@@ -29,6 +29,8 @@ pub(crate) enum Retry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionAfter {
     Keep,
+    /// What was asked for is at another node.
+    Moved,
     /// The other end is not what it was when it answered the handshake.
     Withdraw,
 }
@@ -73,7 +75,7 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
     // The slot is on its way to another node.
     ("TRYAGAIN", Doubt::Cluster, Soon, Keep),
     // It serves the slot no more. Whoever connects next asks which node does.
-    (MOVED, Doubt::Cluster, Soon, Withdraw),
+    (MOVED, Doubt::Cluster, Soon, Moved),
     // The slot is on its way, and the key is not here any more, or never was.
     ("ASK", Doubt::Cluster, Soon, Keep),
     ("CROSSSLOT", Doubt::Cluster, No, Keep),
@@ -176,7 +178,7 @@ mod tests {
         ("CLUSTERDOWN Hash slot not served", Doubt::Cluster, Soon, Keep),
         ("CLUSTERDOWN The cluster is down", Doubt::Cluster, Soon, Keep),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Doubt::Cluster, Soon, Keep),
-        ("MOVED 3828 127.0.0.1:7002", Doubt::Cluster, Soon, Withdraw),
+        ("MOVED 3828 127.0.0.1:7002", Doubt::Cluster, Soon, Moved),
         ("ASK 3828 127.0.0.1:7002", Doubt::Cluster, Soon, Keep),
         ("CROSSSLOT Keys in request don't hash to the same slot", Doubt::Cluster, No, Keep),
         ("WRONGTYPE Operation against a key holding the wrong kind of value", Doubt::WrongType, No, Keep),

@@ -295,11 +295,20 @@ impl<I: Send + Sync> Link<I> {
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
         send(connection.transport(), packed, deadline).await.map_err(|trouble| {
-            if trouble.connection == ConnectionAfter::Withdraw {
-                self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
+            match trouble.connection {
+                ConnectionAfter::Keep => {}
+                ConnectionAfter::Moved if self.handshake.outlasts_a_move() => self.look_now(),
+                ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
+                    self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
+                }
             }
             trouble.error
         })
+    }
+
+    /// Has all links of the node look now whether what their connections have learnt still holds.
+    pub(crate) fn look_now(&self) {
+        self.outage.tell();
     }
 
     /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
@@ -443,17 +452,14 @@ impl<I: Send + Sync> Link<I> {
     /// Whether what the connection has learnt still holds. Redis is asked by one link of a node, or by each that there is.
     async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
         let (process, identity) = (&connection.process, &connection.identity);
-        match self.purpose {
-            Purpose::Inserts | Purpose::Rebuilds if self.outage.checks_look() => {
-                self.handshake.holds(process, identity)
-            }
-            _ => {
-                let transport = connection.transport();
-                let recheck = self.handshake.recheck(transport, process, identity);
-                let (replaced, rechecked) = join!(transport.replaced(), recheck);
-                replaced.map_or(rechecked, |reason| Err(End::Left(reason)))
-            }
+        let transport = connection.transport();
+        let asks = self.purpose == Purpose::Checks || !self.outage.checks_look();
+        let recheck = self.handshake.recheck(transport, process, identity, asks);
+        if !asks {
+            return recheck.await;
         }
+        let (replaced, rechecked) = join!(transport.replaced(), recheck);
+        replaced.map_or(rechecked, |reason| Err(End::Left(reason)))
     }
 }
 

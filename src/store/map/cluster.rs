@@ -45,39 +45,65 @@ pub(crate) struct Cluster {
 /// Connects to the node that serves the slot of a key.
 #[derive(Clone)]
 pub(super) struct ToSlot {
-    cluster: Arc<Cluster>,
-    key: Arc<str>,
+    slots: Slots,
+    key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
     last: Arc<LastNamed>,
+}
+
+/// Asks which nodes serve the slots of some keys.
+#[derive(Clone)]
+pub(crate) struct Slots {
+    cluster: Arc<Cluster>,
+    keys: Arc<[Arc<str>]>,
     /// Which node of those that the URL names is asked next.
     next: Arc<AtomicUsize>,
 }
 
 impl Cluster {
-    pub(super) fn to_slot_of(self: &Arc<Self>, key: &str) -> ToSlot {
+    pub(super) fn to_slot_of(
+        self: &Arc<Self>,
+        key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
+    ) -> ToSlot {
+        let slots = self.slots_of(&Arc::default());
+        ToSlot { slots, key: Arc::new(key), last: Arc::default() }
+    }
+
+    pub(super) fn slots_of(self: &Arc<Self>, keys: &Arc<[Arc<str>]>) -> Slots {
         // Processes that lose a node together ask different ones.
         let next = Arc::new(AtomicUsize::new(random::scatter() as usize >> 1));
-        ToSlot { cluster: Arc::clone(self), key: key.into(), last: Arc::default(), next }
+        Slots { cluster: Arc::clone(self), keys: Arc::clone(keys), next }
     }
 }
 
 impl ToSlot {
-    /// Asks some nodes at once, and returns the one that serves the slot, as the first of them says. Each time it is another
-    /// that is the first: a node that is alone in its part of the network goes on to name itself.
+    /// Returns the node that serves the slot.
+    async fn primary(&self) -> io::Result<Server> {
+        let nothing = |words: &str| io::Error::new(io::ErrorKind::NotConnected, words.to_owned());
+        let key = (self.key)().ok_or_else(|| nothing("no shard is on this node any more"))?;
+        let slots = Slots { keys: [key].into(), ..self.slots.clone() };
+        let server = slots.primaries().await?.pop().flatten();
+        server.ok_or_else(|| nothing("no node of the cluster says where the filter is"))
+    }
+}
+
+impl Slots {
+    /// Asks some nodes at once, and returns those that serve the keys' slots, as the first of them says; nothing where none does.
+    /// Each time it is another that is the first: a node that is alone in its part of the network goes on to name itself.
     ///
     /// # Errors
     ///
-    /// What they have said, if none of them knows.
-    async fn primary(&self) -> io::Result<Server> {
+    /// What they have said, if none of them knows a node for any key.
+    pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
         let nodes = &self.cluster.named;
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let asked =
             (first..first + ASKED.min(nodes.len())).map(|index| &nodes[index % nodes.len()]);
         let answers: Vec<_> = asked
             .map(|node| {
-                let (to_slot, node) = (self.clone(), node.clone());
+                let (slots, node) = (self.clone(), node.clone());
                 tokio::spawn(async move {
                     let late = StoreError::Timeout { deadline: CONNECT };
-                    let named = timeout(CONNECT, to_slot.ask(&node)).await.unwrap_or(Err(late));
+                    let named = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
                     named.map_err(|error| format!("{node}: {error}"))
                 })
             })
@@ -85,7 +111,7 @@ impl ToSlot {
         let mut said = Vec::new();
         for answer in answers {
             match answer.await.map_err(io::Error::from)? {
-                Ok(primary) => return Ok(primary),
+                Ok(primaries) => return Ok(primaries),
                 Err(error) => said.push(error),
             }
         }
@@ -93,35 +119,50 @@ impl ToSlot {
         Err(io::Error::new(io::ErrorKind::NotConnected, text))
     }
 
-    /// Asks a node which one serves the slot.
-    async fn ask(&self, node: &Server) -> Result<Server, StoreError> {
+    /// Asks a node which ones serve the slots.
+    async fn ask(&self, node: &Server) -> Result<Vec<Option<Server>>, StoreError> {
         let transport = node.address(&self.cluster.redis).connect().await.map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
-        commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&*self.key).clone());
+        for key in &*self.keys {
+            commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
+        }
         commands.add_command(cmd("CLUSTER").arg("SLOTS").clone());
         let packed = Packed::from(&commands).for_long_replies(MAP);
-        let replies = values(&send(&*transport, packed, CONNECT).await?, commands.len())?;
-        let mut replies = replies.into_iter().map(|reply| Reply::new("CLUSTER SLOTS", reply));
-        let (Some(slot), Some(ranges)) = (replies.next(), replies.next()) else {
-            return Err(odd("fewer replies than commands".to_owned()));
-        };
-        serving(slot.int()?, ranges, node)
+        let mut replies = values(&send(&*transport, packed, CONNECT).await?, commands.len())?;
+        let ranges = replies.pop().unwrap_or_default();
+        let slot = |reply| Reply::new("CLUSTER KEYSLOT", reply).int();
+        let slots = replies.into_iter().map(slot).collect::<Result<Vec<_>, _>>()?;
+        serving(&slots, Reply::new("CLUSTER SLOTS", ranges), node)
     }
 }
 
-/// Reads which node serves a slot. It stands first in the slot's range, before its replicas.
-fn serving(slot: i64, ranges: Reply, asked: &Server) -> Result<Server, StoreError> {
+/// Reads which nodes serve slots. It stands first in the slot's range, before its replicas.
+///
+/// # Errors
+///
+/// No node serves any of them.
+fn serving(
+    slots: &[i64],
+    ranges: Reply,
+    asked: &Server,
+) -> Result<Vec<Option<Server>>, StoreError> {
+    let mut serving = vec![None; slots.len()];
     for range in ranges.array()? {
         let mut range = range.array()?.into_iter();
         let (Some(first), Some(last)) = (range.next(), range.next()) else {
             return Err(odd("a range without an end".to_owned()));
         };
-        if (first.int()?..=last.int()?).contains(&slot) {
-            let node = range.next().ok_or_else(|| odd(format!("no node for slot {slot}")))?;
-            return read_node(node, asked);
-        }
+        let (range, node) = (first.int()?..=last.int()?, range.next());
+        let mut here = slots.iter().zip(&mut serving).filter(|(slot, _)| range.contains(slot));
+        let (Some((_, first)), Some(node)) = (here.next(), node) else { continue };
+        let node = read_node(node, asked)?;
+        here.for_each(|(_, other)| *other = Some(node.clone()));
+        *first = Some(node);
     }
-    Err(odd(format!("no node for slot {slot}")))
+    if serving.iter().all(Option::is_none) {
+        return Err(odd(format!("no node for slot {}", slots.first().copied().unwrap_or(-1))));
+    }
+    Ok(serving)
 }
 
 /// Reads where a node is. One that does not say is the one that was asked.
@@ -149,7 +190,7 @@ impl Connector for ToSlot {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&self.cluster.redis).connect().await?;
+            let transport = server.address(&self.slots.cluster.redis).connect().await?;
             let (to_slot, confirmed) = (self.clone(), Confirmed::default());
             let made = Instant::now();
             let named = ToNode { transport, server, to_slot, made, confirmed };
@@ -199,7 +240,7 @@ impl fmt::Debug for Cluster {
 
 impl fmt::Debug for ToSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cluster.fmt(f)
+        self.slots.cluster.fmt(f)
     }
 }
 
@@ -221,8 +262,9 @@ mod tests {
         });
         let ranges = Reply::new("CLUSTER SLOTS", Value::Array(ranges.collect()));
         let asked = Server { host: "asked".to_owned(), port: 1 };
-        serving(slot, ranges, &asked)
-            .map(|server| server.to_string())
+        let serving = serving(&[slot], ranges, &asked);
+        serving
+            .map(|servers| servers.into_iter().flatten().map(|it| it.to_string()).collect())
             .map_err(|error| error.to_string())
     }
 

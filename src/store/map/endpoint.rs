@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisError};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Slots};
 use super::url::{Hosts, Parts};
 use crate::error::SettingError;
 use crate::store::link::connector::{Address, Connector};
@@ -36,11 +36,22 @@ impl Endpoint {
         endpoint.map_err(|reason| SettingError::RedisUrl { reason })
     }
 
-    /// Returns what connects to the server that has a key.
-    pub(crate) fn connector(&self, key: &str) -> Arc<dyn Connector> {
+    /// Returns what connects to the server that has a key. Which key that is may change.
+    pub(crate) fn connector(
+        &self,
+        key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
+    ) -> Arc<dyn Connector> {
         match self {
             Self::Primary(connector) => Arc::clone(connector),
             Self::Cluster(cluster) => Arc::new(cluster.to_slot_of(key)),
+        }
+    }
+
+    /// Returns what tells on which nodes keys are, where there are several.
+    pub(crate) fn slots(&self, keys: &Arc<[Arc<str>]>) -> Option<Slots> {
+        match self {
+            Self::Primary(_) => None,
+            Self::Cluster(cluster) => Some(cluster.slots_of(keys)),
         }
     }
 }

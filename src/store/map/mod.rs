@@ -13,5 +13,5 @@ pub(crate) mod cluster;
 pub(crate) mod endpoint;
 mod named;
 mod sentinel;
-mod server;
+pub(crate) mod server;
 mod url;

@@ -7,7 +7,7 @@ use ::redis::{ConnectionAddr, ConnectionInfo};
 use crate::store::link::connector::Address;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
 }

@@ -66,7 +66,7 @@ impl Shard {
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
-        let (view, connection) = (self.view.load(), self.current(&self.node.inserts));
+        let (view, connection) = (self.view.load(), self.current(&self.node().inserts));
         if let (Some(view), Some(connection)) = (&*view, connection)
             && let Some(header) = view.adds_to_live()
         {
@@ -89,7 +89,7 @@ impl Shard {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let connection = self.connected(&self.node.inserts, ATTEMPT).await?;
+        let connection = self.connected(&self.node().inserts, ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
@@ -103,7 +103,7 @@ impl Shard {
                 self.copies.hold(live, digests.iter());
             }
             // A replay on a later connection may have begun without them.
-            self.node.keep_to_one_redis(&connection.on)?;
+            self.keep_to_one_redis(&connection)?;
         }
         Ok(added)
     }
@@ -141,7 +141,7 @@ impl Shard {
             Some(view) => view,
             None => {
                 let view = Arc::new(
-                    self.read_view(&self.node.inserts, connection, kind.deadline()).await?,
+                    self.read_view(&self.node().inserts, connection, kind.deadline()).await?,
                 );
                 self.view.store(Some(Arc::clone(&view)));
                 view
@@ -166,7 +166,7 @@ impl Shard {
         let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
         let live = FilterArgs::new(&view.live, view.adds_to_live().filter(ours), digests);
         let next = FilterArgs::new(&view.next, view.adds_to_next().filter(ours), digests);
-        let link = &self.node.inserts;
+        let link = &self.node().inserts;
         link.script(
             &connection.on,
             script,
@@ -215,9 +215,9 @@ impl Shard {
             "KEY" => {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
-                for link in self.node.links() {
-                    if let Some(current) = link.current() {
-                        link.withdraw(&current);
+                for link in self.node().links() {
+                    if let Some(current) = self.current(link) {
+                        self.withdraw(link, &current);
                     }
                 }
                 Ok(Added::Stale)

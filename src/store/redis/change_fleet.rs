@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 impl Shard {
     /// Changes the metadata, and waits until every process goes by it.
     pub(super) async fn change_fleet(&self, change: &FleetChange) -> Result<(), FleetError> {
-        let connection = self.connected(&self.node.inserts, DEADLINE).await?;
+        let connection = self.connected(&self.node().inserts, DEADLINE).await?;
         let major = connection.on.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
@@ -34,7 +34,7 @@ impl Shard {
         let args = [key_id, mode, number, after, incarnation];
         let keys = [self.keys.meta.as_str()];
         let reply =
-            self.node.inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
+            self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
         let mut fields = reply.array()?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;
@@ -49,7 +49,7 @@ impl Shard {
             "OVERTAKEN" => Err(FleetError::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
-                self.node.inserts.withdraw(&connection.on);
+                self.withdraw(&self.node().inserts, &connection);
                 Err(StoreError::Changing.into())
             }
             _ => Err(odd(outcome).into()),

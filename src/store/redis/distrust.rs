@@ -40,7 +40,7 @@ impl Shard {
         state: u8,
         unless_rebuilt: &str,
     ) -> Result<bool, StoreError> {
-        let connection = self.connected(&self.node.inserts, DEADLINE).await?;
+        let connection = self.connected(&self.node().inserts, DEADLINE).await?;
         let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
@@ -52,7 +52,7 @@ impl Shard {
             unless_rebuilt.as_bytes(),
         ];
         let done = self
-            .node
+            .node()
             .inserts
             .script(&connection.on, &DISTRUST, &keys, &args, DEADLINE)
             .await?

@@ -12,6 +12,8 @@
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
 //! | `shard` | a shard of the filter: its keys, its node, and what this process knows of them |
 //! | `shards` | all of them: which one an id is in, and how they stand together |
+//! | `groups` | which shards are on which node |
+//! | `regroup` | keeps them in the groups of the nodes that serve their slots |
 //! | `settings_differ` | tells that other processes have other settings |
 //! | `copy/` | a copy of the filter in this process: what it holds passes, and nobody is asked |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
@@ -25,10 +27,12 @@ mod check;
 mod copy;
 mod distrust;
 pub(crate) mod fleet;
+mod groups;
 mod incarnation;
 mod keys;
 mod null;
 mod rebuild;
+mod regroup;
 mod sample;
 mod settings_differ;
 mod shard;
@@ -44,7 +48,6 @@ use tokio::time::Instant;
 use self::rebuild::RedisBuild;
 use self::shard::Shard;
 use self::shards::Shards;
-use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
     Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
@@ -76,7 +79,11 @@ impl Store for RedisStore {
     fn start(&self) {
         self.background.start(|tasks| {
             let name = &self.shards.name;
-            node::start(&self.shards, 3, name, tasks);
+            if self.shards.may_part() {
+                persist(tasks, name, "groups", &self.shards, Shards::keep_grouped);
+            } else {
+                self.shards.start_node(tasks);
+            }
             persist(tasks, name, "samples", &self.shards, Shards::look_into_samples);
             if self.shards.all.len() > 1 {
                 persist(tasks, name, "shards", &self.shards, Shards::look_at_each);

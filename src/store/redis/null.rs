@@ -48,14 +48,15 @@ impl Shard {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let (Some(live), Some(generation)) = (self.current(&self.node.checks), claim.generation)
+        let (Some(live), Some(generation)) = (self.current(&self.node().checks), claim.generation)
         else {
             return Remembered::Failed;
         };
         let deadline = self.check_deadline;
         let (source, asked_us) = (Source::Response, claim.asked_us);
         let null = Null { source, generation, asked_us, scope, ttl };
-        let writing = self.write_null(&self.node.checks, &live, &id, null, deadline);
+        let node = self.node();
+        let writing = self.write_null(&node.checks, &live, &id, null, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -65,16 +66,16 @@ impl Shard {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let live = self.connected(&self.node.inserts, REMOVE).await?;
+        let live = self.connected(&self.node().inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
-        let view = self.read_view(&self.node.inserts, &live, REMOVE).await?;
+        let view = self.read_view(&self.node().inserts, &live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
         let (source, generation, scope) = (Source::Removal, header.generation, Scope::Everyone);
         let null = Null { source, generation, asked_us, scope, ttl };
-        self.write_null(&self.node.inserts, &live, id, null, REMOVE).await
+        self.write_null(&self.node().inserts, &live, id, null, REMOVE).await
     }
 
     async fn write_null(

@@ -50,7 +50,7 @@ impl Shard {
     /// Whether the live filter lacks an id that the journal holds; false where that cannot be told.
     async fn lacks_sample(&self, header: &Header) -> Result<bool, StoreError> {
         let (Some(bulk), Some(checks)) =
-            (self.current(&self.node.bulk), self.current(&self.node.checks))
+            (self.current(&self.node().bulk), self.current(&self.node().checks))
         else {
             return Ok(false);
         };
@@ -61,7 +61,7 @@ impl Shard {
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
         read.arg(&self.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
-        let reply = self.node.bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
+        let reply = self.node().bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use tokio::time::Instant;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use super::check::checked::Checked;
 use super::copy::copies::Copies;
@@ -50,7 +51,10 @@ pub(crate) struct Shard {
     pub(crate) own_settings: Arc<OwnSettings>,
     pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
-    pub(crate) node: Arc<RedisNode>,
+    /// What [`node`](Self::node) returns.
+    pub(crate) at: ArcSwap<RedisNode>,
+    /// Notified where a connection has joined the metadata.
+    pub(crate) joins: Arc<Notify>,
     pub(crate) recent: Arc<RecentInserts>,
     pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
@@ -73,6 +77,17 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
+    /// Returns the node that the shard is on.
+    pub(crate) fn node(&self) -> Arc<RedisNode> {
+        self.at.load_full()
+    }
+
+    /// Goes by another node from now on.
+    pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
+        self.vouched_ms.store(0, Ordering::Relaxed);
+        self.at.store(node);
+    }
+
     /// Returns a connection as this shard's.
     ///
     /// # Errors
@@ -97,7 +112,39 @@ impl Shard {
         link: &Link,
         deadline: Duration,
     ) -> Result<Connection, StoreError> {
-        Ok(self.joined(link.connected(deadline).await?)?)
+        let end = Instant::now() + deadline;
+        loop {
+            // Listening comes first.
+            let joins = self.joins.notified();
+            let trouble = match self.joined(link.connected(end - Instant::now()).await?) {
+                Ok(connection) => return Ok(connection),
+                Err(trouble) => trouble,
+            };
+            if !self.is_of_many || timeout_at(end, joins).await.is_err() {
+                return Err(trouble.into());
+            }
+        }
+    }
+
+    /// Gives up what a link's connection has learnt: of this shard, where it has learnt of others, too.
+    pub(crate) fn withdraw(&self, link: &Link, connection: &Connection) {
+        if self.is_of_many {
+            self.vouched_ms.store(0, Ordering::Relaxed);
+            connection.leave();
+            link.look_now();
+        } else {
+            link.withdraw(&connection.on);
+        }
+    }
+
+    /// Gives up connections that lead to different Redis processes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Disconnected`] if the connection for inserts is not in use any more, or is not this shard's.
+    pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
+        self.node().keep_to_one_redis(&inserts.on)?;
+        if inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
     }
 
     /// Notes that the live header has just vouched for what was asked.
@@ -164,8 +211,9 @@ impl Shard {
 
     /// Asks how the filter and the fleet stand, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.connected(&self.node.bulk, SURVEY).await?;
-        let (view, fleet) = self.read_view_and_fleet(&self.node.bulk, &connection, SURVEY).await?;
+        let connection = self.connected(&self.node().bulk, SURVEY).await?;
+        let (view, fleet) =
+            self.read_view_and_fleet(&self.node().bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
@@ -173,10 +221,10 @@ impl Shard {
         match &live {
             // The metadata may have been made anew since the checks' connection joined it.
             Ok(header) => {
-                if let Some(checks) = self.current(&self.node.checks)
+                if let Some(checks) = self.current(&self.node().checks)
                     && trusted(*header, &checks) == Err(Doubt::OtherKey)
                 {
-                    self.node.checks.withdraw(&checks.on);
+                    self.withdraw(&self.node().checks, &checks);
                 }
             }
             Err(doubt) => {
@@ -226,8 +274,8 @@ impl Shard {
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
-        let broken = self.node.links().iter().find_map(|link| link.trouble());
-        let connection = match self.node.checks.current().map(|on| self.joined(on)) {
+        let broken = self.node().links().iter().find_map(|link| link.trouble());
+        let connection = match self.node().checks.current().map(|on| self.joined(on)) {
             Some(Ok(connection)) => connection,
             unjoined => {
                 let trouble = unjoined.and_then(Result::err).or(broken);

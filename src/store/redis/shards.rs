@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::{join_all, try_join_all};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::copy::copies::Copies;
+use super::groups::Groups;
 use super::incarnation::join::JoinIncarnation;
-use super::incarnation::join_all::{JoinAll, is_turn_of};
+use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::LastIncarnation;
@@ -24,8 +26,6 @@ use crate::error::{FleetError, StoreError};
 use crate::id::{Digest, Digester, Id};
 use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
-use crate::store::link::handshake::Handshake;
-use crate::store::link::node::Node;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{Condition, Copied, FleetChange, Survey};
 use crate::verdict::Doubt;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
-    pub(crate) node: Arc<RedisNode>,
+    pub(crate) groups: Groups,
     /// By number.
     pub(crate) all: Box<[Arc<Shard>]>,
     /// What tells in which shard an id is; nothing where there is only one.
@@ -57,6 +57,7 @@ struct Knowledge {
     recent: Arc<RecentInserts>,
     seen: Arc<LastIncarnation>,
     fleet: Arc<KnownFleet>,
+    joins: Arc<Notify>,
 }
 
 impl Shards {
@@ -68,12 +69,10 @@ impl Shards {
         let known: Vec<Knowledge> =
             (0..count).map(|number| Knowledge::new(&of_one, number, count, &fleet)).collect();
         let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
-        let handshake: Arc<dyn Handshake<_>> = Arc::new(JoinAll::new(joins.collect()));
-        let connector = endpoint.connector(&Keys::of_shard(&settings.name, 0, count).bits);
-        let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));
+        let groups = Groups::new(settings, endpoint, joins.collect());
         let eviction_logged = Arc::new(AtomicBool::new(false));
         let shard = |(number, known): (usize, Knowledge)| {
-            let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&node));
+            let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&groups.first.node));
             Arc::new(known.shard(&of_one, number, count, own_settings, node, &eviction_logged))
         };
         let all = known.into_iter().enumerate().map(shard).collect();
@@ -81,7 +80,7 @@ impl Shards {
         Self {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
-            node,
+            groups,
             all,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
@@ -198,6 +197,7 @@ impl Knowledge {
             recent: Arc::new(recent),
             seen: Arc::default(),
             fleet: Arc::new(KnownFleet::new(Arc::clone(fleet))),
+            joins: Arc::default(),
         }
     }
 
@@ -220,7 +220,8 @@ impl Knowledge {
             own_settings,
             journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             keys: self.keys,
-            node,
+            at: ArcSwap::new(node),
+            joins: self.joins,
             recent: self.recent,
             seen: self.seen,
             fleet: self.fleet,
@@ -244,6 +245,7 @@ impl Knowledge {
             Arc::clone(&self.recent),
             Arc::clone(&self.seen),
             Arc::clone(&self.fleet),
+            Arc::clone(&self.joins),
         )
     }
 }

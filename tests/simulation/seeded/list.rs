@@ -460,7 +460,7 @@ if false then",
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
-            from: "self.node.keep_to_one_redis(&connection.on)?",
+            from: "self.keep_to_one_redis(&connection)?",
             to: "()",
         }],
     },

@@ -196,7 +196,7 @@ impl Believing {
             answer
         };
         let answers: Vec<Receiver<_>> = ids.into_iter().map(enter).collect();
-        node::answer(&self.site, &mut waiting).await;
+        node::answer(&self.site, &self.site.node, &mut waiting).await;
         assert!(waiting.is_empty());
         let answers = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();
         (answers, std::mem::take(&mut self.redis.0.lock().unwrap().asked))

@@ -13,12 +13,12 @@ use crate::error::StoreError;
 use crate::filter::{Header, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
-use crate::store::link::node::{Checks, Node, refuse};
+use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
-use crate::store::link::refusal::doubt;
+use crate::store::link::refusal::{doubt, serves_no_slot};
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::incarnation::identity::{Connection, Identities, JoinedAll};
-use crate::store::redis::shard::Shard;
+use crate::store::redis::incarnation::identity::{Connection, Identities, JoinedAll, Link};
+use crate::store::redis::shard::{RedisNode, Shard};
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Verdict};
 
@@ -31,7 +31,9 @@ type PendingCheck = queue::PendingCheck<Identities, Digest, Checked>;
 /// What a batch asks of one shard.
 struct Part<'a> {
     shard: &'a Shard,
-    live: &'a Arc<JoinedAll>,
+    link: &'a Link,
+    /// The shard's connection, if it has joined it.
+    connection: Result<Connection, Doubt>,
     /// Each once.
     digests: Vec<Digest>,
     /// How many wait for the answers.
@@ -57,18 +59,19 @@ impl Checks for Shards {
     type Asked = Digest;
     type Answer = Checked;
 
-    fn node(&self) -> &Node<Identities, Digest, Checked> {
-        &self.node
-    }
-
-    async fn answer(&self, live: &Arc<JoinedAll>, checks: &mut Vec<PendingCheck>) {
+    async fn answer(
+        &self,
+        node: &RedisNode,
+        live: &Arc<JoinedAll>,
+        checks: &mut Vec<PendingCheck>,
+    ) {
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
             if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
-                parts.push(Part::new(shard, live, checks));
+                parts.push(Part::new(shard, &node.checks, live, checks));
             }
         }
         // An answer from before the replay may be read after it.
@@ -84,20 +87,27 @@ impl Checks for Shards {
 }
 
 impl<'a> Part<'a> {
-    fn new(shard: &'a Shard, live: &'a Arc<JoinedAll>, checks: &[PendingCheck]) -> Self {
+    fn new(
+        shard: &'a Shard,
+        link: &'a Link,
+        live: &Arc<JoinedAll>,
+        checks: &[PendingCheck],
+    ) -> Self {
+        let connection = shard.joined(Arc::clone(live)).map_err(|trouble| trouble.doubt);
         let mut digests: Vec<Digest> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
-        Self { shard, live, digests, callers, question: None, answer }
+        Self { shard, link, connection, digests, callers, question: None, answer }
     }
 
     /// Whether an absence may be believed at this moment.
     fn believes(&self) -> Result<(), Doubt> {
-        self.connection().and_then(|connection| self.shard.believes(&connection))
-    }
-
-    fn connection(&self) -> Result<Connection, Doubt> {
-        self.shard.joined(Arc::clone(self.live)).map_err(|trouble| trouble.doubt)
+        let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
+        if !connection.is_joined() {
+            // It may have missed what is there by now.
+            return Err(Doubt::Disconnected);
+        }
+        self.shard.believes(connection)
     }
 
     /// Looks which filter is live, and puts the question to it.
@@ -112,16 +122,28 @@ impl<'a> Part<'a> {
     }
 
     async fn look(&self, deadline: Duration) -> Result<Question, Doubt> {
-        let (shard, connection) = (self.shard, self.connection()?);
+        let (shard, connection) = (self.shard, self.connection.clone()?);
         let header = match shard.filter.load_full() {
             Some(header) => header,
-            None => shard.look(&connection, deadline).await?,
+            None => shard.look(self.link, &connection, deadline).await?,
         };
         let positions =
             self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let known = shard.seen.seq(&connection.identity.incarnation);
         let heads = if shard.has_vouched_lately() { Heads::Behind } else { Heads::Both };
         Ok(Question { connection, header, positions, heads, known })
+    }
+
+    /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
+    /// elsewhere.
+    fn fail(&mut self, error: &StoreError) {
+        if let (StoreError::Refused { reason, .. }, Ok(connection)) = (error, &self.connection)
+            && self.shard.is_of_many
+            && serves_no_slot(reason)
+        {
+            self.shard.withdraw(self.link, connection);
+        }
+        self.take(Err(doubt(error)));
     }
 
     /// Takes in what Redis said.
@@ -154,12 +176,12 @@ impl<'a> Part<'a> {
         }
         if vouched == Err(Doubt::OtherKey) && on.age() > RE_ENROL {
             // The metadata may have been made anew since: join it again.
-            shard.node.checks.withdraw(on);
+            shard.withdraw(self.link, connection);
         }
         vouched?;
         if reply.head.stamp < *known {
             // It is an older one than was seen: the next connection finds out what has happened.
-            shard.node.checks.withdraw(on);
+            shard.withdraw(self.link, connection);
             return Err(Doubt::Suspect);
         }
         shard.seen.note(&connection.identity.incarnation, reply.head.stamp);
@@ -189,8 +211,13 @@ impl<'a> Part<'a> {
 
 impl Shard {
     /// Reads the live header and keeps it, if it is one.
-    async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
-        let view = self.read_view(&self.node.checks, live, deadline).await;
+    async fn look(
+        &self,
+        link: &Link,
+        live: &Connection,
+        deadline: Duration,
+    ) -> Result<Arc<Header>, Doubt> {
+        let view = self.read_view(link, live, deadline).await;
         let header = self.live_in(&view.map_err(|error| doubt(&error))?, live)?;
         self.adopt(&header, &live.identity.incarnation)
     }
@@ -225,8 +252,10 @@ fn room(parts: &[Part<'_>]) -> usize {
 /// Asks what was put to any shard, in one go.
 async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
-    let Some(&Part { shard, live, .. }) = open.next() else { return };
-    let (is_one, link) = (open.next().is_none(), &shard.node.checks);
+    let Some(Part { link, connection: Ok(Connection { on, .. }), .. }) = open.next() else {
+        return;
+    };
+    let (is_one, link, live) = (open.next().is_none(), *link, Arc::clone(on));
     let (mut packed, mut callers) = (Packed::with_capacity(room(parts)), 0);
     for part in &*parts {
         if let Some(Question { header, positions, heads, .. }) = &part.question {
@@ -234,7 +263,7 @@ async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
             callers += part.callers;
         }
     }
-    let replies = link.send_for(callers, live, packed, deadline).await;
+    let replies = link.send_for(callers, &live, packed, deadline).await;
     match replies.and_then(|replies| read(parts, &replies)) {
         Ok(said) => {
             let open = parts.iter_mut().filter(|part| part.question.is_some());
@@ -247,9 +276,9 @@ async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
         Err(error) => {
             if let StoreError::Odd { .. } = error {
                 // Whose reply it is, is not known any more.
-                link.withdraw(live);
+                link.withdraw(&live);
             }
-            parts.iter_mut().for_each(|part| part.take(Err(doubt(&error))));
+            parts.iter_mut().for_each(|part| part.fail(&error));
         }
     }
 }
@@ -343,7 +372,7 @@ mod tests {
             let store = RedisStore::new(&settings, Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-            store.shards.node.checks.put_into_use(&live.on);
+            store.shards.groups.first.node.checks.put_into_use(&live.on);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
             store.shards.all[0].filter.store(Some(Arc::new(header)));
@@ -358,7 +387,8 @@ mod tests {
                 answer: oneshot::channel().0,
             };
             let mut checks = asked.iter().map(check).collect();
-            node::answer(&*self.store.shards, &mut checks).await;
+            let shards = &self.store.shards;
+            node::answer(&**shards, &shards.groups.first.node, &mut checks).await;
             assert!(checks.is_empty(), "each is answered");
             std::mem::take(&mut *self.redis.0.lock().unwrap())
         }

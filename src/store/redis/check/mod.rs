@@ -26,7 +26,6 @@ use super::shards::Shards;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
 use crate::nulls::scope::Scope;
-use crate::store::link::node::Node;
 use crate::store::link::refusal::doubt;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::incarnation::identity::Connection;
@@ -45,14 +44,15 @@ impl Shards {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
         let (shard, digest) = self.place(id);
-        let Some(live) = shard.current(&self.node.checks) else {
+        let node = shard.node();
+        let Some(live) = shard.current(&node.checks) else {
             shard.note_doubt(Doubt::Disconnected);
             return Answer::Ready(unknown(Doubt::Disconnected));
         };
         let asked_us = live.on.redis_us(at);
         let digest = digest.unwrap_or_else(|| live.identity.digester.digest(id));
         let deadline = at + self.check_deadline;
-        let answered = match Node::check(self, live.on, digest, deadline, true) {
+        let answered = match node.check(self, live.on, digest, deadline, true) {
             Ok(answered) => answered,
             Err(doubt) => return Answer::Ready(unknown(doubt)),
         };
@@ -80,7 +80,7 @@ impl Shard {
         let position = [header.geometry.position(digest)];
         let mut packed = Packed::default();
         commands(&mut packed, &self.keys, header, &position, &[*digest], Heads::Both);
-        let replies = self.node.checks.send_for(1, &live.on, packed, deadline).await;
+        let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;
         let replies = replies.map_err(|error| doubt(&error))?;
         let mut replies = Replies::new("a check", &replies);
         let reply = BatchReply::read(&mut replies, &position, Heads::Both)

@@ -76,7 +76,7 @@ impl Shard {
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
         self.copies.fits(header.string_len())?;
-        let connection = self.connected(&self.node.bulk, DEADLINE).await?;
+        let connection = self.connected(&self.node().bulk, DEADLINE).await?;
         self.is_live(header, &connection).await?;
         let room = self.copies.room(header.string_len())?;
         let read = Instant::now();
@@ -99,7 +99,7 @@ impl Shard {
 
     /// Fails unless the filter with this header is live.
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<(), NotCopied> {
-        let view = self.read_view(&self.node.bulk, bulk, DEADLINE).await?;
+        let view = self.read_view(&self.node().bulk, bulk, DEADLINE).await?;
         let live = self.live_in(&view, bulk).and_then(|live| trusted(live, bulk));
         if live.is_ok_and(|live| live.is_same_build(header)) {
             Ok(())
@@ -119,7 +119,7 @@ impl Shard {
         let mut read = cmd("GETRANGE");
         read.arg(&self.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(&one(read)).for_long_replies(len);
-        let reply = self.node.bulk.ask(&bulk.on, read, DEADLINE).await?.into_iter().next();
+        let reply = self.node().bulk.ask(&bulk.on, read, DEADLINE).await?.into_iter().next();
         Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)
     }
 }

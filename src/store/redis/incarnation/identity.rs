@@ -3,15 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::id::Digester;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
+use crate::verdict::Doubt;
 
-/// What a connection learnt when it joined the metadata of each shard, by number; or why it could not join one.
-pub(crate) type Identities = Vec<Result<Arc<Identity>, LinkTrouble>>;
+/// What a connection learnt when it joined the metadata of each shard, by number; or why it has not joined one.
+pub(crate) struct Identities(Box<[Place]>);
+
+/// What a connection knows of one shard.
+struct Place {
+    identity: ArcSwapOption<Identity>,
+    trouble: ArcSwapOption<LinkTrouble>,
+}
+
 /// A connection that has done so.
 pub(crate) type JoinedAll = connection::Connection<Identities>;
 /// What keeps such connections open.
@@ -22,7 +30,43 @@ pub(crate) type Link = supervised::Link<Identities>;
 pub(crate) struct Connection {
     /// The connection, which all shards of the node share.
     pub(crate) on: Arc<JoinedAll>,
+    shard: usize,
     pub(crate) identity: Arc<Identity>,
+}
+
+impl Identities {
+    /// Returns those of so many shards, of which none has been joined yet.
+    pub(crate) fn none(shards: usize) -> Self {
+        let place = |_| Place { identity: ArcSwapOption::empty(), trouble: ArcSwapOption::empty() };
+        Self((0..shards).map(place).collect())
+    }
+
+    /// Returns what was learnt of a shard.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not joined.
+    pub(crate) fn of(&self, shard: usize) -> Result<Arc<Identity>, LinkTrouble> {
+        let Some(place) = self.0.get(shard) else { return Err(LinkTrouble::not_yet()) };
+        place.identity.load_full().ok_or_else(|| {
+            place.trouble.load().as_deref().cloned().unwrap_or_else(LinkTrouble::not_yet)
+        })
+    }
+
+    /// Notes that a shard was joined.
+    pub(crate) fn joined(&self, shard: usize, identity: Identity) {
+        if let Some(place) = self.0.get(shard) {
+            place.identity.store(Some(Arc::new(identity)));
+        }
+    }
+
+    /// Notes that a shard is not joined, or no more.
+    pub(crate) fn is_not_joined(&self, shard: usize, trouble: LinkTrouble) {
+        if let Some(place) = self.0.get(shard) {
+            place.trouble.store(Some(Arc::new(trouble)));
+            place.identity.store(None);
+        }
+    }
 }
 
 impl Connection {
@@ -32,10 +76,21 @@ impl Connection {
     ///
     /// Why that shard's metadata could not be joined.
     pub(crate) fn of(on: Arc<JoinedAll>, shard: usize) -> Result<Self, LinkTrouble> {
-        match on.identity.get(shard).cloned() {
-            Some(Ok(identity)) => Ok(Self { on, identity }),
-            Some(Err(trouble)) => Err(trouble),
-            None => Err(LinkTrouble::not_yet()),
+        let identity = on.identity.of(shard)?;
+        Ok(Self { on, shard, identity })
+    }
+
+    /// Whether it is still joined as it was.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.on.identity.of(self.shard).is_ok_and(|now| Arc::ptr_eq(&now, &self.identity))
+    }
+
+    /// Gives up what was learnt of the shard, and of no other.
+    pub(crate) fn leave(&self) {
+        if self.is_joined() {
+            let reason = "the shard's metadata or its data are not those the connection met";
+            let (doubt, reason) = (Doubt::Disconnected, reason.to_owned());
+            self.on.identity.is_not_joined(self.shard, LinkTrouble { doubt, reason });
         }
     }
 }
@@ -76,7 +131,9 @@ pub(crate) mod tests {
             newest,
             fleet: ArcSwap::from_pointee(Fleet::fixed()),
         };
-        let on = connection(transport, run, vec![Ok(Arc::new(identity))]);
+        let identities = Identities::none(1);
+        identities.joined(0, identity);
+        let on = connection(transport, run, identities);
         Connection::of(on, 0).unwrap()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::GRACE;
@@ -19,7 +20,6 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending, hex};
-use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::Fleet;
@@ -46,6 +46,7 @@ pub(crate) struct JoinIncarnation {
     own_settings: Arc<OwnSettings>,
     recent: Arc<RecentInserts>,
     seen: Arc<LastIncarnation>,
+    joined: Arc<Notify>,
     /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
     /// computed stay good.
     last: Mutex<Option<SecretKey>>,
@@ -59,6 +60,7 @@ impl JoinIncarnation {
         recent: Arc<RecentInserts>,
         seen: Arc<LastIncarnation>,
         fleet: Arc<KnownFleet>,
+        joined: Arc<Notify>,
     ) -> Self {
         let name = settings.name.clone();
         Self {
@@ -70,6 +72,7 @@ impl JoinIncarnation {
             own_settings,
             recent,
             seen,
+            joined,
             last: Mutex::new(None),
         }
     }
@@ -246,34 +249,31 @@ impl JoinIncarnation {
         self.run(transport, process, Occasion::Connected).await
     }
 
-    /// Asks whether what was learnt still holds; where nothing was, whether the metadata can be joined now.
+    /// Asks whether what was learnt still holds.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
-        joined: Result<&Identity, &LinkTrouble>,
+        identity: &Identity,
     ) -> Result<(), End> {
-        let found = self.run(transport, process, Occasion::Polled).await;
-        match (found, joined) {
-            (Ok(found), Ok(identity)) if found.incarnation == identity.incarnation => {
+        match self.run(transport, process, Occasion::Polled).await {
+            Ok(found) if found.incarnation == identity.incarnation => {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }
-            (Ok(_), Ok(_)) => Err(made_anew()),
-            (Ok(_), Err(trouble)) => {
-                Err(End::Left(format!("a shard can be joined that could not: {}", trouble.reason)))
-            }
-            (Err(StoreError::Refused { reason, .. }), _) if serves_no_slot(&reason) => {
+            Ok(_) => Err(made_anew()),
+            Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
                 Err(End::Left(reason))
             }
             // A Redis that takes no writes answers no check either, and says why.
-            (Err(StoreError::Refused { .. }), _) => Ok(()),
-            (Err(error), joined) => match End::from(error) {
-                // It is the shard that cannot be joined, still.
-                End::Left(_) if joined.is_err() => Ok(()),
-                end => Err(end),
-            },
+            Err(StoreError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Tells those who wait that a connection has joined the shard.
+    pub(super) fn tell_joined(&self) {
+        self.joined.notify_waiters();
     }
 
     /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode

@@ -1,9 +1,10 @@
-//! A new connection joins the metadata of every shard on its node.
+//! A new connection joins the metadata of every shard on its node. Shards come and go on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{join_all, try_join_all};
+use tokio::sync::Notify;
 
 use super::identity::Identities;
 use super::join::JoinIncarnation;
@@ -11,8 +12,10 @@ use crate::error::StoreError;
 use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
+use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
+use crate::verdict::Doubt;
 
 /// How many shards are asked in a second, beside those in trouble, what costs Redis more than a look at a key; and in how many
 /// seconds each is asked at the latest. A filter that no process has joined for a minute settles.
@@ -25,44 +28,144 @@ pub(crate) fn is_turn_of(number: usize, of: usize, turn: usize) -> bool {
     number % turns == turn % turns
 }
 
-/// The handshake of a node: how each shard is joined, by number.
+/// The handshake of a node: how each shard is joined, by number, and which ones are on this node.
 pub(crate) struct JoinAll {
-    shards: Vec<JoinIncarnation>,
+    shards: Arc<[JoinIncarnation]>,
+    here: Box<[AtomicBool]>,
+    /// Notified where one turns out to be on another node.
+    elsewhere: Arc<Notify>,
     /// How often the shards were looked at.
     turn: AtomicUsize,
 }
 
 impl JoinAll {
-    pub(crate) fn new(shards: Vec<JoinIncarnation>) -> Self {
-        Self { shards, turn: AtomicUsize::new(0) }
+    /// Returns the handshake of a node that has these shards.
+    pub(crate) fn new(
+        shards: Arc<[JoinIncarnation]>,
+        here: impl Fn(usize) -> bool,
+        elsewhere: Arc<Notify>,
+    ) -> Self {
+        let here = (0..shards.len()).map(|number| AtomicBool::new(here(number))).collect();
+        Self { shards, here, elsewhere, turn: AtomicUsize::new(0) }
+    }
+
+    /// Returns the first of the node's shards.
+    pub(crate) fn first(&self) -> Option<usize> {
+        (0..self.here.len()).find(|number| self.has(*number))
+    }
+
+    /// Whether a shard is on this node.
+    pub(crate) fn has(&self, number: usize) -> bool {
+        self.here[number].load(Ordering::SeqCst)
+    }
+
+    /// Has a shard joined here from now on.
+    pub(crate) fn take(&self, number: usize) {
+        self.here[number].store(true, Ordering::SeqCst);
+    }
+
+    fn is_of_one(&self) -> bool {
+        self.shards.len() == 1
+    }
+
+    /// Joins a shard, and notes what was learnt, or why nothing was. One whose metadata cannot be joined does not keep the others
+    /// from answering.
+    async fn join_one(
+        &self,
+        number: usize,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+        identities: &Identities,
+    ) -> Result<(), StoreError> {
+        let shard = &self.shards[number];
+        match shard.join(transport, process).await {
+            Ok(identity) => {
+                identities.joined(number, identity);
+                shard.tell_joined();
+            }
+            Err(error @ (StoreError::Disconnected { .. } | StoreError::Timeout { .. })) => {
+                return Err(error);
+            }
+            Err(error) if self.is_of_one() => return Err(error),
+            Err(error) => self.note_trouble(number, identities, LinkTrouble::of(&error)),
+        }
+        Ok(())
+    }
+
+    /// Notes why a shard is not joined. One that Redis says is elsewhere is looked for (`groups.rs`).
+    fn note_trouble(&self, number: usize, identities: &Identities, trouble: LinkTrouble) {
+        if serves_no_slot(&trouble.reason) {
+            self.here[number].store(false, Ordering::SeqCst);
+            self.elsewhere.notify_one();
+        }
+        identities.is_not_joined(number, trouble);
+    }
+
+    /// Looks at a shard. Where it is not as it was, it is joined anew, and the reason is returned.
+    async fn look_at(
+        &self,
+        number: usize,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+        identities: &Identities,
+        asks: Option<usize>,
+    ) -> Result<Option<String>, End> {
+        let shard = &self.shards[number];
+        if !self.has(number) {
+            if identities.of(number).is_ok() {
+                identities.is_not_joined(number, elsewhere());
+            }
+            return Ok(None);
+        }
+        let Ok(identity) = identities.of(number) else {
+            self.join_one(number, transport, process, identities).await?;
+            return Ok(None);
+        };
+        let holds = match asks {
+            None => shard.holds(process, &identity),
+            Some(turn) if is_turn_of(number, self.shards.len(), turn) => {
+                shard.recheck(transport, process, &identity).await
+            }
+            Some(_) if shard.is_as_it_was(transport, process, &identity).await => Ok(()),
+            Some(_) => shard.recheck(transport, process, &identity).await,
+        };
+        match holds {
+            Err(End::Left(reason)) if !self.is_of_one() => {
+                let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
+                self.note_trouble(number, identities, trouble);
+                if self.has(number) {
+                    self.join_one(number, transport, process, identities).await?;
+                }
+                Ok(Some(reason))
+            }
+            holds => holds.map(|()| None),
+        }
     }
 }
 
+fn elsewhere() -> LinkTrouble {
+    let reason = "the node that serves the shard's slot is looked for".to_owned();
+    LinkTrouble { doubt: Doubt::Cluster, reason }
+}
+
 impl Handshake<Identities> for JoinAll {
-    /// One shard whose metadata cannot be joined does not keep the others from answering.
     fn join<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<Identities>, StoreError>> {
         Box::pin(async move {
-            let joins = self.shards.iter().map(|shard| shard.join(transport, process));
-            let (mut identities, mut first) = (Identities::new(), None);
+            let identities = Identities::none(self.shards.len());
+            let here = (0..self.shards.len()).filter(|number| self.has(*number));
+            let joins = here.map(|number| self.join_one(number, transport, process, &identities));
             for joined in join_all(joins).await {
-                match joined {
-                    Ok(identity) => identities.push(Ok(Arc::new(identity))),
-                    Err(error @ (StoreError::Disconnected { .. } | StoreError::Timeout { .. })) => {
-                        return Err(error);
-                    }
-                    Err(error) => {
-                        let error = first.get_or_insert(error);
-                        identities.push(Err(LinkTrouble::of(error)));
-                    }
-                }
+                joined?;
             }
-            match first {
-                Some(error) if identities.iter().all(Result::is_err) => Err(error),
-                _ => Ok(Arc::new(identities)),
+            // Where none could be joined, the first says why.
+            let first = self.first().unwrap_or_default();
+            match (0..self.shards.len()).any(|number| identities.of(number).is_ok()) {
+                true => Ok(Arc::new(identities)),
+                false => Err(identities.of(first).err().unwrap_or_else(elsewhere).into()),
             }
         })
     }
@@ -72,32 +175,27 @@ impl Handshake<Identities> for JoinAll {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identities: &'a Identities,
+        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let shards = self.shards.iter().zip(identities).enumerate();
-            let rechecks = shards.map(async |(number, (shard, joined))| {
-                let joined = joined.as_deref();
-                if !is_turn_of(number, self.shards.len(), turn)
-                    && let Ok(identity) = joined
-                    && shard.is_as_it_was(transport, process, identity).await
-                {
-                    return Ok(());
-                }
-                shard.recheck(transport, process, joined).await
-            });
-            try_join_all(rechecks).await.map(drop)
+            let asks = asks.then(|| self.turn.fetch_add(1, Ordering::Relaxed));
+            let looks = (0..self.shards.len())
+                .map(|number| self.look_at(number, transport, process, identities, asks));
+            let left: Vec<String> = try_join_all(looks).await?.into_iter().flatten().collect();
+            if let Some(reason) = left.first() {
+                tracing::warn!(
+                    shards = left.len(),
+                    reason,
+                    "redis is there, and some shards are not as they were: the guard joins them anew, and refuses nothing by a \
+                     filter that may lack ids"
+                );
+            }
+            Ok(())
         })
     }
 
-    fn holds(&self, process: &RedisProcess, identities: &Identities) -> Result<(), End> {
-        let shards = self.shards.iter().zip(identities);
-        for (shard, joined) in shards {
-            if let Ok(identity) = joined {
-                shard.holds(process, identity)?;
-            }
-        }
-        Ok(())
+    fn outlasts_a_move(&self) -> bool {
+        !self.is_of_one()
     }
 }
 

@@ -50,9 +50,10 @@ impl Shard {
         let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
-            let [checks, adds, bulk] = self.node.links().map(|link| link.next_connection());
-            if let Some(connection) = self.current(&self.node.inserts) {
-                self.node.keep_to_one_redis(&connection.on).ok();
+            let (node, joins) = (self.node(), self.joins.notified());
+            let [checks, adds, bulk] = node.links().map(|link| link.next_connection());
+            if let Some(connection) = self.current(&node.inserts) {
+                self.keep_to_one_redis(&connection).ok();
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
@@ -63,6 +64,7 @@ impl Shard {
                     tokio::select! {
                         biased;
                         () = adds => {}
+                        () = joins => {}
                         () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
                     }
                     failures = (failures + 1).min(DOUBLINGS);
@@ -78,6 +80,7 @@ impl Shard {
                 () = adds => {}
                 () = checks => {}
                 () = bulk => {}
+                () = joins => {}
                 () = sleep(PRUNE) => {}
             }
         }
@@ -149,7 +152,7 @@ impl Shard {
         let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
         let reply = self
-            .node
+            .node()
             .inserts
             .script(&connection.on, &GIVE_UP_REPLAY, &keys, &args, DEADLINE)
             .await?;

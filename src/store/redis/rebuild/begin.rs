@@ -65,8 +65,8 @@ impl ShardBuild {
     }
 
     async fn try_begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let mut connection = shard.connected(&shard.node.bulk, CALL).await?;
-        let view = shard.read_view(&shard.node.bulk, &connection, CALL).await?;
+        let mut connection = shard.connected(&shard.node().bulk, CALL).await?;
+        let view = shard.read_view(&shard.node().bulk, &connection, CALL).await?;
         shard.understood(&view)?;
         let nonce: [u8; 16] = random_bytes()?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
@@ -78,7 +78,7 @@ impl ShardBuild {
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                connection = shard.connected(&shard.node.bulk, CALL).await?;
+                connection = shard.connected(&shard.node().bulk, CALL).await?;
                 lock.take(&connection, &view).await?
             }
             reply => reply?,
@@ -107,7 +107,7 @@ impl ShardBuild {
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
         let terms = Terms::read(shard, connection, fields)?;
-        Ok((terms, shard.read_view(&shard.node.bulk, connection, CALL).await?))
+        Ok((terms, shard.read_view(&shard.node().bulk, connection, CALL).await?))
     }
 
     fn leased(
@@ -147,7 +147,7 @@ impl Lock {
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shard.retention.span().as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
-        self.shard.node.bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
+        self.shard.node().bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
     }
 }
 
@@ -172,7 +172,7 @@ impl Terms {
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
             // The metadata was lost since this connection joined it.
-            shard.node.bulk.withdraw(&connection.on);
+            shard.withdraw(&shard.node().bulk, connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
@@ -180,7 +180,7 @@ impl Terms {
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shard.node.bulk.withdraw(&connection.on);
+            shard.withdraw(&shard.node().bulk, connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;

@@ -61,7 +61,7 @@ pub(crate) struct ShardBuild {
 impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     async fn same_redis(&self) -> Result<Connection, StoreError> {
-        let connection = self.shard.connected(&self.shard.node.bulk, CALL).await?;
+        let connection = self.shard.connected(&self.shard.node().bulk, CALL).await?;
         if connection.on.process.run == self.run {
             Ok(connection)
         } else {
@@ -88,7 +88,7 @@ impl ShardBuild {
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         let connection = self.same_redis().await?;
-        self.shard.node.bulk.script(&connection.on, script, keys, args, CALL).await
+        self.shard.node().bulk.script(&connection.on, script, keys, args, CALL).await
     }
 
     /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
@@ -104,7 +104,7 @@ impl ShardBuild {
     /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         let connection = self.same_redis().await?;
-        self.shard.node.bulk.ask(&connection.on, commands, CALL).await
+        self.shard.node().bulk.ask(&connection.on, commands, CALL).await
     }
 
     /// Sends one command and returns its reply.
@@ -120,7 +120,7 @@ impl ShardBuild {
     /// Reads both headers.
     pub(super) async fn view(&self) -> Result<View, StoreError> {
         let connection = self.same_redis().await?;
-        self.shard.read_view(&self.shard.node.bulk, &connection, CALL).await
+        self.shard.read_view(&self.shard.node().bulk, &connection, CALL).await
     }
 
     /// Reads the journal's next entries.

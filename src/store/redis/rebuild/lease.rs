@@ -86,9 +86,9 @@ impl Lock {
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shard.keys.lock.as_str(), self.shard.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shard.connected(&self.shard.node.bulk, LOCK_WAIT).await {
+            let ran = match self.shard.connected(&self.shard.node().bulk, LOCK_WAIT).await {
                 Ok(connection) => {
-                    self.shard.node.bulk.script(&connection.on, script, &keys, args, CALL).await
+                    self.shard.node().bulk.script(&connection.on, script, &keys, args, CALL).await
                 }
                 Err(error) => Err(error),
             };

@@ -62,7 +62,7 @@ impl FirstSwapWait {
 
     /// Returns whether a swap may wait for it.
     async fn note(&self) -> Result<bool, StoreError> {
-        let bulk = &self.shard.node.bulk;
+        let bulk = &self.shard.node().bulk;
         let connection = self.shard.connected(bulk, DEADLINE).await?;
         if connection.on.process.run != self.run {
             return Ok(false);

@@ -86,12 +86,12 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
         let shard = shard();
         let connections: Vec<_> =
             (0..3).map(|at| to(if at == stray { 2 } else { 1 }, b"first", 0)).collect();
-        for (link, connection) in shard.node.links().into_iter().zip(&connections) {
+        for (link, connection) in shard.node().links().into_iter().zip(&connections) {
             link.put_into_use(&connection.on);
         }
-        shard.node.keep_to_one_redis(&connections[1].on).ok();
+        shard.node().keep_to_one_redis(&connections[1].on).ok();
         let used: Vec<bool> = shard
-            .node
+            .node()
             .links()
             .into_iter()
             .zip(&connections)
@@ -103,9 +103,11 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
     }
     let shard = shard();
     let connections: Vec<_> = (0..3).map(|_| to(1, b"first", 0)).collect();
-    for (link, connection) in shard.node.links().into_iter().zip(&connections) {
+    for (link, connection) in shard.node().links().into_iter().zip(&connections) {
         link.put_into_use(&connection.on);
     }
-    shard.node.keep_to_one_redis(&connections[1].on).ok();
-    assert!(shard.node.links().into_iter().zip(&connections).all(|(link, own)| link.uses(&own.on)));
+    shard.node().keep_to_one_redis(&connections[1].on).ok();
+    assert!(
+        shard.node().links().into_iter().zip(&connections).all(|(link, own)| link.uses(&own.on))
+    );
 }

@@ -60,9 +60,10 @@ impl Handshake<()> for Server {
         _: &'a dyn Transport,
         _: &'a RedisProcess,
         (): &'a (),
+        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
         let are_ours = self.0.lock().unwrap().metadata_are_ours;
-        let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
+        let end = if are_ours || !asks { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
     }
 }

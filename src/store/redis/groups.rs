@@ -1,0 +1,81 @@
+//! Which shards are on which node. On one Redis all are. In a cluster those whose slots one node serves are a group, and share its
+//! three connections; a group follows the slot of its first shard wherever another node takes it over.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::incarnation::join::JoinIncarnation;
+use super::incarnation::join_all::JoinAll;
+use super::keys::Keys;
+use super::shard::RedisNode;
+use crate::settings::Settings;
+use crate::store::link::handshake::Handshake;
+use crate::store::link::node::Node;
+use crate::store::map::cluster::Slots;
+use crate::store::map::endpoint::Endpoint;
+
+/// The shards on one node.
+#[derive(Clone)]
+pub(crate) struct Group {
+    pub(super) node: Arc<RedisNode>,
+    pub(super) join: Arc<JoinAll>,
+}
+
+/// How groups are made.
+pub(crate) struct Groups {
+    endpoint: Endpoint,
+    settings: Settings,
+    joins: Arc<[JoinIncarnation]>,
+    /// A key of each shard.
+    keys: Arc<[Arc<str>]>,
+    /// What tells where shards are, in a cluster.
+    pub(super) slots: Option<Slots>,
+    /// Notified where a shard has left its group.
+    pub(super) elsewhere: Arc<Notify>,
+    /// In which all shards are that have no other.
+    pub(super) first: Group,
+}
+
+impl Groups {
+    pub(super) fn new(
+        settings: &Settings,
+        endpoint: &Endpoint,
+        joins: Vec<JoinIncarnation>,
+    ) -> Self {
+        let count = settings.sizing.shards();
+        let key = |number| Keys::of_shard(&settings.name, number, count).bits.into();
+        let keys: Arc<[Arc<str>]> = (0..count).map(key).collect();
+        let slots = endpoint.slots(&keys).filter(|_| count > 1);
+        let (joins, elsewhere) = (joins.into(), Arc::<Notify>::default());
+        let is_first = |number| slots.is_none() || number == 0;
+        let first = Group::new(settings, endpoint, &joins, &keys, is_first, &elsewhere);
+        let (endpoint, settings) = (endpoint.clone(), settings.clone());
+        Self { endpoint, settings, joins, keys, slots, elsewhere, first }
+    }
+
+    /// Returns a group of one shard.
+    pub(super) fn of(&self, number: usize) -> Group {
+        let Self { endpoint, settings, joins, keys, elsewhere, .. } = self;
+        Group::new(settings, endpoint, joins, keys, |other| other == number, elsewhere)
+    }
+}
+
+impl Group {
+    fn new(
+        settings: &Settings,
+        endpoint: &Endpoint,
+        joins: &Arc<[JoinIncarnation]>,
+        keys: &Arc<[Arc<str>]>,
+        here: impl Fn(usize) -> bool,
+        elsewhere: &Arc<Notify>,
+    ) -> Self {
+        let join = Arc::new(JoinAll::new(Arc::clone(joins), here, Arc::clone(elsewhere)));
+        let (of, keys) = (Arc::clone(&join), Arc::clone(keys));
+        let first = move || of.first().and_then(|number| keys.get(number).cloned());
+        let connector = endpoint.connector(first);
+        let handshake: Arc<dyn Handshake<_>> = Arc::clone(&join) as Arc<_>;
+        let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));
+        Self { node, join }
+    }
+}

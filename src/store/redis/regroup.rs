@@ -1,0 +1,94 @@
+//! Keeps shards in the groups of the nodes that serve their slots.
+//!
+//! A shard whose slot turns out to be served elsewhere leaves its group, and no other shard notices. Where it went is asked of the
+//! cluster, and believed when it was said twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::groups::Group;
+use super::shards::Shards;
+use crate::random;
+use crate::store::link::node;
+use crate::store::map::server::Server;
+
+/// The first and the longest rest between two questions where shards are.
+const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// A group whose tasks run; they end with it.
+struct Running {
+    group: Group,
+    _tasks: JoinSet<()>,
+}
+
+impl Running {
+    fn new(group: Group, shards: &Arc<Shards>) -> Self {
+        let mut tasks = JoinSet::new();
+        node::start(shards, &group.node, 3, &shards.name, &mut tasks);
+        Self { group, _tasks: tasks }
+    }
+}
+
+impl Shards {
+    /// Whether there are shards that may be on different nodes.
+    pub(super) fn may_part(&self) -> bool {
+        self.groups.slots.is_some()
+    }
+
+    /// Starts the tasks of the node that all shards are on.
+    pub(super) fn start_node(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        node::start(self, &self.groups.first.node, 3, &self.name, tasks);
+    }
+
+    /// Keeps each shard in the group of the node that serves its slot, for as long as it is polled.
+    pub(super) async fn keep_grouped(self: Arc<Self>) {
+        let Some(slots) = &self.groups.slots else { return };
+        let mut running = vec![Running::new(self.groups.first.clone(), &self)];
+        let mut said: Vec<Option<Server>> = vec![None; self.all.len()];
+        let mut rest = REST.0;
+        loop {
+            running.retain(|running| running.group.join.first().is_some());
+            let is_astray = |number: &usize| !running.iter().any(|it| it.group.join.has(*number));
+            let astray: Vec<usize> = (0..self.all.len()).filter(is_astray).collect();
+            if astray.is_empty() {
+                let since = Instant::now();
+                self.groups.elsewhere.notified().await;
+                if since.elapsed() > REST.1 {
+                    rest = REST.0;
+                }
+                continue;
+            }
+            match slots.primaries().await {
+                Ok(now) => {
+                    let twice =
+                        |number: &usize| now[*number].is_some() && now[*number] == said[*number];
+                    for number in astray.into_iter().filter(twice) {
+                        self.group(number, &now, &mut running);
+                    }
+                    said = now;
+                }
+                Err(error) => tracing::debug!(%error, "nobody says where shards are"),
+            }
+            // Processes that lose a node together do not ask together.
+            sleep(rest.mul_f64(0.5 + random::scatter() as f64 / u64::MAX as f64 / 2.0)).await;
+            rest = (rest * 2).min(REST.1);
+        }
+    }
+
+    /// Puts a shard into the group of the node that serves its slot.
+    fn group(self: &Arc<Self>, number: usize, now: &[Option<Server>], running: &mut Vec<Running>) {
+        let serves =
+            |it: &Running| it.group.join.first().is_some_and(|first| now[first] == now[number]);
+        let at = running.iter().position(serves).unwrap_or_else(|| {
+            running.push(Running::new(self.groups.of(number), self));
+            running.len() - 1
+        });
+        let Group { node, join } = &running[at].group;
+        self.all[number].move_to(Arc::clone(node));
+        join.take(number);
+        node.look_now();
+    }
+}
