@@ -10,7 +10,7 @@
 //! | 6 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
 //! | 8 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
-//! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write? |
+//! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
 //! | 10 | [`testing`] | How does an application test its handlers behind the guard? |
 //! | 11 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
 //! | 12 | [`format`](mod@format) | How can another program read the stored filter? |
