@@ -287,7 +287,11 @@ impl Count {
             #[cfg(feature = "metrics")]
             published: published.map(|(family, outcome)| {
                 let name = format!("bloom_guard_{family}_total");
-                metrics::counter!(name, "filter" => filter.to_owned(), "outcome" => outcome)
+                let counter =
+                    metrics::counter!(name, "filter" => filter.to_owned(), "outcome" => outcome);
+                // Some recorders publish nothing until then, and the first event would be no increase.
+                counter.increment(0);
+                counter
             }),
         }
     }
