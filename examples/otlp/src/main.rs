@@ -50,7 +50,7 @@ async fn main() -> Result<(), BoxError> {
     // Sends what is left; a service does so as it ends.
     tokio::task::spawn_blocking(move || provider.shutdown()).await??;
     if std::env::var_os(ENDPOINT).is_none() {
-        look_at(&*arrived.lock().expect("no panic"));
+        look_at(&arrived.lock().expect("no panic"));
     }
     Ok(())
 }
