@@ -56,3 +56,8 @@ async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
     assert_eq!(wrong, 0, "for instance {examples:#?}");
     assert!(outcomes.iter().all(|outcome| outcome.refusals > 0), "a guard that refuses nothing");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_has_three_connections_to_each_node_that_has_shards() {
+    run::connections().await;
+}

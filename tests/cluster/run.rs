@@ -289,3 +289,19 @@ async fn some_killed(application: &Application, nodes: &mut Nodes, primary: usiz
     // It comes back with its slots and without their keys.
     nodes.each[other].restart();
 }
+
+/// A guard has three connections to each node that has shards, however many.
+pub async fn connections() {
+    let nodes = Nodes::start(TIMEOUT, true, 32).await;
+    let guard = instance(&nodes, &Table::with(0..4_000), 32);
+    guard.rebuild_now().await.unwrap();
+    guard.ready().await;
+    for node in &nodes.each[..3] {
+        eventually("there are three connections", PATIENCE, || async {
+            let clients: String = node.run(&["CLIENT", "LIST", "TYPE", "normal"]);
+            // And the one that asks this.
+            if clients.lines().count() == 4 { Ok(()) } else { Err(clients) }
+        })
+        .await;
+    }
+}

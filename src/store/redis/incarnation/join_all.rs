@@ -87,18 +87,22 @@ impl JoinAll {
                 return Err(error);
             }
             Err(error) if self.is_of_one() => return Err(error),
-            Err(error) => self.note_trouble(number, identities, LinkTrouble::of(&error)),
+            Err(error) => {
+                if let StoreError::Refused { reason, .. } = &error {
+                    self.note_refusal(number, reason);
+                }
+                identities.is_not_joined(number, LinkTrouble::of(&error));
+            }
         }
         Ok(())
     }
 
-    /// Notes why a shard is not joined. One that Redis says is elsewhere is looked for (`groups.rs`).
-    fn note_trouble(&self, number: usize, identities: &Identities, trouble: LinkTrouble) {
-        if serves_no_slot(&trouble.reason) {
+    /// Notes what Redis said of a shard. One that it does not serve is looked for (`regroup.rs`).
+    fn note_refusal(&self, number: usize, reason: &str) {
+        if serves_no_slot(reason) {
             self.here[number].store(false, Ordering::SeqCst);
             self.elsewhere.notify_one();
         }
-        identities.is_not_joined(number, trouble);
     }
 
     /// Looks at a shard. Where it is not as it was, it is joined anew, and the reason is returned.
@@ -132,7 +136,8 @@ impl JoinAll {
         match holds {
             Err(End::Left(reason)) if !self.is_of_one() => {
                 let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
-                self.note_trouble(number, identities, trouble);
+                self.note_refusal(number, &reason);
+                identities.is_not_joined(number, trouble);
                 if self.has(number) {
                     self.join_one(number, transport, process, identities).await?;
                 }
