@@ -47,7 +47,7 @@ const ASKED: usize = 256;
 /// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
 #[derive(Clone)]
 pub struct BloomGuard {
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl BloomGuard {

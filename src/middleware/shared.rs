@@ -14,7 +14,7 @@ use crate::store::foreign::handle::ForeignHandle;
 
 /// The shared part of a guard.
 pub(crate) struct Shared {
-    pub(super) guard: Arc<Guard>,
+    pub(crate) guard: Arc<Guard>,
     pub(super) rebuilder: Arc<Rebuilder>,
     pub(super) extractor: Arc<dyn IdExtractor>,
     pub(super) options: Options,

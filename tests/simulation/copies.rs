@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::client;
 use crate::mode::Mode;
-use crate::{BloomGuard, Generation};
-use crate::{database, net, oracle};
+use crate::store::Copied;
+use crate::{BloomGuard, Generation, Id};
+use crate::{database, net, oracle, shards};
 
 /// How long a process takes to copy the live filter at the most: the longest spread, and a few tries.
 const COPIED: Duration = Duration::from_secs(400);
@@ -31,8 +32,9 @@ thread_local! {
 /// An id as one process is asked for it.
 type Asked = (usize, u64);
 
-/// A copy: what it is of, and when it began to be read. No two starts of a process read at the same moment.
-type CopyId = (Generation, Instant);
+/// A copy: what it is of, and when it began to be read. No two starts of a process read at the same moment. Of a shard's it is
+/// known when the build of its filter began.
+type CopyId = (Option<Generation>, Instant);
 
 #[derive(Default)]
 struct Passed {
@@ -70,7 +72,7 @@ pub(crate) struct Request {
 impl Request {
     /// A request is about to be sent.
     pub(crate) fn begin(guard: &BloomGuard, instance: usize, id: u64) -> Self {
-        let (asked, copy) = ((instance, id), copy(guard));
+        let (asked, copy) = ((instance, id), copy(guard, id));
         let suspects = with(|passed| passed.suspects.get(&asked).cloned()).unwrap_or_default();
         Self {
             guard: guard.clone(),
@@ -86,13 +88,20 @@ impl Request {
     /// Sends it: nobody is asked before this returns. Returns whether nobody is asked at all.
     pub(crate) fn send<T>(&mut self, send: impl FnOnce() -> T) -> (T, bool) {
         let found = self.guard.stats().admitted_found;
-        let live = self.guard.state().live.ok().map(|live| live.generation);
+        let state = self.guard.state();
+        let is_old = shards::are_many()
+            && state.is_ready()
+            && copied(&self.guard, self.asked.1).is_some_and(|copied| !copied.of_live);
+        let live = state.live.ok().map(|live| live.generation);
         let sent = self.during(send);
         if self.has_passed
-            && let (Some((of, _)), Some(live)) = (self.copy, live)
+            && let (Some((Some(of), _)), Some(live)) = (self.copy, live)
             && of != live
         {
             self.violated(&format!("passed by a copy of {of} while {live} was live"));
+        }
+        if self.has_passed && is_old {
+            self.violated("passed by a copy while another filter was live");
         }
         let is_unasked = self.has_passed || self.guard.stats().admitted_found > found;
         (sent, is_unasked)
@@ -157,9 +166,18 @@ impl Passed {
     }
 }
 
-/// The copy that a process has.
-fn copy(guard: &BloomGuard) -> Option<CopyId> {
-    guard.state().copy.map(|copy| (copy.generation, Instant::now() - copy.age))
+/// The copy that a process has; of a shard that the id is in, if it holds it.
+fn copy(guard: &BloomGuard, id: u64) -> Option<CopyId> {
+    if shards::are_many() {
+        // The state tells of all together.
+        return copied(guard, id).map(|copied| (None, copied.at));
+    }
+    guard.state().copy.map(|copy| (Some(copy.generation), Instant::now() - copy.age))
+}
+
+/// What a copy says of an id.
+fn copied(guard: &BloomGuard, id: u64) -> Option<Copied> {
+    guard.shared.guard.store().copied(&Id::display(&id).ok()?)
 }
 
 /// A process was told just now that these ids are about to exist.
@@ -169,22 +187,40 @@ pub(crate) fn inserted(instance: usize, ids: &[u64]) {
 
 /// A process is told that a record was deleted.
 pub(crate) fn removed(guard: &BloomGuard, instance: usize, id: u64) {
-    let copy = copy(guard);
+    let copy = copy(guard, id);
     with(|passed| {
         passed.missed.insert((instance, id));
         passed.suspects.entry((instance, id)).or_default().extend(copy);
     });
 }
 
-/// All has healed, and no request is under way: what exists passes unasked.
+/// All has healed, and no request is under way: what exists passes unasked. One shard is looked at after the other: where
+/// rebuilds follow each other closely, there may be no moment at which the copies of all are of what is live.
 pub(crate) async fn end(guard: &BloomGuard, instance: usize) {
-    let is_of_live = || {
-        let state = guard.state();
-        let live = state.live.ok().map(|live| live.generation);
-        live.is_some() && live == state.copy.map(|copy| copy.generation)
-    };
+    for shard in shards::all() {
+        end_of(guard, instance, shard).await;
+    }
+}
+
+/// Whether the copy of a shard, in which these ids are, is of its live filter.
+fn is_of_live(guard: &BloomGuard, ids: &[u64]) -> bool {
+    let state = guard.state();
+    if shards::are_many() {
+        // The state tells of the oldest only. A copy of the live filter holds what exists, so any of these ids will do.
+        let is_copied = |id: &u64| copied(guard, *id).is_some_and(|copied| copied.of_live);
+        return state.is_ready() && (ids.is_empty() || ids.iter().any(is_copied));
+    }
+    let live = state.live.ok().map(|live| live.generation);
+    live.is_some() && live == state.copy.map(|copy| copy.generation)
+}
+
+async fn end_of(guard: &BloomGuard, instance: usize, shard: u32) {
+    // Since its filter's build began, perhaps. How long ago that was, a clock that jumps does not tell.
+    let is_missed = |id: &u64| with(|passed| passed.missed.contains(&(instance, *id)));
+    let rows = database::ids().into_iter().filter(|id| shards::of(*id) == shard);
+    let ids: Vec<u64> = rows.filter(|id| !is_missed(id)).collect();
     let copied = timeout(COPIED, async {
-        while !is_of_live() {
+        while !is_of_live(guard, &ids) {
             sleep(LOOK).await;
         }
     });
@@ -192,9 +228,6 @@ pub(crate) async fn end(guard: &BloomGuard, instance: usize) {
         oracle::violated(format!("instance {instance} does not copy the live filter"));
         return;
     }
-    // Since its filter's build began, perhaps. How long ago that was, a clock that jumps does not tell.
-    let is_missed = |id: &u64| with(|passed| passed.missed.contains(&(instance, *id)));
-    let ids = database::ids().into_iter().filter(|id| !is_missed(id)).collect();
     let (rows, asked) = client::ask_for_rows(guard, instance, ids).await;
     oracle::note(|findings| findings.copied_rows += rows);
     if !asked.is_empty() {

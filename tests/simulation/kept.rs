@@ -29,7 +29,7 @@ pub(crate) fn run() -> Findings {
 const DRAWN: [u64; 4] = [658_032, 683_281, 706_860, 753_415];
 
 pub(crate) fn plans() -> Vec<Plan> {
-    let drawn = DRAWN.map(|seed| Plan::draw_without_copies(seed, OPERATIONS));
+    let drawn = DRAWN.map(|seed| Plan::draw_plain(seed, OPERATIONS));
     drawn.into_iter().chain(drawn_up()).collect()
 }
 
@@ -93,6 +93,7 @@ const CONFIG: Config = Config {
     page: (100, 0),
     slow: 0,
     copies: false,
+    shards: 1,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };
@@ -128,6 +129,7 @@ fn refused_writes() -> Plan {
         page: (5, 0),
         slow: 0,
         copies: false,
+        shards: 1,
         flavour: Flavour::Evicting,
         rules: Rules::DEFAULT,
     };

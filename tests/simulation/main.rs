@@ -28,6 +28,7 @@ mod redis_server;
 mod rng;
 mod scripts;
 mod seeded;
+mod shards;
 mod shrink;
 mod trace;
 mod world;

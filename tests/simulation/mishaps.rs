@@ -1,14 +1,16 @@
 //! What befalls Redis.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use crate::database;
 use crate::fleet;
-use crate::model::keyspace::{Keyspace, Slot, Value};
+use crate::model::keyspace::{Bytes, Keyspace, Slot, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
 use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
+use crate::{scripts, shards};
 
 /// How long processes have to say their inserts again, ms.
 const SAID_AGAIN: u64 = 5_000;
@@ -16,12 +18,12 @@ const SAID_AGAIN: u64 = 5_000;
 /// How long processes may take to notice that data have gone back in time: until their next polls, ms.
 const NOTICED: u64 = 2_000;
 
-/// Keys by their parts of the name, and what each held.
-type Aside = Vec<(&'static str, Option<Slot>)>;
+/// Keys, and what each held.
+type Aside = Vec<(Bytes, Option<Slot>)>;
 
 thread_local! {
-    /// When Redis's data last went back in time.
-    static REWOUND: Cell<Option<u64>> = const { Cell::new(None) };
+    /// When the data of each shard last went back in time.
+    static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// The last dump, which is also how far a stalled replica has come.
@@ -38,16 +40,25 @@ pub(crate) fn begin() {
     ASIDE.take();
     HOME.set(None);
     FORGOT.set(None);
-    REWOUND.set(None);
+    REWOUND.take();
 }
 
-/// Whether Redis's data have gone back in time so lately that a process need not have noticed.
-pub(crate) fn rewound_lately() -> bool {
-    REWOUND.get().is_some_and(|at| net::now_ms() < at + NOTICED)
+/// Whether an id's data have gone back in time so lately that a process need not have noticed.
+pub(crate) fn rewound_lately(id: u64) -> bool {
+    let at = REWOUND.with_borrow(|rewound| rewound.get(&shards::of(id)).copied());
+    at.is_some_and(|at| net::now_ms() < at + NOTICED)
 }
 
 /// Lets it happen.
 pub(crate) fn befall(mishap: &Mishap) {
+    match mishap {
+        Mishap::OfShard(shard, mishap) => befall_shards(mishap, &[*shard]),
+        mishap => befall_shards(mishap, &shards::all()),
+    }
+}
+
+/// Lets it happen to the keys of these shards, or to the process.
+fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     if mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
@@ -63,7 +74,8 @@ pub(crate) fn befall(mishap: &Mishap) {
         FORGOT.set(Some(net::now_ms()));
     }
     if rewinds {
-        REWOUND.set(Some(net::now_ms()));
+        let now = net::now_ms();
+        REWOUND.with_borrow_mut(|rewound| rewound.extend(shards.iter().map(|of| (*of, now))));
     }
     // Nobody says anything again while Redis stands still.
     if let (true, &Mishap::StandStill(for_ms)) = (forgot_lately(), mishap) {
@@ -77,24 +89,32 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Dump => DUMP.set(Some(primary(net).keys.clone())),
         Mishap::Rewind => {
             if let Some(dump) = DUMP.with_borrow(Clone::clone) {
-                primary(net).keys = dump;
+                rewind(primary(net), dump, shards);
             }
         }
         Mishap::Clock(by) => net.clock_skew_us += by * 1000,
-        Mishap::FlushAll => operate(net, &[b"FLUSHALL"]),
-        Mishap::Swap(ref parts) => put_aside_or_back(primary(net), parts),
+        Mishap::FlushAll => flush(net, shards),
+        Mishap::Swap(ref parts) => put_aside_or_back(primary(net), keys_of(shards, parts)),
         Mishap::Delete(ref parts) => {
-            for part in parts {
-                operate(net, &[b"DEL", &key(part)]);
+            for key in keys_of(shards, parts) {
+                operate(net, &[b"DEL", &key]);
             }
         }
         Mishap::Trim(len) => {
-            operate(net, &[b"XTRIM", &key("log"), b"MAXLEN", len.to_string().as_bytes()]);
+            for log in keys_of(shards, &["log"]) {
+                operate(net, &[b"XTRIM", &log, b"MAXLEN", len.to_string().as_bytes()]);
+            }
         }
         Mishap::Expire(part, life) => {
-            operate(net, &[b"PEXPIRE", &key(part), life.to_string().as_bytes()]);
+            for key in keys_of(shards, &[part]) {
+                operate(net, &[b"PEXPIRE", &key, life.to_string().as_bytes()]);
+            }
         }
-        Mishap::CutShort(part) => cut_short(net, &key(part)),
+        Mishap::CutShort(part) => {
+            for key in keys_of(shards, &[part]) {
+                cut_short(net, &key);
+            }
+        }
         Mishap::FlushScripts => operate(net, &[b"SCRIPT", b"FLUSH"]),
         Mishap::Room(more) => {
             let node = primary(net);
@@ -104,17 +124,22 @@ pub(crate) fn befall(mishap: &Mishap) {
         Mishap::Lonely(is) => primary(net).lonely = is,
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
         Mishap::StandStill(for_ms) => primary(net).still_until = net.now_ms() + for_ms,
+        Mishap::OfShard(..) => unreachable!("it befalls one shard of one"),
     });
 }
 
-/// Looks at an enrolment that is about to make the metadata anew.
-pub(crate) fn watch(node: &mut Node, name: &str, now_ms: u64) {
-    if name != "join.lua" || node.keys.run(&[b"HGET", &key("meta"), b"inc"]) != Reply::Nil {
+/// Looks at an enrolment that is about to make a shard's metadata anew.
+pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
+    if scripts::name_of(command) != "join.lua" {
+        return;
+    }
+    let [meta, log, ..] = scripts::keys_of(command) else { return };
+    if node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil {
         return;
     }
     FORGOT.set(Some(now_ms));
     // Where no journal is left either, what it held is forgotten.
-    if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(&key("log")) == 0 {
+    if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(log) == 0 {
         database::roll_back_all();
     }
 }
@@ -124,8 +149,17 @@ pub(crate) fn forgot_lately() -> bool {
     FORGOT.get().is_some_and(|at| net::now_ms() < at + SAID_AGAIN)
 }
 
-pub(crate) fn key(part: &str) -> Vec<u8> {
-    format!("bg:{{sim}}:{part}").into_bytes()
+/// The keys of all shards of which these are parts of the names.
+pub(crate) fn keys(parts: &[&str]) -> Vec<Bytes> {
+    keys_of(&shards::all(), parts)
+}
+
+fn keys_of(shards: &[u32], parts: &[&str]) -> Vec<Bytes> {
+    let of = |shard: &u32| {
+        let prefix = shards::prefix(*shard);
+        parts.iter().map(move |part| format!("{prefix}{part}").into_bytes())
+    };
+    shards.iter().flat_map(of).collect()
 }
 
 fn primary(net: &mut Net) -> &mut Node {
@@ -139,6 +173,36 @@ fn operate(net: &mut Net, words: &[&[u8]]) {
     primary(net).execute(words, run_ms, clock_us);
 }
 
+/// Whether a key is one of these shards', and not of all.
+fn is_of_some(key: &[u8], shards: &[u32]) -> bool {
+    shards.iter().any(|shard| key.starts_with(shards::prefix(*shard).as_bytes()))
+}
+
+/// Removes all keys of these shards.
+fn flush(net: &mut Net, shards: &[u32]) {
+    if shards == shards::all() {
+        return operate(net, &[b"FLUSHALL"]);
+    }
+    for key in primary(net).keys.keys() {
+        if is_of_some(&key, shards) {
+            operate(net, &[b"DEL", &key]);
+        }
+    }
+}
+
+/// Puts the data of these shards back that there were as of a dump.
+fn rewind(node: &mut Node, mut dump: Keyspace, shards: &[u32]) {
+    if shards == shards::all() {
+        node.keys = dump;
+        return;
+    }
+    for key in node.keys.keys().into_iter().chain(dump.keys()) {
+        if is_of_some(&key, shards) {
+            node.keys.put_back(&key, dump.take(&key));
+        }
+    }
+}
+
 /// What a process finds that starts from the last dump, or from none.
 fn found(net: &Net, from_dump: bool) -> Keyspace {
     let node_entries = net.nodes[net.primary].keys.node_entries;
@@ -147,23 +211,31 @@ fn found(net: &Net, from_dump: bool) -> Keyspace {
 }
 
 /// Puts keys aside; or, where some lie aside, puts those back in the place of what is there by now.
-fn put_aside_or_back(node: &mut Node, parts: &[&'static str]) {
+fn put_aside_or_back(node: &mut Node, keys: Vec<Bytes>) {
     let Some(aside) = ASIDE.take() else {
-        let aside = parts.iter().map(|part| (*part, node.keys.take(&key(part)))).collect();
-        ASIDE.set(Some(aside));
+        ASIDE.set(Some(take_all(node, keys)));
         return;
     };
-    for (part, slot) in aside {
-        node.keys.put_back(&key(part), slot);
+    for (key, slot) in aside {
+        node.keys.put_back(&key, slot);
     }
+}
+
+fn take_all(node: &mut Node, keys: Vec<Bytes>) -> Aside {
+    let take = |key: Bytes| {
+        let slot = node.keys.take(&key);
+        (key, slot)
+    };
+    keys.into_iter().map(take).collect()
 }
 
 /// Executes something while the live filter is put aside.
 pub(crate) fn without_filter<T>(node: &mut Node, execute: impl FnOnce(&mut Node) -> T) -> T {
-    let bits = key("bits");
-    let slot = node.keys.take(&bits);
+    let aside = take_all(node, keys(&["bits"]));
     let result = execute(node);
-    node.keys.put_back(&bits, slot);
+    for (key, slot) in aside {
+        node.keys.put_back(&key, slot);
+    }
     result
 }
 

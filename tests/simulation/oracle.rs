@@ -1,14 +1,17 @@
 //! What a run has shown: the promise kept or broken, and that it was worth something.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::client::Answered;
 use crate::mishaps;
+use crate::model::keyspace::Bytes;
 use crate::net;
 use crate::pauses;
+use crate::shards;
 use crate::trace;
 
 /// The longest that a check may wait for Redis, and the longest that a null may.
@@ -47,8 +50,8 @@ pub(crate) struct Findings {
     pub(crate) healed_refused: u64,
     /// Filters that went live.
     pub(crate) swaps: u64,
-    /// When the first did, ms since the run began.
-    pub(crate) first_swap: Option<u64>,
+    /// When the first did in each place, ms since the run began.
+    pub(crate) first_swaps: BTreeMap<Bytes, u64>,
     /// Nulls that refused.
     pub(crate) nulls: u64,
     pub(crate) commits: u64,
@@ -93,17 +96,19 @@ pub(crate) fn note(see: impl FnOnce(&mut Findings)) {
     FINDINGS.with_borrow_mut(see);
 }
 
-pub(crate) fn swapped(now_ms: u64) {
+pub(crate) fn swapped(bits: &[u8], now_ms: u64) {
     note(|findings| {
         findings.swaps += 1;
-        findings.first_swap.get_or_insert(now_ms);
+        findings.first_swaps.entry(bits.to_vec()).or_insert(now_ms);
     });
 }
 
-/// Whether there has been a filter for so many ms.
+/// Whether there has been a filter for so many ms, in all shards.
 pub(crate) fn live_for(ms: u64) -> bool {
     let now = net::now_ms();
-    FINDINGS.with_borrow(|findings| findings.first_swap.is_some_and(|at| at + ms <= now))
+    FINDINGS.with_borrow(|Findings { first_swaps, .. }| {
+        first_swaps.len() == shards::all().len() && first_swaps.values().all(|at| at + ms <= now)
+    })
 }
 
 /// Something was broken.
@@ -115,7 +120,7 @@ pub(crate) fn violated(what: String) {
 /// An id that existed throughout was asked for.
 pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
     let absent = answered == Answered::Absent;
-    let unnoticed = mishaps::rewound_lately();
+    let unnoticed = mishaps::rewound_lately(id);
     note(|findings| {
         findings.existing += 1;
         findings.busy += u64::from(answered == Answered::Busy);

@@ -5,6 +5,7 @@ mod flavour;
 mod process;
 mod rules;
 mod scenario;
+mod shards;
 mod trouble;
 
 pub(crate) use ask::{Answers, Ask, Asked, Caller};
@@ -64,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) slow: u64,
     /// Whether processes keep copies of the live filter.
     pub(crate) copies: bool,
+    /// Into how many shards the filter is cut.
+    pub(crate) shards: u32,
     pub(crate) flavour: Flavour,
     pub(crate) rules: Rules,
 }
@@ -214,6 +217,8 @@ pub(crate) enum Mishap {
     Loading(u64),
     /// For so long, ms: the machine is suspended, the disk stalls, a script is slow.
     StandStill(u64),
+    /// What happens to keys happens to those of this shard alone.
+    OfShard(u32, Box<Mishap>),
 }
 
 /// All keys that a filter has, but for its nulls.
@@ -226,7 +231,7 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         use Mishap::{
-            Astray, Back, Clock, Delete, Expire, FailOver, FlushAll, Restart, Rewind, Swap,
+            Astray, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart, Rewind, Swap,
         };
         match self {
             Swap(keys) | Delete(keys) => keys.contains(&"meta"),
@@ -239,6 +244,8 @@ impl Mishap {
             | FlushAll
             | Rewind
             | Clock(_) => true,
+            // The other shards know it. But they may lose it before a poll tells this one of it.
+            OfShard(_, mishap) => mishap.loses_the_mode(),
             _ => false,
         }
     }
@@ -248,6 +255,7 @@ impl Mishap {
         match self {
             Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
             Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
+            Self::OfShard(_, mishap) => mishap.loses_inserts(),
             _ => false,
         }
     }
@@ -258,11 +266,11 @@ impl Plan {
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        Self::draw_with(seed, copies, operations)
+        Self::draw_with(seed, copies, operations).cut(operations)
     }
 
-    /// Draws a run whose processes keep no copies.
-    pub(crate) fn draw_without_copies(seed: u64, operations: usize) -> Self {
+    /// Draws a run whose processes keep no copies, of a filter that is not cut into shards.
+    pub(crate) fn draw_plain(seed: u64, operations: usize) -> Self {
         Self::draw_with(seed, None, operations)
     }
 
@@ -347,6 +355,7 @@ impl Config {
             ),
             slow: rng.pick(&[0, 20, 100]),
             copies: false,
+            shards: 1,
             flavour,
             rules: Rules::draw(rng),
         }

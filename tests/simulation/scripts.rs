@@ -43,6 +43,13 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
     }
 }
 
+/// The keys that a script is run with.
+pub(crate) fn keys_of(command: &[Vec<u8>]) -> &[Vec<u8>] {
+    let [_, _, count, keys @ ..] = command else { return &[] };
+    let count = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok());
+    count.and_then(|count| keys.get(..count)).unwrap_or_default()
+}
+
 /// Whether a code is that of a script of this name.
 pub(crate) fn is(code: &str, name: &str) -> bool {
     let body = code.strip_prefix("#!lua flags=allow-oom\n").unwrap_or(code);

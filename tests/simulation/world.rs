@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
 use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
-use crate::{copies, database, fleet, pauses, random, seeded, trace};
+use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -51,6 +51,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
         .expect("a runtime");
     trace::begin(in_words);
     oracle::begin();
+    shards::begin(plan.config.shards);
     random::begin(plan.seed);
     database::begin(plan.config.page);
     copies::begin();
@@ -96,6 +97,9 @@ impl Instance {
             .require_marker(rules.marker)
             .shared_absence(rules.shared)
             .gone_counts(rules.gone);
+        if config.shards > 1 {
+            builder = builder.secret_key(shards::KEY).shards(config.shards);
+        }
         if rules.guards_delete {
             builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
         }
@@ -142,7 +146,7 @@ impl World {
 
     async fn carry_out(mut self, plan: &Plan) {
         for operation in &plan.operations {
-            sleep_until(self.began + ms(operation.at)).await;
+            self.wait_until(operation.at).await;
             trace::line(|| format!("{:>6} {:?}", operation.at, operation.what));
             oracle::note(|findings| findings.operations += 1);
             match operation.what {
@@ -151,6 +155,17 @@ impl World {
             }
         }
         self.end(plan.seed).await;
+    }
+
+    /// Waits for a moment, ms since the run began. Processes may end meanwhile.
+    async fn wait_until(&mut self, at: u64) {
+        loop {
+            tokio::select! {
+                biased;
+                instance = net::death() => self.carry_out_one(&What::Crash { instance }),
+                () = sleep_until(self.began + ms(at)) => return,
+            }
+        }
     }
 
     fn carry_out_one(&mut self, what: &What) {
