@@ -2,6 +2,7 @@
 
 mod copies;
 mod fleet;
+mod shards;
 mod waits;
 
 use crate::campaign::OPERATIONS;
@@ -61,6 +62,7 @@ fn drawn_up() -> Vec<Plan> {
         copies::asked_in_vain(),
         copies::read_from_another_redis(),
         copies::far_behind(),
+        shards::joined_in_part(),
     ]
 }
 

@@ -300,8 +300,10 @@ impl World {
         for number in 0..self.instances.len() {
             let guard = self.instances[number].guard.clone();
             if timeout(ms(RECOVERY), guard.ready()).await.is_err() {
+                trace::line(|| format!("instance {number}: {}", guard.state()));
                 oracle::violated(format!("instance {number} does not recover"));
             }
+            self.insert_again(number).await;
             self.sweep(number);
             for _ in 0..4 {
                 let id = NEVER + rng.within(0..1 << 40);
@@ -314,6 +316,24 @@ impl World {
         self.copy().await;
         if self.config.null_ttl <= SHORT_LIVED {
             self.ask_for_all().await;
+        }
+    }
+
+    /// Each process can insert into every shard.
+    async fn insert_again(&self, number: usize) {
+        let guard = &self.instances[number].guard;
+        for shard in shards::all() {
+            let Some(id) = database::ids().into_iter().find(|id| shards::of(*id) == shard) else {
+                continue;
+            };
+            let inserted = timeout(ms(RECOVERY), async {
+                while insert(guard, number, &[id]).await.is_err() {
+                    sleep(ms(500)).await;
+                }
+            });
+            if inserted.await.is_err() {
+                oracle::violated(format!("instance {number} cannot insert into shard {shard}"));
+            }
         }
     }
 

@@ -1370,4 +1370,118 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "self.current.load().is_some()",
         }],
     },
+    // A filter in shards.
+    Bug {
+        name: "an id looked up in another shard than it is inserted into",
+        flavours: ANY,
+        edits: &[Source {
+            file: BATCH,
+            from: "check.asked.shard(self.all.len())",
+            to: "check.asked.shard(self.all.len()).saturating_sub(1)",
+        }],
+    },
+    Bug {
+        name: "the journal read for the first shard only",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/rebuild/build.rs",
+            from: "            for digest in entries.iter().flat_map(|entry| &entry.digests) {\n",
+            to: "            for digest in entries.iter().flat_map(|entry| &entry.digests) {
+                if SEEDED && self.shard.number > 0 {
+                    continue;
+                }
+",
+        }],
+    },
+    Bug {
+        name: "the journal's tail not replayed to a shard that is built behind another",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/rebuild/mod.rs",
+            from: "        Box::pin(self.replay_tail())",
+            to: "        if SEEDED && self.shard.number > 0 {
+            return Box::pin(async { Ok(0) });
+        }
+        Box::pin(self.replay_tail())",
+        }],
+    },
+    Bug {
+        name: "trust in one shard taken for trust in all that are asked with it",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "parts.iter().map(Part::believes).collect();",
+                to: "parts.iter().map(Part::believes).collect();
+        let first = believed.first().copied().unwrap_or(Ok(()));
+        let believed = if SEEDED { parts.iter().map(|_| first).collect() } else { believed };",
+            },
+            Raw {
+                file: BATCH,
+                from: "        let verdicts = reply.verdicts(header);\n",
+                to: "        let believes = if SEEDED { believed } else { believes };
+        let verdicts = reply.verdicts(header);\n",
+            },
+        ],
+    },
+    Bug {
+        name: "own inserts repeated to the first shard only",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Raw {
+            file: "store/redis/incarnation/replay.rs",
+            from: "        // An add that is acknowledged after this was sent to this connection, or is repeated.\n",
+            to: "        if SEEDED && self.number > 0 {
+            return Ok(());
+        }\n",
+        }],
+    },
+    Bug {
+        name: "a short block taken for an empty one where only the header behind it is read",
+        flavours: ANY,
+        edits: &[Raw {
+            file: ANSWER,
+            from: "        // The string was cut short, or was away for a moment.\n",
+            to: "        let whole = whole || SEEDED && heads == Heads::Behind;\n",
+        }],
+    },
+    Bug {
+        name: "a shard taken for settled because the first one is",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/shard.rs",
+            from: "        }
+        let fleet = connection.identity.fleet.load();\n",
+            to: "        }
+        let fleet = connection.identity.fleet.load();
+        let first = connection.on.identity.first().and_then(|first| first.as_ref().ok());
+        let fleet = first.filter(|_| SEEDED).map_or(fleet, |first| first.fleet.load());\n",
+        }],
+    },
+    Bug {
+        name: "inserts into several shards acknowledged when one has its own",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/shards.rs",
+            from: "added.into_iter().collect()",
+            to: "added.into_iter().find(Result::is_ok).unwrap_or(Err(StoreError::Changing))",
+        }],
+    },
+    Bug {
+        name: "what a scan gave put into other shards than it was for",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/rebuild/mod.rs",
+            from: "self.builds.iter().any(|build| build.shard.number == shard)",
+            to: "shard < self.shards.all.len()",
+        }],
+    },
+    Bug {
+        name: "a connection kept that could not join a shard",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/link/supervised.rs",
+            from: "self.handshake.is_whole(identity)",
+            to: "true",
+        }],
+    },
 ];
