@@ -63,6 +63,9 @@ fn drawn_up() -> Vec<Plan> {
         copies::read_from_another_redis(),
         copies::far_behind(),
         shards::joined_in_part(),
+        shards::lost_in_one(),
+        shards::away_in_a_batch(),
+        shards::settled_one_by_one(),
     ]
 }
 

@@ -28,7 +28,11 @@ pub(crate) fn all() -> Vec<u32> {
 
 /// The one that an id is in.
 pub(crate) fn of(id: u64) -> u32 {
-    let count = COUNT.get();
+    of_so_many(id, COUNT.get())
+}
+
+/// The same, of so many.
+pub(crate) fn of_so_many(id: u64, count: u32) -> u32 {
     if count == 1 {
         return 0;
     }
