@@ -45,7 +45,12 @@ impl<I> Connection<I> {
 
     /// Whether Redis's clock can show this now, µs since the Unix epoch, and has not jumped.
     pub(crate) fn shows(&self, us: i64) -> bool {
-        self.clock.load().agrees(Clock::now(us))
+        self.has(Clock::now(us))
+    }
+
+    /// Whether Redis's clock has gone on as this machine's to this reading.
+    pub(super) fn has(&self, clock: Clock) -> bool {
+        self.clock.load().agrees(clock)
     }
 
     /// Returns what the server evicts, as of the last poll.
@@ -65,7 +70,7 @@ impl<I> Connection<I> {
     /// Notes what Redis's clock shows. One that has jumped is told to no null and no rebuild, also where nothing else could be
     /// asked.
     pub(super) fn note_clock(&self, clock: Clock) {
-        if self.clock.load().agrees(clock) {
+        if self.has(clock) {
             self.clock.store(Arc::new(clock));
         }
     }

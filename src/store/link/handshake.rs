@@ -26,8 +26,8 @@ pub(crate) trait Handshake<I>: Send + Sync {
         asks: bool,
     ) -> BoxFuture<'a, Result<(), End>>;
 
-    /// Whether a connection is good without what a command asked for that Redis says is at another node.
-    fn outlasts_a_move(&self) -> bool {
+    /// Whether a connection serves several filters, and outlasts what happens to one.
+    fn serves_several(&self) -> bool {
         false
     }
 }

@@ -297,7 +297,7 @@ impl<I: Send + Sync> Link<I> {
         send(connection.transport(), packed, deadline).await.map_err(|trouble| {
             match trouble.connection {
                 ConnectionAfter::Keep => {}
-                ConnectionAfter::Moved if self.handshake.outlasts_a_move() => self.look_now(),
+                ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
                 ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
                     self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
                 }
@@ -427,6 +427,10 @@ impl<I: Send + Sync> Link<I> {
                 Ok((process, ..)) if process != connection.process => {
                     let reason = "another redis process answers on the same connection";
                     return End::Left(reason.to_owned());
+                }
+                // No filter by itself would find that out on each connection.
+                Ok((_, clock, _)) if self.handshake.serves_several() && !connection.has(clock) => {
+                    return End::Left("redis's clock and this machine's have parted".to_owned());
                 }
                 Ok((_, clock, eviction)) => {
                     connection.note_eviction(eviction);

@@ -1453,7 +1453,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         let fleet = connection.identity.fleet.load();\n",
             to: "        }
         let fleet = connection.identity.fleet.load();
-        let first = connection.on.identity.first().and_then(|first| first.as_ref().ok());
+        let first = connection.on.identity.of(0).ok();
         let fleet = first.filter(|_| SEEDED).map_or(fleet, |first| first.fleet.load());\n",
         }],
     },
@@ -1476,12 +1476,29 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "a connection kept that could not join a shard",
+        name: "an insert acknowledged where its shard was joined anew meanwhile",
         flavours: ANY,
         edits: &[Source {
-            file: "store/link/supervised.rs",
-            from: "self.handshake.is_whole(identity)",
+            file: "store/redis/shard.rs",
+            from: "inserts.is_joined()",
             to: "true",
+        }],
+    },
+    Bug {
+        name: "an answer believed whose shard was joined anew meanwhile",
+        flavours: ANY,
+        edits: &[Source { file: BATCH, from: "!connection.is_joined()", to: "false" }],
+    },
+    Bug {
+        name: "a connection kept that could not join a shard",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/incarnation/join_all.rs",
+            from: "        let Ok(identity) = identities.of(number) else {\n",
+            to: "        let Ok(identity) = identities.of(number) else {
+            if SEEDED {
+                return Ok(None);
+            }\n",
         }],
     },
 ];

@@ -199,7 +199,7 @@ impl Handshake<Identities> for JoinAll {
         })
     }
 
-    fn outlasts_a_move(&self) -> bool {
+    fn serves_several(&self) -> bool {
         !self.is_of_one()
     }
 }

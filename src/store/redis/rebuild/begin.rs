@@ -180,7 +180,7 @@ impl Terms {
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shard.withdraw(&shard.node().bulk, connection);
+            shard.node().bulk.withdraw(&connection.on);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;
