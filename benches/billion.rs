@@ -81,7 +81,13 @@ async fn main() {
 
     let watch = Watch::start(&redis, &guard, &table);
     guard.ready().await;
-    let report = guard.rebuild_status().last.expect("a rebuild").expect("that went live");
+    // It is told of a moment after.
+    let report = loop {
+        match guard.rebuild_status().last {
+            Some(last) => break last.expect("that went live"),
+            None => sleep(LOOK_EVERY).await,
+        }
+    };
     let first = Figures::of("first", &redis, scale, report, watch.stop());
     first.print(&empty);
 
