@@ -6,11 +6,13 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
 use super::block::{Geometry, Group, Membership, Position};
 use super::format::BLOCK_LEN;
 use crate::id::Digest;
 
-/// Ids whose blocks are fetched at once. Their positions fit the innermost cache.
+/// Ids whose blocks are fetched at once, at most. Their positions fit the innermost cache.
 const FETCHED: usize = 64;
 
 /// The bits of a filter in memory, to be filled and asked by any number of threads at once.
@@ -41,18 +43,16 @@ impl Filter {
     }
 
     /// Puts many ids into a filter that no other thread has. A large filter is in no near cache: blocks are
-    /// fetched many at a time, and bits need no lock.
+    /// fetched many at a time, also a shard's few of a batch, and bits need no lock.
     pub(crate) fn insert_all(&mut self, digests: &[Digest]) {
-        let (whole, rest) = digests.as_chunks::<FETCHED>();
-        for digests in whole {
-            let positions: [Position; FETCHED] =
-                array::from_fn(|n| self.geometry.position(&digests[n]));
+        for digests in digests.chunks(FETCHED) {
+            let positions: SmallVec<[Position; FETCHED]> =
+                digests.iter().map(|digest| self.geometry.position(digest)).collect();
             // One word brings its whole block.
             let fetched = positions.iter().map(|position| *self.block_mut(position).0[0].get_mut());
             black_box(fetched.fold(0, |all, word| all ^ word));
             positions.iter().for_each(|position| self.set(position));
         }
-        rest.iter().for_each(|digest| self.set(&self.geometry.position(digest)));
     }
 
     /// Returns what the filter says of an id.
