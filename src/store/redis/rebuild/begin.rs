@@ -9,6 +9,7 @@ use super::RedisBuild;
 use super::build::{ShardBuild, replay_given_up};
 use super::journal::Coverage;
 use super::lease::{CALL, LIFE, Lease, Lock};
+use super::upload::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;
@@ -132,6 +133,7 @@ impl ShardBuild {
             coverage: Coverage::since(terms.start_ms),
             live_len: view.live.len,
             given: None,
+            pace: Pace::new(),
             header: None,
             caught_up_at: (0, 0),
             replayed: Vec::new(),

@@ -8,6 +8,7 @@ use ::redis::{Cmd, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
+use super::upload::Pace;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, State};
 use crate::id::{Digest, Digester};
@@ -50,6 +51,8 @@ pub(crate) struct ShardBuild {
     pub(super) live_len: u64,
     /// What the scan gave, once it has ended.
     pub(super) given: Option<Given>,
+    /// That of all uploads of the rebuild.
+    pub(super) pace: Pace,
     /// The building filter's header in the loading state, once it is allocated.
     pub(super) header: Option<Header>,
     /// The seq and the time of the journal's last entry at *catch up*.

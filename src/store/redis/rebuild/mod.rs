@@ -28,6 +28,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use self::build::ShardBuild;
+use self::upload::Pace;
 use self::wait::FirstSwapWait;
 use super::shards::Shards;
 use crate::error::StoreError;
@@ -90,8 +91,9 @@ impl Build for RedisBuild {
     fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
         Box::pin(async {
             self.scan.end().await?;
+            let pace = Pace::new();
             for (build, given) in self.builds.iter_mut().zip(self.scan.take()) {
-                build.given = Some(given);
+                (build.given, build.pace) = (Some(given), pace.clone());
             }
             Ok(self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect())
         })
