@@ -93,7 +93,7 @@ async fn main() {
 
     let watch = Watch::start(&redis, &guard, &table);
     let checking = Checking::start(&guard, &table);
-    let report = guard.rebuild_now().await.expect("it goes live");
+    let report = rebuild(&guard).await;
     let figures = watch.stop();
     let checks = checking.stop_after(scale.checks).await;
     let second = Figures::of("second, beside checks", &redis, scale, report, figures);
@@ -129,6 +129,21 @@ fn guard(redis: &RedisServer, scale: Scale, table: &Arc<Table>) -> BloomGuard {
         .rebuild(Schedule::manual(), from_iter(move || table.rows()))
         .build()
         .expect("a configuration within bounds")
+}
+
+/// Rebuilds, again where a busy machine kept Redis from answering in time.
+async fn rebuild(guard: &BloomGuard) -> RebuildReport {
+    let mut failures = 0;
+    loop {
+        match guard.rebuild_now().await {
+            Ok(report) => return report,
+            Err(error) => {
+                println!("| a rebuild failed | {error} |");
+                failures += 1;
+                assert!(failures < 3, "no rebuild goes live");
+            }
+        }
+    }
 }
 
 /// Starts a replica; returns when it follows.
@@ -215,7 +230,7 @@ struct Empty {
 /// What others see while a rebuild goes on.
 struct Watch {
     over: Arc<AtomicBool>,
-    pings: JoinHandle<Vec<Duration>>,
+    pings: JoinHandle<Vec<u32>>,
     looks: JoinHandle<Looks>,
     table: Arc<Table>,
     inserted: u64,
@@ -234,7 +249,8 @@ struct Looks {
 }
 
 struct Seen {
-    pings: Vec<Duration>,
+    /// How long each took, µs: many, and the process's memory is measured.
+    pings: Vec<u32>,
     looks: Looks,
     inserted: u64,
     cpu: [f64; 2],
@@ -262,12 +278,12 @@ impl Watch {
     }
 }
 
-fn ping(mut connection: redis::Connection, over: &AtomicBool) -> Vec<Duration> {
+fn ping(mut connection: redis::Connection, over: &AtomicBool) -> Vec<u32> {
     let mut times = Vec::new();
     while !over.load(Relaxed) {
         let begun = Instant::now();
         redis::cmd("PING").exec(&mut connection).expect("a pong");
-        times.push(begun.elapsed());
+        times.push(u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX));
         std::thread::sleep(PING_EVERY);
     }
     times
@@ -438,7 +454,7 @@ impl Figures {
         row("… beyond all that stays", format!("{}, {shards:.2} shards", mb(self.beyond)));
         row("the replica's output buffer at most", mb(seen.looks.buffer));
         let ping = |part: f64| {
-            seen.pings[(part * (seen.pings.len() - 1) as f64).ceil() as usize].as_secs_f64() * 1e3
+            f64::from(seen.pings[(part * (seen.pings.len() - 1) as f64).ceil() as usize]) / 1e3
         };
         let [p50, p99, p999, most] = [0.5, 0.99, 0.999, 1.0].map(ping);
         row(
