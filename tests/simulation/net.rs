@@ -492,10 +492,11 @@ impl Net {
 
     /// The instance is to end that has this connection.
     fn sender_dies(&mut self, connection: u64) {
-        if let Some(connection) = self.connections.get(&connection)
-            && !self.healed
-        {
-            self.deaths.push(connection.instance);
+        let instance = self.connections.get(&connection).map(|connection| connection.instance);
+        if let Some(instance) = instance.filter(|_| !self.healed) {
+            // It gives no lease back.
+            self.break_connections(Some(instance));
+            self.deaths.push(instance);
             self.death.notify_one();
         }
     }
