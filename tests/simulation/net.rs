@@ -64,6 +64,9 @@ const PARTED: u64 = 40;
 /// For how long a request's other commands are on their way, ms.
 const REST: [u64; 6] = [1, 1, 1, 2, 5, 30];
 
+/// How long a process that ends is away, ms.
+const BEGINS_ANEW: u64 = 5;
+
 /// The network of a run.
 pub(crate) struct Net {
     began: Instant,
@@ -494,8 +497,8 @@ impl Net {
     fn sender_dies(&mut self, connection: u64) {
         let instance = self.connections.get(&connection).map(|connection| connection.instance);
         if let Some(instance) = instance.filter(|_| !self.healed) {
-            // It gives no lease back.
-            self.break_connections(Some(instance));
+            // It gives no lease back, and takes a moment to begin anew.
+            self.cut_off(instance, BEGINS_ANEW);
             self.deaths.push(instance);
             self.death.notify_one();
         }
