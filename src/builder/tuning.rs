@@ -25,7 +25,7 @@ impl Builder {
     /// which ids are told apart before Redis is asked. All processes have to have the same number: another one is another
     /// filter, and is changed as the name is. See the guide's page [`redis`](crate::guide::redis#shards).
     ///
-    /// Defaults to 1. Without Redis there are none.
+    /// Defaults to 1. More are an error without Redis.
     pub fn shards(mut self, shards: u32) -> Self {
         const NAME: &str = "shards";
         let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;

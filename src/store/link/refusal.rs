@@ -125,6 +125,11 @@ pub(crate) fn serves_no_slot(words: &str) -> bool {
     [MOVED, CLUSTERDOWN].iter().any(|code| words.starts_with(code))
 }
 
+/// Whether a node of a cluster says that another one does.
+pub(crate) fn has_moved(words: &str) -> bool {
+    words.starts_with(MOVED)
+}
+
 /// Whether an error message says that the server does not know a script by its hash.
 pub(crate) fn is_unknown_script(words: &str) -> bool {
     begins(words, UNKNOWN_SCRIPT)

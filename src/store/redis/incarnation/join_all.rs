@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
-use crate::store::link::refusal::serves_no_slot;
+use crate::store::link::refusal::has_moved;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
 use crate::verdict::Doubt;
@@ -97,11 +97,23 @@ impl JoinAll {
         Ok(())
     }
 
-    /// Notes what Redis said of a shard. One that it does not serve is looked for (`regroup.rs`).
+    /// Notes what Redis said of a shard. One that another node serves is looked for (`regroup.rs`).
     fn note_refusal(&self, number: usize, reason: &str) {
-        if serves_no_slot(reason) {
+        if has_moved(reason) {
             self.here[number].store(false, Ordering::SeqCst);
             self.elsewhere.notify_one();
+        }
+    }
+
+    /// Where none of the node's shards is joined, says why.
+    fn why_none_is_joined(&self, identities: &Identities) -> Option<LinkTrouble> {
+        let mut here = (0..self.shards.len()).filter(|number| self.has(*number));
+        let first = here.next().map(|number| identities.of(number));
+        match first {
+            Some(Ok(_)) => None,
+            Some(Err(_)) if here.any(|number| identities.of(number).is_ok()) => None,
+            Some(Err(trouble)) => Some(trouble),
+            None => Some(elsewhere()),
         }
     }
 
@@ -166,11 +178,9 @@ impl Handshake<Identities> for JoinAll {
             for joined in join_all(joins).await {
                 joined?;
             }
-            // Where none could be joined, the first says why.
-            let first = self.first().unwrap_or_default();
-            match (0..self.shards.len()).any(|number| identities.of(number).is_ok()) {
-                true => Ok(Arc::new(identities)),
-                false => Err(identities.of(first).err().unwrap_or_else(elsewhere).into()),
+            match self.why_none_is_joined(&identities) {
+                Some(trouble) => Err(trouble.into()),
+                None => Ok(Arc::new(identities)),
             }
         })
     }
@@ -195,7 +205,9 @@ impl Handshake<Identities> for JoinAll {
                      filter that may lack ids"
                 );
             }
-            Ok(())
+            // Then the node is asked for anew: a cluster's may be another one by now.
+            let trouble = self.why_none_is_joined(identities);
+            trouble.map_or(Ok(()), |trouble| Err(End::Left(trouble.reason)))
         })
     }
 
