@@ -72,7 +72,7 @@
 //!
 //! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
 //! (`rediss://` URLs), `metrics` ([counters, gauges and times](guide::operating) through the
-//! `metrics` facade), `uuid` (re-exports `Uuid`).
+//! `metrics` facade), `uuid` (re-exports `Uuid`), `cli` (the command `bloom-guard`).
 
 #![warn(clippy::unwrap_used)]
 
@@ -133,6 +133,16 @@ pub use store::foreign::filter::ForeignFilter;
 pub use store::foreign::handle::ForeignHandle;
 pub use store::foreign::inspection::Inspection;
 pub use store::foreign::size::BloomSize;
+/// What the command `bloom-guard` needs, and no application. It may change with any release.
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod inspect {
+    pub use crate::store::redis::inspect::{
+        Defaults, Filter, Inserts, InspectError, Looked, Metadata, NextFilter, Said, Server, Shard,
+        shards_of,
+    };
+}
+
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

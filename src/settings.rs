@@ -12,7 +12,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
-const MARKS_OF_BATCHES: u64 = 100_000;
+pub(crate) const MARKS_OF_BATCHES: u64 = 100_000;
+
+/// Ids remembered as found at the most, whatever the capacity: 16 MB.
+pub(crate) const MOST_FOUND: u64 = 1_000_000;
 
 /// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
 /// smaller.

@@ -25,8 +25,6 @@ use crate::store::foreign::filter::ForeignFilter;
 use crate::store::foreign::handle::ForeignHandle;
 use crate::store::map::endpoint::Endpoint;
 
-/// Ids remembered as found at the most, whatever the capacity: 16 MB.
-const MOST_FOUND: u64 = 1_000_000;
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -283,7 +281,7 @@ impl Builder {
 
 impl Policy {
     fn with(self, settings: &Settings) -> Self {
-        let found = settings.sizing.capacity().min(MOST_FOUND);
+        let found = settings.sizing.capacity().min(settings::MOST_FOUND);
         Self { found, null_ttl: settings.null_ttl, ..self }
     }
 }

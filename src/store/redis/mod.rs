@@ -17,9 +17,10 @@
 //! | `settings_differ` | tells that other processes have other settings |
 //! | `copy/` | a copy of the filter in this process: what it holds passes, and nobody is asked |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
+//! | `inspect/` | reads all that without joining it, for the command `bloom-guard` |
 //! | `rebuild/` | one rebuild, step by step |
 //!
-//! Files import each other without circles. `incarnation/` does not know `rebuild/`.
+//! Files import each other without circles. `incarnation/` does not know `rebuild/`, and nothing knows `inspect/`.
 
 mod add;
 mod change_fleet;
@@ -29,6 +30,8 @@ mod distrust;
 pub(crate) mod fleet;
 mod groups;
 mod incarnation;
+#[cfg(feature = "cli")]
+pub(crate) mod inspect;
 mod keys;
 mod null;
 mod rebuild;

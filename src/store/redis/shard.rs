@@ -29,7 +29,7 @@ use crate::store::link::supervised::LinkTrouble;
 use crate::store::{Condition, FleetView, Live, Survey};
 use crate::verdict::Doubt;
 
-static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
+pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
 
 /// For how long a header vouches for the filter's not having been another one meanwhile, ms.
 const LATELY_MS: u64 = 1_000;
@@ -342,13 +342,22 @@ impl Shard {
 
 /// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
 pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
-    if header.key_id != connection.identity.digester.key_id() {
+    let identity = &connection.identity;
+    trusted_by(header, identity.digester.key_id(), connection.on.process.run, identity.newest)
+}
+
+/// The same by the key's id, the process, and the last generation that is known to have gone live.
+pub(super) fn trusted_by(
+    header: Header,
+    key_id: u32,
+    run: u32,
+    newest: i64,
+) -> Result<Header, Doubt> {
+    if header.key_id != key_id {
         return Err(Doubt::OtherKey);
     }
     // A filter older than the one that was live when the connection joined has been put back by hand.
-    if header.run != connection.on.process.run
-        || header.generation.get() < connection.identity.newest
-    {
+    if header.run != run || header.generation.get() < newest {
         return Err(Doubt::Suspect);
     }
     Ok(header)

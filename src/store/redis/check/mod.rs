@@ -10,7 +10,7 @@
 //! | `checked` | what a batch found out about one id |
 //! | `answer` | what Redis says, and what it means |
 
-mod answer;
+pub(super) mod answer;
 mod batch;
 pub(crate) mod checked;
 

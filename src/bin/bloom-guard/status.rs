@@ -1,0 +1,223 @@
+//! `status`: how a filter stands.
+
+use bloom_guard::inspect::{Filter, Shard};
+use bloom_guard::{Doubt, Generation, JournalReach, Mode};
+use serde_json::{Value, json};
+
+use crate::check::notes;
+use crate::outcome::{Ending, Outcome, say};
+use crate::target::Target;
+use crate::words;
+
+/// Says how a filter stands, by what is in Redis. Only reads.
+///
+/// Exit status 1: it refuses nothing now, or a rebuild that began now would fail.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// All shards of a filter together.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) live: usize,
+    pub(crate) all: usize,
+    pub(crate) doubt: Option<Doubt>,
+    pub(crate) oldest: Option<Generation>,
+    pub(crate) age_ms: i64,
+    pub(crate) items: u64,
+    capacity: u64,
+    rate: f64,
+    expected_rate: f64,
+    bytes: u64,
+    pub(crate) mode: Mode,
+    mode_us: i64,
+    /// For how long the filter settles, ms; 0 if it waits for a rebuild.
+    pub(crate) settling_ms: Option<i64>,
+    may_evict: bool,
+    pub(crate) polled_ago_ms: i64,
+    journal: Option<JournalReach>,
+    /// When the rebuild began that is under way, ms.
+    pub(crate) rebuilding_ms: Option<i64>,
+    next_bytes: u64,
+    now_ms: i64,
+}
+
+impl Standing {
+    pub(crate) fn of(filter: &Filter) -> Self {
+        let mut standing =
+            Self { all: filter.shards.len(), polled_ago_ms: i64::MAX, ..Self::default() };
+        for shard in &filter.shards {
+            standing.add_live(shard);
+            standing.add_metadata(shard);
+        }
+        standing.expected_rate /= standing.live.max(1) as f64;
+        standing
+    }
+
+    fn add_live(&mut self, shard: &Shard) {
+        let (Ok(generation), Ok(numbers)) = (shard.generation(), shard.numbers()) else {
+            self.doubt = shard.generation().err();
+            return;
+        };
+        let (items, capacity, rate, expected_rate, bytes) = numbers;
+        self.live += 1;
+        self.oldest = Some(self.oldest.map_or(generation, |oldest| oldest.min(generation)));
+        self.age_ms = self.age_ms.max((shard.now_us - generation.get()) / 1000);
+        self.items += items;
+        self.capacity += capacity;
+        self.rate = rate.into();
+        self.expected_rate += expected_rate;
+        self.bytes += bytes;
+    }
+
+    fn add_metadata(&mut self, shard: &Shard) {
+        let (metadata, now_ms) = (&shard.metadata, shard.now_us / 1000);
+        self.now_ms = now_ms;
+        if metadata.mode_us >= self.mode_us {
+            (self.mode, self.mode_us) = (metadata.mode, metadata.mode_us);
+        }
+        if metadata.settles_ms > 0 {
+            let rest = (metadata.settles_ms - now_ms).max(0);
+            self.settling_ms = Some(self.settling_ms.map_or(rest, |longest| longest.max(rest)));
+        }
+        self.may_evict |= shard.may_evict;
+        self.polled_ago_ms = self.polled_ago_ms.min(now_ms - metadata.polled_ms);
+        let shorter = |one: JournalReach, other: JournalReach| match (one.reaches, other.reaches) {
+            (Some(back), Some(others)) if others < back => other,
+            (None, Some(_)) => other,
+            _ => one,
+        };
+        self.journal = match (self.journal, shard.journal) {
+            (Some(one), Some(other)) => Some(shorter(one, other)),
+            (one, other) => one.or(other),
+        };
+        if shard.lease_ms.is_some() {
+            let began = metadata.epoch_us / 1000;
+            self.rebuilding_ms = Some(self.rebuilding_ms.map_or(began, |first| first.min(began)));
+        }
+        self.next_bytes += shard.next.map_or(0, |next| next.bytes);
+    }
+
+    pub(crate) fn refuses(&self) -> bool {
+        self.live > 0 && self.mode == Mode::Enforce && self.settling_ms.is_none() && !self.may_evict
+    }
+
+    fn is_wrong(&self) -> bool {
+        !self.refuses()
+            || self.live < self.all
+            || self.journal.is_some_and(|journal| journal.is_too_short())
+    }
+
+    fn live_words(&self) -> String {
+        let Some(oldest) = self.oldest else {
+            return self
+                .doubt
+                .map_or_else(String::new, |doubt| format!("none: {doubt}. {}", doubt.advice()));
+        };
+        let ms = oldest.get() / 1000;
+        format!(
+            "generation {oldest}, built {} ({} ago)\nitems: {} of {} at the build, {}\nrate: {} absent ids pass, {} when full",
+            words::moment(ms),
+            words::span_ms(self.age_ms),
+            words::number(self.items),
+            words::number(self.capacity),
+            words::bytes(self.bytes),
+            words::rate(self.expected_rate),
+            words::rate(self.rate)
+        )
+    }
+
+    fn refusing_words(&self) -> String {
+        let why = match self.settling_ms {
+            _ if self.live == 0 => "no filter is live",
+            _ if self.mode != Mode::Enforce => "the mode of all processes is milder",
+            Some(_) => "the filter settles",
+            None if self.may_evict => "Redis may evict any key (unless accept_eviction is set)",
+            None => return "absent ids are refused".to_owned(),
+        };
+        format!("nothing is refused: {why}")
+    }
+
+    pub(crate) fn settling_words(&self) -> Option<String> {
+        self.settling_ms.map(|rest| match rest {
+            0 => "until the next rebuild".to_owned(),
+            rest => format!("for {} more, then until the next rebuild", words::span_ms(rest)),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![self.refusing_words(), format!("live: {}", self.live_words())];
+        if self.all > 1 {
+            lines.push(format!("shards: {} of {} answer", self.live, self.all));
+        }
+        let set = match self.mode_us {
+            0 => "as it was never set".to_owned(),
+            us => format!("set {}", words::moment(us / 1000)),
+        };
+        lines.push(format!("mode of all processes: {}, {set}", name(self.mode)));
+        lines.extend(self.settling_words().map(|rest| format!("settling: {rest}")));
+        lines.push(match self.rebuilding_ms {
+            Some(ms) => format!(
+                "rebuild: under way since {} ({}), {} of it in Redis",
+                words::moment(ms),
+                words::span_ms(self.now_ms - ms),
+                words::bytes(self.next_bytes)
+            ),
+            None => "rebuild: none under way".to_owned(),
+        });
+        lines.push(match self.journal {
+            Some(journal) if journal.is_too_short() => {
+                format!("journal: {journal}: a rebuild would fail; raise journal_entries")
+            }
+            Some(journal) => format!("journal: {journal}"),
+            None => "journal: how far it reaches cannot be told".to_owned(),
+        });
+        lines.push(format!("last polled by a process: {} ago", words::span_ms(self.polled_ago_ms)));
+        lines.join("\n")
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        json!({
+            "refuses": self.refuses(),
+            "doubt": self.doubt.map(Doubt::as_str),
+            "generation": self.oldest.map(Generation::get),
+            "age_seconds": self.oldest.map(|_| self.age_ms / 1000),
+            "items": self.items,
+            "capacity": self.capacity,
+            "rate": self.rate,
+            "expected_rate": self.expected_rate,
+            "bytes": self.bytes,
+            "shards": { "live": self.live, "all": self.all },
+            "mode": name(self.mode),
+            "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
+            "rebuilding_since_ms": self.rebuilding_ms,
+            "next_bytes": self.next_bytes,
+            "journal_reaches_seconds": self.journal.and_then(|journal| journal.reaches).map(|back| back.as_secs()),
+            "journal_required_seconds": self.journal.map(|journal| journal.required.as_secs()),
+            "polled_seconds_ago": self.polled_ago_ms / 1000,
+        })
+    }
+}
+
+/// The name of a mode, as it is given to `mode`.
+pub(crate) fn name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Shadow => "shadow",
+        Mode::Off => "off",
+        _ => "enforce",
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    let filter = arguments.target.read().await?;
+    let standing = Standing::of(&filter);
+    let (mut text, mut value) = (standing.text(), standing.value());
+    for note in notes(&filter) {
+        text += &format!("\n{note}");
+    }
+    value["notes"] = json!(notes(&filter));
+    say(json, &text, &value)?;
+    Ok(Ending::wrong_if(standing.is_wrong()))
+}

@@ -1,0 +1,132 @@
+//! Which filter a command is about. It is looked for first: a guard of a name that does not exist would make one.
+
+use std::collections::BTreeSet;
+
+use bloom_guard::SecretKey;
+use bloom_guard::inspect::{Filter, Said, Server, shards_of};
+
+use crate::outcome::Failure;
+
+/// The rounds of a SCAN, of a thousand keys each, in which other filters' names are looked for.
+const MOST_ROUNDS: usize = 200;
+/// How many of them are named.
+const MOST_NAMED: usize = 20;
+
+/// A filter, by its URL and name.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Target {
+    /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
+    pub(crate) url: String,
+    /// The filter's name.
+    pub(crate) name: String,
+    /// In how many shards the filter is; found out if there is only one of this name.
+    #[arg(long, value_name = "N")]
+    shards: Option<u32>,
+}
+
+impl Target {
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        url(&self.url)
+    }
+
+    /// Finds the filter, and reads it without changing anything.
+    pub(crate) async fn read(&self) -> Result<Filter, Failure> {
+        let (url, key) = (self.url()?, secret_key()?);
+        let shards = self.find(&url).await?;
+        Ok(Filter::read(&url, &self.name, shards, key.as_ref()).await?)
+    }
+
+    /// Returns in how many shards it is.
+    async fn find(&self, url: &str) -> Result<u32, Failure> {
+        let found = shards_of(url, &self.name).await?;
+        let name = &self.name;
+        match (&found[..], self.shards) {
+            (found, Some(asked)) if found.contains(&asked) => Ok(asked),
+            (&[one], None) => Ok(one),
+            (&[], _) => Err(self.unknown(url).await),
+            (found, Some(asked)) => Err(Failure(format!(
+                "There is no filter {name:?} in {asked} shards: give --shards {}.",
+                list(found)
+            ))),
+            (found, None) => Err(Failure(format!(
+                "There are filters {name:?} in {} shards: say which with --shards.",
+                list(found)
+            ))),
+        }
+    }
+
+    async fn unknown(&self, url: &str) -> Failure {
+        let name = &self.name;
+        let names = names(url, name).await.unwrap_or_default();
+        let known = match names.len() {
+            0 => {
+                "none was found here at all; see that the URL and its database are right".to_owned()
+            }
+            _ => format!("there are {}", names.join(", ")),
+        };
+        Failure(format!("There is no filter of this name, {name:?}: {known}."))
+    }
+}
+
+fn list(shards: &[u32]) -> String {
+    shards.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// Returns a URL as it was given, or as the environment has it.
+pub(crate) fn url(given: &str) -> Result<String, Failure> {
+    if given != "-" {
+        return Ok(given.to_owned());
+    }
+    std::env::var("BLOOM_GUARD_URL")
+        .map_err(|_| Failure("The URL is `-`, and BLOOM_GUARD_URL is not set: set it.".to_owned()))
+}
+
+/// Reads the secret key from the environment.
+pub(crate) fn secret_key() -> Result<Option<SecretKey>, Failure> {
+    const NAME: &str = "BLOOM_GUARD_SECRET_KEY";
+    let Ok(hex) = std::env::var(NAME) else { return Ok(None) };
+    let digits = hex.trim();
+    let mut key = [0; 16];
+    let mut fits = digits.len() == 32 && digits.is_ascii();
+    for (at, byte) in key.iter_mut().enumerate().filter(|_| fits).collect::<Vec<_>>() {
+        match u8::from_str_radix(&digits[2 * at..2 * at + 2], 16) {
+            Ok(read) => *byte = read,
+            Err(_) => fits = false,
+        }
+    }
+    match fits {
+        true => Ok(Some(SecretKey::new(key))),
+        false => Err(Failure(format!(
+            "{NAME} is not 32 hex digits but has {} characters: give the key's 16 bytes in hex.",
+            hex.chars().count()
+        ))),
+    }
+}
+
+/// Looks for filters by a bounded SCAN.
+async fn names(url: &str, near: &str) -> Option<Vec<String>> {
+    let server = Server::open(url, &format!("bg:{{{near}}}:meta")).await.ok()?;
+    let (mut cursor, mut names) = ("0".to_owned(), BTreeSet::new());
+    for _ in 0..MOST_ROUNDS {
+        let words = ["SCAN", &cursor, "MATCH", "bg:{*}:meta", "COUNT", "1000"];
+        let said = server.ask(&words).await.ok()?;
+        let [next, keys] = said.list() else { return None };
+        names.extend(keys.list().iter().filter_map(name_of));
+        cursor = next.text();
+        if cursor == "0" || names.len() >= MOST_NAMED {
+            break;
+        }
+    }
+    Some(names.into_iter().take(MOST_NAMED).collect())
+}
+
+fn name_of(key: &Said) -> Option<String> {
+    let key = key.text();
+    let name = key.strip_prefix("bg:{")?.strip_suffix("}:meta")?;
+    Some(match name.split_once('#') {
+        Some((name, shard)) => {
+            format!("{name} (in {} shards)", shard.split_once('/').map_or("?", |(_, all)| all))
+        }
+        None => name.to_owned(),
+    })
+}

@@ -1,0 +1,87 @@
+//! `watch`: a line a second.
+
+use std::time::Duration;
+
+use bloom_guard::inspect::Filter;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::status::{Standing, name};
+use crate::target::Target;
+use crate::words;
+
+/// Says how a filter stands, a line a second, until it is interrupted. Only reads. A Redis that is away is waited for.
+///
+/// Exit status 1: it refused nothing when it was looked at last.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Ends after so many lines.
+    #[arg(long, value_name = "LINES")]
+    count: Option<u64>,
+}
+
+pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    // What cannot be found at first is a wrong name or URL.
+    let mut filter = Some(arguments.target.read().await?);
+    let (mut lines, mut refuses) = (0, false);
+    while arguments.count.is_none_or(|count| lines < count) {
+        if lines > 0 {
+            sleep(Duration::from_secs(1)).await;
+            filter = again(filter, &arguments.target, json).await?;
+        }
+        lines += 1;
+        if let Some(filter) = &filter {
+            let standing = Standing::of(filter);
+            refuses = standing.refuses();
+            say(json, &line(&standing), &standing.value())?;
+        } else {
+            refuses = false;
+        }
+    }
+    Ok(Ending::wrong_if(!refuses))
+}
+
+/// Reads the filter again, and says why where that fails.
+async fn again(
+    filter: Option<Filter>,
+    target: &Target,
+    json: bool,
+) -> Result<Option<Filter>, Failure> {
+    let read = match filter {
+        Some(mut filter) => filter.refresh().await.map(|()| filter).map_err(Failure::from),
+        None => target.read().await,
+    };
+    match read {
+        Ok(filter) => Ok(Some(filter)),
+        Err(Failure(sentence)) => {
+            say(json, &sentence, &json!({ "error": sentence }))?;
+            Ok(None)
+        }
+    }
+}
+
+fn line(standing: &Standing) -> String {
+    let mut parts = vec![if standing.refuses() { "refuses" } else { "refuses nothing" }.to_owned()];
+    parts.push(match (standing.oldest, standing.doubt) {
+        (Some(oldest), _) => format!(
+            "generation {oldest}, {} old, {} ids",
+            words::span_ms(standing.age_ms),
+            words::number(standing.items)
+        ),
+        (None, Some(doubt)) => doubt.to_string(),
+        (None, None) => "no filter".to_owned(),
+    });
+    if standing.all > 1 {
+        parts.push(format!("{} of {} shards", standing.live, standing.all));
+    }
+    parts.push(format!("mode {}", name(standing.mode)));
+    parts.extend(standing.settling_words().map(|rest| format!("settles {rest}")));
+    if standing.rebuilding_ms.is_some() {
+        parts.push("is rebuilt".to_owned());
+    }
+    parts.push(format!("polled {} ago", words::span_ms(standing.polled_ago_ms)));
+    parts.join("; ")
+}

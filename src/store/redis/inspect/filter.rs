@@ -1,0 +1,189 @@
+//! A filter: its shards, and what it says of ids.
+
+use std::sync::Arc;
+
+use super::server::{Said, Server};
+use super::shard::Shard;
+use crate::error::{SettingError, StoreError};
+use crate::id::{Digest, Digester, Id, InvalidId, SecretKey};
+use crate::nulls::scope::Scope;
+use crate::settings;
+use crate::store::redis::keys::Keys;
+use crate::verdict::{Proof, Verdict};
+
+/// How many ids are asked for at a time.
+const ASKED: usize = 1_024;
+/// The most shards that there can be.
+const MOST_SHARDS: u32 = 1_024;
+
+/// Why a filter cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// URL or name cannot be used.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Redis did not answer, or refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A text is no id.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// The filter's secret key is not in Redis: it has to be given.
+    #[error("the filter's secret key is not kept in redis")]
+    NoKey,
+}
+
+/// A filter in Redis, as it was read without joining it.
+#[derive(Debug)]
+pub struct Filter {
+    /// Its shards: one, if it is not cut.
+    pub shards: Vec<Shard>,
+    digester: Option<Digester>,
+}
+
+/// What a filter says of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Looked {
+    /// What a guard that joined now would be told, if the filter has settled.
+    pub verdict: Verdict,
+    /// Whether the null that proves it speaks only for requests without credentials.
+    pub only_anonymous: bool,
+}
+
+impl From<(Verdict, Scope)> for Looked {
+    fn from((verdict, scope): (Verdict, Scope)) -> Self {
+        let is_null = verdict == Verdict::Absent(Proof::Null);
+        Self { verdict, only_anonymous: is_null && scope == Scope::Anonymous }
+    }
+}
+
+/// Returns in how many shards filters of this name are: none, if there is no such filter.
+///
+/// # Errors
+///
+/// Redis did not answer, or URL or name cannot be used.
+pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> {
+    settings::name(name)?;
+    let (mut found, mut servers) = (Vec::new(), Vec::new());
+    let mut shards = 1;
+    while shards <= MOST_SHARDS {
+        let key = Keys::of_shard(name, 0, shards).meta;
+        let (_, said) = ask_where(url, &mut servers, &["EXISTS", &key], &key).await?;
+        if said == Said::Int(1) {
+            found.push(shards);
+        }
+        shards *= 2;
+    }
+    Ok(found)
+}
+
+/// Asks the server that has a key, of those that are there or a new one.
+async fn ask_where(
+    url: &str,
+    servers: &mut Vec<Arc<Server>>,
+    words: &[&str],
+    key: &str,
+) -> Result<(Arc<Server>, Said), InspectError> {
+    for server in &*servers {
+        match server.ask(words).await {
+            Err(StoreError::Refused { reason, .. }) if reason.starts_with("MOVED") => {}
+            said => return Ok((Arc::clone(server), said?)),
+        }
+    }
+    let server = Arc::new(Server::open(url, key).await?);
+    let said = server.ask(words).await?;
+    servers.push(Arc::clone(&server));
+    Ok((server, said))
+}
+
+impl Filter {
+    /// Reads the filter of this name in so many shards. Without a secret key the one is taken that is kept in Redis.
+    ///
+    /// # Errors
+    ///
+    /// Redis did not answer or cannot serve a guard, or the filter uses another secret key.
+    pub async fn read(
+        url: &str,
+        name: &str,
+        shards: u32,
+        given: Option<&SecretKey>,
+    ) -> Result<Self, InspectError> {
+        settings::name(name)?;
+        let (mut read, mut servers) = (Vec::new(), Vec::new());
+        for number in 0..shards {
+            let keys = Keys::of_shard(name, number, shards);
+            let words = ["EXISTS", &keys.meta];
+            let (server, _) = ask_where(url, &mut servers, &words, &keys.meta).await?;
+            read.push(Shard::read(keys, server).await?);
+        }
+        let digester = digester(name, &read, given)?;
+        Ok(Self { shards: read, digester })
+    }
+
+    /// Reads it anew, on the same connections.
+    ///
+    /// # Errors
+    ///
+    /// Redis did not answer, or cannot serve a guard any more.
+    pub async fn refresh(&mut self) -> Result<(), InspectError> {
+        for shard in &mut self.shards {
+            *shard = Shard::read(shard.keys.clone(), Arc::clone(&shard.server)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the secret key is known, so that ids can be looked up.
+    #[must_use]
+    pub fn has_key(&self) -> bool {
+        self.digester.is_some()
+    }
+
+    /// Asks what the filter says of these ids, in their order.
+    ///
+    /// # Errors
+    ///
+    /// One is no id, Redis did not answer, or the secret key is not known.
+    pub async fn look<I: AsRef<[u8]>>(&mut self, ids: &[I]) -> Result<Vec<Looked>, InspectError> {
+        let digests =
+            ids.iter().map(|id| self.digest(id.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let count = self.shards.len();
+        let mut order: Vec<usize> = (0..digests.len()).collect();
+        order.sort_unstable_by_key(|at| digests[*at]);
+        let mut looked: Vec<Option<Looked>> = vec![None; digests.len()];
+        for of_shard in
+            order.chunk_by(|one, other| digests[*one].shard(count) == digests[*other].shard(count))
+        {
+            for places in of_shard.chunks(ASKED) {
+                let asked: Vec<Digest> = places.iter().map(|at| digests[*at]).collect();
+                let shard = &mut self.shards[asked[0].shard(count)];
+                for (at, found) in places.iter().zip(shard.look(&asked).await?) {
+                    looked[*at] = Some(found);
+                }
+            }
+        }
+        Ok(looked.into_iter().flatten().collect())
+    }
+
+    pub(super) fn digest(&self, id: &[u8]) -> Result<Digest, InspectError> {
+        let digester = self.digester.as_ref().ok_or(InspectError::NoKey)?;
+        Ok(digester.digest(&Id::new(id)?))
+    }
+}
+
+/// Returns what hashes with the filter's key, if that is known.
+fn digester(
+    name: &str,
+    shards: &[Shard],
+    given: Option<&SecretKey>,
+) -> Result<Option<Digester>, InspectError> {
+    let kept = shards.iter().find_map(|shard| shard.metadata.key).map(SecretKey::new);
+    let Some(key) = given.cloned().or(kept) else { return Ok(None) };
+    let ours = key.id_for(name);
+    let other = shards.iter().filter_map(|shard| shard.metadata.key_id).find(|id| *id != ours);
+    match other {
+        Some(theirs) => Err(StoreError::OtherKey { ours, theirs }.into()),
+        None => Ok(Some(Digester::new(&key, name))),
+    }
+}

@@ -1,0 +1,233 @@
+//! One shard of a filter, or all of it.
+
+use std::sync::Arc;
+
+use super::filter::Looked;
+use super::metadata::Metadata;
+use super::server::Server;
+use crate::error::StoreError;
+use crate::filter::{Generation, Header, State};
+use crate::id::Digest;
+use crate::store::link::process::RedisProcess;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::{Packed, Replies};
+use crate::store::link::script::Sending;
+use crate::store::redis::check::answer::{BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, commands};
+use crate::store::redis::keys::Keys;
+use crate::store::redis::shard::{VIEW, trusted_by};
+use crate::store::redis::view::View;
+use crate::store::{JournalReach, Live};
+use crate::verdict::{Doubt, Verdict};
+
+/// How often a question is put to a filter that keeps changing.
+const TRIES: usize = 3;
+
+/// One shard of a filter, as it was read.
+#[derive(Debug)]
+pub struct Shard {
+    pub(super) keys: Keys,
+    pub(super) server: Arc<Server>,
+    process: RedisProcess,
+    /// Whether Redis may evict any key.
+    pub may_evict: bool,
+    /// Its metadata.
+    pub metadata: Metadata,
+    live: Result<Header, Doubt>,
+    /// The filter that is being built.
+    pub next: Option<NextFilter>,
+    /// For how long the lease of a rebuild still lasts, ms; none where there is no rebuild.
+    pub lease_ms: Option<i64>,
+    /// How far back the journal reaches; none where that cannot be told.
+    pub journal: Option<JournalReach>,
+    /// Redis's clock, µs.
+    pub now_us: i64,
+}
+
+/// A filter that is being built.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct NextFilter {
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// Whether all that the source gave is in it.
+    pub is_catching_up: bool,
+}
+
+impl Shard {
+    pub(super) async fn read(keys: Keys, server: Arc<Server>) -> Result<Self, StoreError> {
+        let (process, may_evict) = server.process().await?;
+        let metadata = Metadata::read(&server, &keys).await?;
+        let view = view(&server, &keys).await?;
+        let lease = server.ask(&["PTTL", keys.lock.as_str()]).await?;
+        let lease_ms = lease.text().parse().ok().filter(|rest| *rest > 0);
+        let journal = journal(&server, &keys, &metadata, view.now_us).await?;
+        let next = &view.next;
+        let next = next.filter.as_ref().ok().map(|header| NextFilter {
+            bytes: next.len,
+            is_catching_up: header.state == State::CatchingUp,
+        });
+        let live = trusted(&view, &metadata, &process);
+        let now_us = view.now_us;
+        Ok(Self {
+            keys,
+            server,
+            process,
+            may_evict,
+            metadata,
+            live,
+            next,
+            lease_ms,
+            journal,
+            now_us,
+        })
+    }
+
+    async fn read_again(&mut self) -> Result<(), StoreError> {
+        self.metadata = Metadata::read(&self.server, &self.keys).await?;
+        let view = view(&self.server, &self.keys).await?;
+        self.live = trusted(&view, &self.metadata, &self.process);
+        Ok(())
+    }
+
+    /// The keys that it has, besides nulls.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let Keys { bits, next, log, meta, lock, marks, .. } = &self.keys;
+        let [blocks, masks] = self.keys.scratch();
+        [bits, next, log, meta, lock, marks, blocks, masks].map(Clone::clone).to_vec()
+    }
+
+    /// What its keys begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        self.keys.bits.trim_end_matches("bits")
+    }
+
+    /// The connection to its Redis.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// When the build of its live filter began, and how many ids were in it: or why a guard trusts none.
+    ///
+    /// # Errors
+    ///
+    /// Why it would not answer.
+    pub fn generation(&self) -> Result<Generation, Doubt> {
+        self.live.map(|header| header.generation)
+    }
+
+    /// Ids that the live filter was built from and sized for, the rate that it was sized for, the rate to expect, and its bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why it would not answer.
+    pub fn numbers(&self) -> Result<(u64, u64, f32, f64, u64), Doubt> {
+        self.live.map(|header| {
+            let Live { items, capacity, rate, expected_rate, bytes, .. } = Live::from(header);
+            (items, capacity, rate, expected_rate, bytes)
+        })
+    }
+
+    /// Asks what the filter says of these digests, by the commands of a guard's own checks.
+    pub(super) async fn look(&mut self, digests: &[Digest]) -> Result<Vec<Looked>, StoreError> {
+        let mut doubt = Doubt::Changing;
+        for _ in 0..TRIES {
+            match self.look_once(digests).await? {
+                Ok(looked) => return Ok(looked),
+                Err(found) => doubt = found,
+            }
+            self.read_again().await?;
+        }
+        let unknown = Looked { verdict: Verdict::Unknown(doubt), only_anonymous: false };
+        Ok(vec![unknown; digests.len()])
+    }
+
+    async fn look_once(
+        &self,
+        digests: &[Digest],
+    ) -> Result<Result<Vec<Looked>, Doubt>, StoreError> {
+        let header = match &self.live {
+            Ok(header) => header,
+            Err(doubt) => return Ok(Err(*doubt)),
+        };
+        let positions: Vec<_> =
+            digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
+        commands(&mut packed, &self.keys, header, &positions, digests, Heads::Both);
+        let bytes = self.server.send(packed).await?;
+        let mut replies = Replies::new("a check", &bytes);
+        let reply = match BatchReply::read(&mut replies, &positions, Heads::Both)? {
+            Ok(reply) => reply,
+            Err(doubt) => return Ok(Err(doubt)),
+        };
+        if reply.head.generation != header.generation.get() {
+            return Ok(Err(Doubt::Changing));
+        }
+        if let Err(doubt) = reply.head.is_live_and_whole(header) {
+            return Ok(Err(doubt));
+        }
+        // It lacks entries that were written before.
+        if reply.head.stamp < self.metadata.seq {
+            return Ok(Err(Doubt::Suspect));
+        }
+        Ok(Ok(reply.verdicts(header).into_iter().map(Looked::from).collect()))
+    }
+}
+
+/// Reads both headers and Redis's clock.
+async fn view(server: &Server, keys: &Keys) -> Result<View, StoreError> {
+    let keys = [&keys.bits, &keys.next, &keys.meta].map(String::as_str);
+    let reply = server.step(VIEW.name(), VIEW.command(Sending::Whole, &keys, &[])).await?;
+    let [view @ .., _, _, _] = reply.fields::<11>()?;
+    View::read(view)
+}
+
+/// Returns the live filter, or why a guard that joined now would not trust it.
+fn trusted(view: &View, metadata: &Metadata, process: &RedisProcess) -> Result<Header, Doubt> {
+    let header = view.live().map_err(|doubt| match doubt {
+        Doubt::NoFilter if metadata.live_us > 0 => Doubt::Gone,
+        doubt => doubt,
+    })?;
+    // Metadata of another process of Redis: nothing of before counts.
+    if metadata.run != Some(process.run) {
+        return Err(Doubt::Suspect);
+    }
+    let key_id = metadata.key_id.ok_or(Doubt::OtherKey)?;
+    trusted_by(header, key_id, process.run, metadata.live_us)
+}
+
+/// Reads how far back the journal reaches, as `join.lua` does.
+async fn journal(
+    server: &Server,
+    keys: &Keys,
+    metadata: &Metadata,
+    now_us: i64,
+) -> Result<Option<JournalReach>, StoreError> {
+    let mut oldest = ::redis::cmd("XRANGE");
+    oldest.arg(&keys.log).arg("-").arg("+").arg("COUNT").arg(1);
+    let entries = server.step("XRANGE", oldest).await?.array()?;
+    let dropped = match entries.into_iter().next() {
+        Some(entry) => last_dropped(entry)?,
+        None => Some(if metadata.seq > 0 { metadata.last_ms } else { 0 }),
+    };
+    let Some(dropped_ms) = dropped else { return Ok(None) };
+    let ms = |ms: i64| std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+    let reaches = (dropped_ms > 0).then(|| ms(now_us / 1000 - dropped_ms));
+    Ok(Some(JournalReach { reaches, required: ms(metadata.reach_ms) / 2 }))
+}
+
+/// When the entry before the oldest one was written; 0 if that is the first of all, none where it does not tell.
+fn last_dropped(oldest: Reply) -> Result<Option<i64>, StoreError> {
+    let [_, fields] = oldest.fields::<2>()?;
+    let mut before = None;
+    for [name, value] in fields.pairs()? {
+        match name.text()?.as_str() {
+            "s" if value.int().is_ok_and(|number| number == 1) => return Ok(Some(0)),
+            "p" => before = value.int().ok(),
+            _ => {}
+        }
+    }
+    Ok(before)
+}
