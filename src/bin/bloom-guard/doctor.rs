@@ -1,6 +1,382 @@
-//! x
+//! `doctor`: whether a Redis can serve a guard, and what to do where it cannot.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bloom_guard::inspect::{Filter, InspectError, Server, shards_of};
+use bloom_guard::{Doubt, Sizing, StoreError};
+
+use crate::findings::Findings;
+use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::rights;
+use crate::target;
+use crate::words;
+
+/// The longest that a check waits, by default.
+const DEADLINE: Duration = Duration::from_millis(25);
+/// Round trips that are timed.
+const ROUNDS: usize = 21;
+/// How far the clocks may be apart before the ages that are told are wrong.
+const APART: Duration = Duration::from_secs(2);
+
+/// Says what is wrong with a Redis for a guard, and what mends it.
+///
+/// Rights are tried on keys of its own (`bg:{NAME}:doctor:…`), which end within ten seconds and are deleted; the filter's keys are only
+/// read. A user whose rights are for one filter needs its NAME.
+///
+/// Exit status 1: something is wrong.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
-pub(crate) async fn run(_: &Arguments, _: bool) -> crate::outcome::Outcome {
-    Ok(crate::outcome::Ending::Fine)
+pub(crate) struct Arguments {
+    /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
+    url: String,
+    /// The name of a filter, which need not be there yet.
+    name: Option<String>,
+    /// In how many shards the filter is; found out if there is only one of this name.
+    #[arg(long, value_name = "N")]
+    shards: Option<u32>,
+}
+
+/// What INFO says.
+struct Info(String);
+
+impl Info {
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.field(name)?.parse().ok()
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    let (url, mut findings) = (target::url(&arguments.url)?, Findings::default());
+    examine(arguments, &url, &mut findings).await?;
+    say(json, &findings.text(), &findings.value())?;
+    Ok(Ending::wrong_if(findings.wrong_count() > 0))
+}
+
+async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> Result<(), Failure> {
+    let name = arguments.name.as_deref().unwrap_or("doctor");
+    let shards = arguments.shards.filter(|shards| *shards > 1);
+    let prefix =
+        shards.map_or_else(|| format!("bg:{{{name}}}:"), |all| format!("bg:{{{name}#0/{all}}}:"));
+    let server = match Server::open(url, &format!("{prefix}meta")).await {
+        Ok(server) => server,
+        Err(InspectError::Store(error)) if !is_away(&error) => {
+            of_connection(&error, findings);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    findings.sound("connection: Redis answers, and takes the URL's user and password");
+    let Some(info) = info(&server, findings).await? else { return Ok(()) };
+    if !of_server(&server, &info, url, findings).await {
+        return Ok(());
+    }
+    of_memory(&info, findings);
+    of_safety(&info, findings);
+    rights::probe(&server, &prefix, &rights::user(&server).await, findings).await;
+    of_time(&server, findings).await?;
+    of_filter(arguments, url, &info, findings).await
+}
+
+/// Whether nothing answers at all.
+fn is_away(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Timeout { .. } | StoreError::Disconnected { doubt: Doubt::Disconnected, .. }
+    )
+}
+
+fn of_connection(error: &StoreError, findings: &mut Findings) {
+    let lacks_select = error.to_string().contains("'select'");
+    if lacks_select {
+        findings.wrong(
+            "rights: this user may not choose another database than 0",
+            "ACL SETUSER USER +select, or a URL without a database",
+        );
+    } else {
+        findings.refused(error);
+    }
+}
+
+/// Asks for the sections that are needed; nothing where that may not be asked.
+async fn info(server: &Server, findings: &mut Findings) -> Result<Option<Info>, Failure> {
+    let mut all = String::new();
+    for section in ["server", "replication", "memory", "persistence", "clients"] {
+        match server.ask(&["INFO", section]).await {
+            Ok(said) => all += &said.text(),
+            Err(error) if is_away(&error) => return Err(error.into()),
+            Err(error) => {
+                of_info(&error, findings);
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(Info(all)))
+}
+
+fn of_info(error: &StoreError, findings: &mut Findings) {
+    let text = error.to_string();
+    if text.contains("NOAUTH") {
+        findings.wrong(
+            "password: Redis wants one, and the URL has none",
+            "Put it into the URL: redis://:PASSWORD@HOST:PORT or redis://USER:PASSWORD@HOST:PORT",
+        );
+    } else if text.contains("NOPERM") {
+        findings.wrong(
+            "rights: this user may not run info, and nothing can be found out without it",
+            "ACL SETUSER USER +info, and the rest of the guide's list: see the page redis",
+        );
+    } else if text.contains("unknown command") {
+        findings.wrong(
+            "commands: Redis does not know INFO, and nothing can be found out without it",
+            "Take its rename-command out of redis.conf, or have the proxy let it pass",
+        );
+    } else {
+        findings.refused(error);
+    }
+}
+
+/// The host and port of a URL, for another URL.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or(rest)
+}
+
+/// Says which server it is; returns whether a guard can use it at all.
+async fn of_server(server: &Server, info: &Info, url: &str, findings: &mut Findings) -> bool {
+    let version = info.field("valkey_version").or(info.field("redis_version")).unwrap_or("?");
+    let mode = info.field("redis_mode").or(info.field("server_mode")).unwrap_or("standalone");
+    if mode == "sentinel" {
+        let masters = server.ask(&["SENTINEL", "MASTERS"]).await;
+        let name = masters.ok().and_then(|said| Some(said.list().first()?.list().get(1)?.text()));
+        let name = name.unwrap_or_else(|| "NAME".to_owned());
+        findings.wrong(
+            "server: it is a Sentinel, and holds no keys",
+            format!("Name all Sentinels in a URL: redis+sentinel://{},…/{name}", host(url)),
+        );
+        return false;
+    }
+    if mode == "cluster" && !url.contains("+cluster://") {
+        findings.wrong(
+            "server: it is a node of a cluster, and the URL names one server",
+            format!("Name the cluster: redis+cluster://{},…", host(url)),
+        );
+        return false;
+    }
+    let mut parts =
+        info.field("redis_version").unwrap_or("0").split('.').map(|part| part.parse().unwrap_or(0));
+    let number: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if number < (6, 2) {
+        findings.wrong(
+            format!("server: Redis {version} is too old"),
+            "Use Redis 6.2 or later, or Valkey.",
+        );
+        return false;
+    }
+    if info.field("role") != Some("master") {
+        let primary = info.field("master_host").zip(info.field("master_port"));
+        let primary = primary.map_or_else(String::new, |(host, port)| {
+            format!(": redis://{host}:{port}, as it says")
+        });
+        findings.wrong(
+            "server: it is a replica",
+            format!(
+                "Have the URL lead to the primary{primary}; or name the Sentinels, which follow it."
+            ),
+        );
+        return false;
+    }
+    findings.sound(format!("server: version {version}, {mode}, a primary"));
+    true
+}
+
+/// What may be evicted, and whether there is room.
+fn of_memory(info: &Info, findings: &mut Findings) {
+    let policy = info.field("maxmemory_policy").unwrap_or("noeviction");
+    let (limit, used) =
+        (info.number("maxmemory").unwrap_or(0), info.number("used_memory").unwrap_or(0));
+    if limit == 0 {
+        return findings.sound("memory: no maxmemory, so nothing is evicted");
+    }
+    match policy {
+        "noeviction" => findings.sound("memory: maxmemory-policy noeviction"),
+        policy if policy.starts_with("allkeys-") => findings.wrong(
+            format!("memory: maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
+            "CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
+        ),
+        policy => findings.note(
+            format!("memory: maxmemory-policy {policy} may evict nulls and the rebuild's lease: nulls end early"),
+            "",
+        ),
+    }
+    let default = Sizing::new(1_000_000, 0.001).map_or(0, |sizing| 2 * sizing.bytes());
+    let free = limit.saturating_sub(used);
+    if free < default {
+        findings.wrong(
+            format!(
+                "memory: {} of {} are used; two filters of the default capacity take {}",
+                words::bytes(used),
+                words::bytes(limit),
+                words::bytes(default)
+            ),
+            "Raise maxmemory: `bloom-guard plan` says what a filter takes.",
+        );
+    }
+}
+
+/// What becomes of data and writes when something fails.
+fn of_safety(info: &Info, findings: &mut Findings) {
+    if info.field("loading") == Some("1") {
+        findings.wrong("data: Redis is loading them", "Wait until it has.");
+    }
+    let failed = ["rdb_last_bgsave_status", "aof_last_write_status"];
+    if failed.iter().any(|field| info.field(field) == Some("err")) {
+        findings.wrong("data: Redis cannot write to its disk", Doubt::Disk.advice());
+    }
+    if info.field("aof_enabled") == Some("0") {
+        findings.note("data: not every write is kept on disk. None needs to be: a restart has the filter rebuilt", "");
+    } else {
+        findings.sound(
+            "data: an append-only file is kept; the filter is rebuilt after a restart all the same",
+        );
+    }
+    let replicas = info.number("connected_slaves").unwrap_or(0);
+    match info.field("min_slaves_good_slaves") {
+        Some(good) => findings.sound(format!("replicas: {replicas}, and writes need some of {good} good ones")),
+        None if replicas > 0 => findings.wrong(
+            format!(
+                "replicas: {replicas}, and writes need none: in a failover two primaries may take writes, and existing ids be refused"
+            ),
+            format!(
+                "CONFIG SET min-replicas-to-write {} and min-replicas-max-lag 1, on every server",
+                replicas.div_ceil(2)
+            ),
+        ),
+        None => findings.sound("replicas: none, so there is no failover"),
+    }
+}
+
+async fn of_time(server: &Server, findings: &mut Findings) -> Result<(), Failure> {
+    let mut took = Vec::new();
+    let (mut apart, mut closest) = (Duration::ZERO, Duration::MAX);
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let said = match server.ask(&["TIME"]).await {
+            Ok(said) => said,
+            Err(error) if is_away(&error) => return Err(error.into()),
+            // It was told by the rights.
+            Err(_) => return Ok(()),
+        };
+        let round = begun.elapsed();
+        took.push(round);
+        if round < closest {
+            closest = round;
+            let theirs = said
+                .list()
+                .iter()
+                .map(|part| part.text().parse().unwrap_or(0))
+                .collect::<Vec<u64>>();
+            let theirs = Duration::from_secs(theirs.first().copied().unwrap_or(0));
+            let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            apart = Duration::from_secs(ours.as_secs().abs_diff(theirs.as_secs()));
+        }
+    }
+    took.sort();
+    let (middle, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
+    let text = format!("round trips: {:.1} ms, the longest {:.1} ms", ms(middle), ms(longest));
+    match middle {
+        middle if middle > DEADLINE => {
+            findings
+                .wrong(text, "A check waits 25 ms: move Redis nearer, or raise check_deadline.");
+        }
+        _ if longest > DEADLINE => {
+            findings.note(text, "Some checks will be unknown: a check waits 25 ms.")
+        }
+        _ => findings.sound(text),
+    }
+    if apart > APART {
+        findings.note(
+            format!("clock: Redis's and this machine's are {} apart", words::span(apart)),
+            "A guard goes by Redis's; only ages that it tells are wrong. Set both by NTP: a jump ends all trust.",
+        );
+    } else {
+        findings.sound("clock: as this machine's");
+    }
+    Ok(())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// Whether the filter is to be trusted, and the next one has room beside it.
+async fn of_filter(
+    arguments: &Arguments,
+    url: &str,
+    info: &Info,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let Some(name) = &arguments.name else { return Ok(()) };
+    let shards = match shards_of(url, name).await {
+        Ok(shards) => shards,
+        Err(InspectError::Store(error)) => {
+            findings.refused(&error);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let Some(shards) =
+        arguments.shards.or(shards.first().copied()).filter(|all| shards.contains(all))
+    else {
+        findings.note(
+            format!("filter: there is none of the name {name:?} yet"),
+            "The first guard makes it.",
+        );
+        return Ok(());
+    };
+    let key = target::secret_key()?;
+    match Filter::read(url, name, shards, key.as_ref()).await {
+        Ok(filter) => of_room(&filter, info, findings),
+        Err(InspectError::Store(error)) => findings.refused(&error),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn of_room(filter: &Filter, info: &Info, findings: &mut Findings) {
+    let mut largest = 0;
+    for shard in &filter.shards {
+        match shard.numbers() {
+            Ok(numbers) => largest = largest.max(numbers.4),
+            Err(doubt) => {
+                findings.wrong(format!("filter: {doubt}"), doubt.advice());
+                break;
+            }
+        }
+    }
+    if largest > 0 {
+        findings.sound("filter: live, of this Redis process and this secret key");
+    }
+    let (limit, used) =
+        (info.number("maxmemory").unwrap_or(0), info.number("used_memory").unwrap_or(0));
+    let needed = used + largest;
+    if limit > 0 && needed > limit {
+        findings.wrong(
+            format!(
+                "room: a rebuild needs {} beside what is there, {} in all, and maxmemory is {}",
+                words::bytes(largest),
+                words::bytes(needed),
+                words::bytes(limit)
+            ),
+            format!(
+                "CONFIG SET maxmemory {} at the least (and in redis.conf)",
+                needed + needed / 10
+            ),
+        );
+    } else if largest > 0 {
+        findings.sound(format!("room: for the {} of a rebuild", words::bytes(largest)));
+    }
 }

@@ -1,1 +1,88 @@
-//! x
+//! What `doctor` found.
+
+use std::fmt::Write as _;
+
+use bloom_guard::StoreError;
+use serde_json::{Value, json};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Sound,
+    Note,
+    Wrong,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Note => "note",
+            Self::Wrong => "WRONG",
+        }
+    }
+}
+
+/// What was looked at: what it is, and what to do about it.
+#[derive(Debug)]
+struct Finding {
+    level: Level,
+    what: String,
+    mend: String,
+}
+
+/// All that was looked at, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, what: impl Into<String>, mend: impl Into<String>) {
+        self.0.push(Finding { level, what: what.into(), mend: mend.into() });
+    }
+
+    pub(crate) fn sound(&mut self, what: impl Into<String>) {
+        self.add(Level::Sound, what, "");
+    }
+
+    pub(crate) fn note(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+        self.add(Level::Note, what, mend);
+    }
+
+    pub(crate) fn wrong(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+        self.add(Level::Wrong, what, mend);
+    }
+
+    /// Notes what Redis refused, with the library's own advice.
+    pub(crate) fn refused(&mut self, error: &StoreError) {
+        self.wrong(error.to_string(), error.advice());
+    }
+
+    pub(crate) fn wrong_count(&self) -> usize {
+        self.0.iter().filter(|finding| finding.level == Level::Wrong).count()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for Finding { level, what, mend } in &self.0 {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "{}: {what}", level.name());
+            if !mend.is_empty() {
+                let _written = writeln!(text, "  {mend}");
+            }
+        }
+        text + match self.wrong_count() {
+            0 => "This Redis is sound.",
+            1 => "One thing is wrong.",
+            _ => "Some things are wrong.",
+        }
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let finding = |finding: &Finding| {
+            let level = finding.level.name().to_lowercase();
+            json!({ "level": level, "what": finding.what, "mend": finding.mend })
+        };
+        let findings: Vec<Value> = self.0.iter().map(finding).collect();
+        json!({ "sound": self.wrong_count() == 0, "findings": findings })
+    }
+}

@@ -53,11 +53,11 @@ pub(crate) fn moment(ms: i64) -> String {
 
 /// A rate of false positives.
 pub(crate) fn rate(rate: f64) -> String {
-    if rate <= 0.0 {
-        "none".to_owned()
-    } else {
-        format!("1 in {}", number((1.0 / rate).round() as u64))
+    const LEAST: f64 = 1e-9;
+    if rate < LEAST {
+        return "less than 1 in 1,000,000,000".to_owned();
     }
+    format!("1 in {}", number((1.0 / rate).round() as u64))
 }
 
 /// An id that was given, fit for a terminal.

@@ -1,0 +1,109 @@
+//! Runs the command, and compares what it says with kept text, in which no time stands.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// What became of one run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// The program. It is built with the features that all others are built with, so little is built anew. `BLOOM_GUARD_BIN` names
+/// one that is there.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        if let Some(program) = std::env::var_os("BLOOM_GUARD_BIN") {
+            return program.into();
+        }
+        let test = std::env::current_exe().expect("the test's own path");
+        let profile = test.ancestors().nth(2).expect("it is in target/<profile>/deps");
+        let target = profile.parent().expect("a target directory");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "bloom-guard"]);
+        build.arg("--target-dir").arg(target);
+        build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+        match profile.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => {}
+            name => drop(build.args(["--profile", name.expect("a profile")])),
+        }
+        assert!(build.status().expect("cargo").success(), "the command does not build");
+        profile.join("bloom-guard")
+    })
+}
+
+impl Ran {
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::fed(arguments, "", &[])
+    }
+
+    /// Runs it with these lines on its standard input, and variables in its environment.
+    pub(crate) fn fed(arguments: &[&str], input: &str, variables: &[(&str, &str)]) -> Self {
+        let mut process = Command::new(program())
+            .args(arguments)
+            .env_remove("BLOOM_GUARD_SECRET_KEY")
+            .env_remove("BLOOM_GUARD_URL")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        // It may end before it has read all.
+        process.stdin.take().expect("a pipe").write_all(input.as_bytes()).ok();
+        let ended = process.wait_with_output().expect("it ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let status = ended.status.code().expect("it was not killed");
+        let ran = Self { status, out: text(ended.stdout), err: text(ended.stderr) };
+        assert!(!ran.err.contains("panicked") && !ran.err.contains("RUST_BACKTRACE"), "{ran:?}");
+        ran
+    }
+
+    /// Compares status and output with the kept text of this name. `KEEP=1` keeps what is said now.
+    pub(crate) fn is_as_kept(&self, name: &str) {
+        let said = format!("{}{}status {}\n", plain(&self.out), plain(&self.err), self.status);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("cli/kept/{name}.txt"));
+        if std::env::var_os("KEEP").is_some() {
+            std::fs::write(&path, &said).expect("it can be kept");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(said, kept, "{name}: KEEP=1 keeps what is said now");
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A text without times and what else differs from run to run.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for line in text.lines() {
+        let words: Vec<String> = line.split(' ').map(word).collect();
+        let mut line = words.join(" ");
+        for unit in ["s", "min", "h", "days", "ms"] {
+            line = line.replace(&format!("N {unit}"), "TIME");
+        }
+        plain.push_str(&line);
+        plain.push('\n');
+    }
+    plain
+}
+
+/// A word; a moment, a generation, a port, or a number in front of which it would be a time, by a name.
+fn word(word: &str) -> String {
+    let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+    let named = if bare.ends_with('Z') && bare.contains('T') && bare.contains(':') {
+        "MOMENT"
+    } else if bare.len() == 16 && bare.bytes().all(|byte| byte.is_ascii_digit()) {
+        "GENERATION"
+    } else {
+        return word.to_owned();
+    };
+    word.replace(bare, named)
+}
