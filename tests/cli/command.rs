@@ -84,26 +84,32 @@ impl Ran {
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines() {
-        let words: Vec<String> = line.split(' ').map(word).collect();
-        let mut line = words.join(" ");
-        for unit in ["s", "min", "h", "days", "ms"] {
-            line = line.replace(&format!("N {unit}"), "TIME");
-        }
-        plain.push_str(&line);
+        let words: Vec<&str> = line.split(' ').collect();
+        let named = words.iter().enumerate().map(|(at, word)| {
+            let next = words.get(at + 1).map_or("", |next| bare(next));
+            named(word, next)
+        });
+        plain.push_str(&named.collect::<Vec<_>>().join(" "));
         plain.push('\n');
     }
     plain
 }
 
-/// A word; a moment, a generation, a port, or a number in front of which it would be a time, by a name.
-fn word(word: &str) -> String {
-    let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
-    let named = if bare.ends_with('Z') && bare.contains('T') && bare.contains(':') {
+fn bare(word: &str) -> &str {
+    word.trim_matches(|letter: char| !letter.is_alphanumeric())
+}
+
+/// A word; a moment, a generation, or a number that is a time, by a name.
+fn named(word: &str, next: &str) -> String {
+    let of = bare(word);
+    let name = if of.ends_with('Z') && of.contains('T') && of.contains(':') {
         "MOMENT"
-    } else if bare.len() == 16 && bare.bytes().all(|byte| byte.is_ascii_digit()) {
+    } else if of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_digit()) {
         "GENERATION"
+    } else if of.parse::<f64>().is_ok() && ["s", "ms", "min", "h", "days"].contains(&next) {
+        "TIME"
     } else {
         return word.to_owned();
     };
-    word.replace(bare, named)
+    word.replace(of, name)
 }

@@ -1,22 +1,101 @@
-//! What only reads: `check`, `verify`, `status`, `watch`.
+//! What only reads: `check`, `verify`, `status`, `watch`, `plan`.
 
-use bloom_guard::{BloomGuard, SecretKey};
+use bloom_guard::{Mode, SecretKey};
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 
-use super::Ran;
-
-/// A filter of ids 0 to 999, and the server that it is on.
-pub(crate) async fn filled() -> (RedisServer, BloomGuard) {
-    let redis = RedisServer::start();
-    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
-    live(&guard).await;
-    (redis, guard)
-}
+use super::{Ran, all_of, filled};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn it_says_of_each_id_whether_it_is_refused_and_why() {
     let (redis, guard) = filled().await;
     guard.insert(&5_000).await.unwrap();
-    Ran::with(&["check", &redis.url(), "users", "7", "5000", "777777"]).is_as_kept("check");
+    redis.age();
+    guard.remove(&8).await.unwrap();
+    let ran = Ran::with(&["check", &redis.url(), "users", "7", "8", "5000", "777777"]);
+    ran.is_as_kept("check");
+    let json = Ran::with(&["--json", "check", &redis.url(), "users", "8", "777777"]).json();
+    let by: Vec<&str> = (0..2).map(|at| json["ids"][at]["by"].as_str().unwrap()).collect();
+    assert_eq!(by, ["null", "filter"], "{json}");
+    guard.set_fleet_mode(Mode::Shadow).await.unwrap();
+    Ran::with(&["check", &redis.url(), "users", "777777"]).is_as_kept("check_shadow");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_many_ids_it_names_those_that_would_be_refused() {
+    let (redis, guard) = filled().await;
+    guard.insert(&5_000).await.unwrap();
+    let ids: String = (0..1_000).chain([5_000, 777_777]).map(|id| format!("{id}\n")).collect();
+    let long = "x".repeat(300);
+    let ran = Ran::fed(&["verify", &redis.url(), "users"], &format!("{ids}\n{long}\r\n"), &[]);
+    ran.is_as_kept("verify");
+    let sound = Ran::fed(&["--json", "verify", &redis.url(), "users"], "1\n2", &[]);
+    assert_eq!((sound.status, sound.json()["present"].as_u64()), (0, Some(2)), "{sound:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn it_says_how_the_filter_stands() {
+    let (redis, guard) = filled().await;
+    let status = Ran::with(&["status", &redis.url(), "users"]);
+    status.is_as_kept("status");
+    let lines = Ran::with(&["watch", &redis.url(), "users", "--count", "2"]);
+    lines.is_as_kept("watch");
+    guard.set_fleet_mode(Mode::Off).await.unwrap();
+    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_off");
+    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
+    drop(guard);
+    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_gone");
+    let gone = Ran::fed(&["verify", &redis.url(), "users"], "1\n", &[]);
+    gone.is_as_kept("verify_gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_only_reads_writes_nothing() {
+    let (redis, guard) = filled().await;
+    drop(guard);
+    let url = redis.url();
+    let before = all_of(&redis);
+    for words in [
+        &["check", &url, "users", "7", "777777"][..],
+        &["status", &url, "users"],
+        &["watch", &url, "users", "--count", "2"],
+        &["verify", &url, "users"],
+        &["doctor", &url, "users"],
+        &["drop", &url, "users"],
+        &["check", &url, "user", "7"],
+        &["mode", &url, "user", "off"],
+        &["drop", &url, "user", "--yes"],
+    ] {
+        let ran = Ran::fed(words, "7\n", &[]);
+        assert_eq!(all_of(&redis), before, "{words:?}: {ran:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn shards_are_found_and_read() {
+    const HEX: &str = "07070707070707070707070707070707";
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000))
+        .secret_key(SecretKey::new([7; 16]))
+        .shards(4)
+        .build()
+        .unwrap();
+    live(&guard).await;
+    let key = [("BLOOM_GUARD_SECRET_KEY", HEX)];
+    Ran::fed(&["status", &redis.url(), "users"], "", &key).is_as_kept("status_shards");
+    let ids: String = (0..1_000).chain([777_777]).map(|id| format!("{id}\n")).collect();
+    Ran::fed(&["verify", &redis.url(), "users"], &ids, &key).is_as_kept("verify_shards");
+    Ran::with(&["check", &redis.url(), "users", "7"]).is_as_kept("no_key");
+    let other = [("BLOOM_GUARD_SECRET_KEY", &*"ab".repeat(16))];
+    let ran = Ran::fed(&["mode", &redis.url(), "users", "off"], "", &other);
+    assert!(ran.status == 2 && ran.err.contains("secret key"), "{ran:?}");
+}
+
+#[test]
+fn a_plan_is_the_librarys_own_arithmetic() {
+    Ran::with(&["plan", "1000000", "0.001"]).is_as_kept("plan");
+    Ran::with(&["plan", "500000000", "0.01", "--inserts-per-second", "200"]).is_as_kept("plan_large");
+    let json = Ran::with(&["--json", "plan", "1000000", "0.001"]).json();
+    let sizing = bloom_guard::Sizing::new(1_000_000, 0.001).unwrap();
+    assert_eq!(json["redis_bytes"].as_u64(), Some(sizing.bytes()));
 }

@@ -63,19 +63,19 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
     let server = match Server::open(url, &format!("{prefix}meta")).await {
         Ok(server) => server,
         Err(InspectError::Store(error)) if !is_away(&error) => {
-            of_connection(&error, findings);
+            of_connection(&error, user(url), findings);
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
-    findings.sound("connection: Redis answers, and takes the URL's user and password");
-    let Some(info) = info(&server, findings).await? else { return Ok(()) };
+    findings.sound("connection: Redis answers");
+    let Some(info) = info(&server, user(url), findings).await? else { return Ok(()) };
     if !of_server(&server, &info, url, findings).await {
         return Ok(());
     }
     of_memory(&info, findings);
     of_safety(&info, findings);
-    rights::probe(&server, &prefix, &rights::user(&server).await, findings).await;
+    rights::probe(&server, &prefix, &user(url), findings).await;
     of_time(&server, findings).await?;
     of_filter(arguments, url, &info, findings).await
 }
@@ -88,12 +88,12 @@ fn is_away(error: &StoreError) -> bool {
     )
 }
 
-fn of_connection(error: &StoreError, findings: &mut Findings) {
+fn of_connection(error: &StoreError, user: &str, findings: &mut Findings) {
     let lacks_select = error.to_string().contains("'select'");
     if lacks_select {
         findings.wrong(
             "rights: this user may not choose another database than 0",
-            "ACL SETUSER USER +select, or a URL without a database",
+            format!("ACL SETUSER {user} +select, or a URL without a database"),
         );
     } else {
         findings.refused(error);
@@ -101,14 +101,18 @@ fn of_connection(error: &StoreError, findings: &mut Findings) {
 }
 
 /// Asks for the sections that are needed; nothing where that may not be asked.
-async fn info(server: &Server, findings: &mut Findings) -> Result<Option<Info>, Failure> {
+async fn info(
+    server: &Server,
+    user: &str,
+    findings: &mut Findings,
+) -> Result<Option<Info>, Failure> {
     let mut all = String::new();
     for section in ["server", "replication", "memory", "persistence", "clients"] {
         match server.ask(&["INFO", section]).await {
             Ok(said) => all += &said.text(),
             Err(error) if is_away(&error) => return Err(error.into()),
             Err(error) => {
-                of_info(&error, findings);
+                of_info(&error, user, findings);
                 return Ok(None);
             }
         }
@@ -116,7 +120,7 @@ async fn info(server: &Server, findings: &mut Findings) -> Result<Option<Info>, 
     Ok(Some(Info(all)))
 }
 
-fn of_info(error: &StoreError, findings: &mut Findings) {
+fn of_info(error: &StoreError, user: &str, findings: &mut Findings) {
     let text = error.to_string();
     if text.contains("NOAUTH") {
         findings.wrong(
@@ -126,7 +130,9 @@ fn of_info(error: &StoreError, findings: &mut Findings) {
     } else if text.contains("NOPERM") {
         findings.wrong(
             "rights: this user may not run info, and nothing can be found out without it",
-            "ACL SETUSER USER +info, and the rest of the guide's list: see the page redis",
+            format!(
+                "ACL SETUSER {user} +info, and the rest of the guide's list: see the page redis"
+            ),
         );
     } else if text.contains("unknown command") {
         findings.wrong(
@@ -143,6 +149,16 @@ fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or(rest)
+}
+
+/// The user of a URL.
+fn user(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    match user.split(':').next() {
+        None | Some("") => "default",
+        Some(user) => user,
+    }
 }
 
 /// Says which server it is; returns whether a guard can use it at all.
@@ -245,7 +261,9 @@ fn of_safety(info: &Info, findings: &mut Findings) {
     }
     let replicas = info.number("connected_slaves").unwrap_or(0);
     match info.field("min_slaves_good_slaves") {
-        Some(good) => findings.sound(format!("replicas: {replicas}, and writes need some of {good} good ones")),
+        Some(good) => findings.sound(format!(
+            "replicas: {replicas}, of which {good} keep up; without enough of them Redis takes no writes"
+        )),
         None if replicas > 0 => findings.wrong(
             format!(
                 "replicas: {replicas}, and writes need none: in a failover two primaries may take writes, and existing ids be refused"

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bloom_guard::StoreError;
-use bloom_guard::inspect::{Said, Server};
+use bloom_guard::inspect::Server;
 
 use crate::findings::Findings;
 
@@ -142,14 +142,6 @@ impl Met {
         for error in &others {
             findings.refused(error);
         }
-    }
-}
-
-/// Asks who this is, as far as that may be asked.
-pub(crate) async fn user(server: &Server) -> String {
-    match server.ask(&["ACL", "WHOAMI"]).await {
-        Ok(Said::Bytes(name)) => String::from_utf8_lossy(&name).into_owned(),
-        _ => "USER".to_owned(),
     }
 }
 

@@ -8,8 +8,9 @@ use crate::error::{SettingError, StoreError};
 use crate::id::{Digest, Digester, Id, InvalidId, SecretKey};
 use crate::nulls::scope::Scope;
 use crate::settings;
+use crate::store::link::refusal::doubt;
 use crate::store::redis::keys::Keys;
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many ids are asked for at a time.
 const ASKED: usize = 1_024;
@@ -66,17 +67,24 @@ impl From<(Verdict, Scope)> for Looked {
 /// Redis did not answer, or URL or name cannot be used.
 pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> {
     settings::name(name)?;
-    let (mut found, mut servers) = (Vec::new(), Vec::new());
+    let (mut found, mut servers, mut denied) = (Vec::new(), Vec::new(), None);
     let mut shards = 1;
     while shards <= MOST_SHARDS {
         let key = Keys::of_shard(name, 0, shards).meta;
-        let (_, said) = ask_where(url, &mut servers, &["EXISTS", &key], &key).await?;
-        if said == Said::Int(1) {
-            found.push(shards);
+        match ask_where(url, &mut servers, &["EXISTS", &key], &key).await {
+            Ok((_, said)) => found.extend((said == Said::Int(1)).then_some(shards)),
+            // A user may have the rights for one filter, and so for one number of shards.
+            Err(InspectError::Store(error)) if doubt(&error) == Doubt::Denied => {
+                denied = denied.or((shards == 1).then_some(error));
+            }
+            Err(error) => return Err(error),
         }
         shards *= 2;
     }
-    Ok(found)
+    match denied.filter(|_| found.is_empty()) {
+        Some(error) => Err(error.into()),
+        None => Ok(found),
+    }
 }
 
 /// Asks the server that has a key, of those that are there or a new one.
