@@ -10,7 +10,7 @@ use super::{Ran, filled};
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn all_processes_change_their_mode() {
     let (redis, guard) = filled().await;
-    let field = |name: &str| redis.run::<String>(&["HGET", "bg:{users}:meta", name]);
+    let field = |name: &str| redis.run::<Option<String>>(&["HGET", "bg:{users}:meta", name]);
     let (reach, settles) = (field("reach"), field("settles"));
     for (word, mode) in [("off", Mode::Off), ("shadow", Mode::Shadow), ("enforce", Mode::Enforce)] {
         let ran = Ran::with(&["mode", &redis.url(), "users", word]);

@@ -108,6 +108,11 @@ fn named(word: &str, next: &str) -> String {
         "GENERATION"
     } else if of.parse::<f64>().is_ok() && ["s", "ms", "min", "h", "days"].contains(&next) {
         "TIME"
+    } else if of.split('.').count() == 3 && of.split('.').all(|part| part.parse::<u32>().is_ok()) {
+        "VERSION"
+    } else if of == "111" || of == "61" {
+        // What the system calls a connection that is refused.
+        "REFUSED"
     } else {
         return word.to_owned();
     };

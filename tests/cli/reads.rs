@@ -1,7 +1,7 @@
 //! What only reads: `check`, `verify`, `status`, `watch`, `plan`.
 
 use bloom_guard::{Mode, SecretKey};
-use support::model::{Table, guard_over, live};
+use support::model::{Table, guard_over};
 use support::redis_server::RedisServer;
 
 use super::{Ran, all_of, filled};
@@ -80,7 +80,7 @@ async fn shards_are_found_and_read() {
         .shards(4)
         .build()
         .unwrap();
-    live(&guard).await;
+    guard.ready().await;
     let key = [("BLOOM_GUARD_SECRET_KEY", HEX)];
     Ran::fed(&["status", &redis.url(), "users"], "", &key).is_as_kept("status_shards");
     let ids: String = (0..1_000).chain([777_777]).map(|id| format!("{id}\n")).collect();
