@@ -64,7 +64,10 @@ fn memory_that_does_not_do_is_found() {
     let full = RedisServer::start();
     full.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
     let ran = Ran::with(&["doctor", &full.url()]);
-    assert!(ran.status == 1 && ran.out.contains("OOM") && ran.out.contains("free memory"), "{ran:?}");
+    assert!(
+        ran.status == 1 && ran.out.contains("OOM") && ran.out.contains("free memory"),
+        "{ran:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -93,7 +96,8 @@ fn rights_and_commands_that_are_missing_are_found() {
     finds("database", &database, &["users"], "another database", "ACL SETUSER guard +select");
     let silent = RedisServer::with(&user(&["-info"]));
     finds("info", &with_password(&silent), &["users"], "may not run info", "+info");
-    let renamed = RedisServer::with(&["--rename-command", "BITFIELD", "", "--rename-command", "XADD", ""]);
+    let renamed =
+        RedisServer::with(&["--rename-command", "BITFIELD", "", "--rename-command", "XADD", ""]);
     finds("renamed", &renamed.url(), &[], "does not know BITFIELD, XADD", "rename-command");
     let closed = RedisServer::start();
     closed.run::<()>(&["CONFIG", "SET", "requirepass", "secret"]);

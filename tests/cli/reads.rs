@@ -94,7 +94,8 @@ async fn shards_are_found_and_read() {
 #[test]
 fn a_plan_is_the_librarys_own_arithmetic() {
     Ran::with(&["plan", "1000000", "0.001"]).is_as_kept("plan");
-    Ran::with(&["plan", "500000000", "0.01", "--inserts-per-second", "200"]).is_as_kept("plan_large");
+    Ran::with(&["plan", "500000000", "0.01", "--inserts-per-second", "200"])
+        .is_as_kept("plan_large");
     let json = Ran::with(&["--json", "plan", "1000000", "0.001"]).json();
     let sizing = bloom_guard::Sizing::new(1_000_000, 0.001).unwrap();
     assert_eq!(json["redis_bytes"].as_u64(), Some(sizing.bytes()));

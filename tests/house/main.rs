@@ -12,7 +12,9 @@ use source::{Source, sources};
 
 /// The rooms, the highest first. A room imports from lower rows, and from its own row where that makes no
 /// circle.
-const ORDER: [&[&str]; 8] = [
+const ORDER: [&[&str]; 9] = [
+    // The command, which sees what any user sees.
+    &["bin"],
     &["middleware", "builder"],
     &["guard"],
     &["decide", "rebuild", "observe"],
@@ -33,10 +35,12 @@ const STORES: [&[&str]; 5] = [
     &["journal_room", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("redis", &["store/link/", "store/map/", "store/redis/", "store/foreign/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
+    ("clap", &["bin/"]),
+    ("serde_json", &["bin/"]),
     ("http", &["middleware/", "extract/", "nulls/", "builder/"]),
 ];
 /// What is no room: the crate's root re-exports what users see, the guide is text.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bloom_guard::inspect::{Filter, InspectError, Server, shards_of};
+use bloom_guard::inspect::{Filter, InspectError, Said, Server, shards_of};
 use bloom_guard::{Doubt, Sizing, StoreError};
 
 use crate::findings::Findings;
@@ -75,7 +75,7 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
     }
     of_memory(&info, findings);
     of_safety(&info, findings);
-    rights::probe(&server, &prefix, &user(url), findings).await;
+    rights::probe(&server, &prefix, user(url), findings).await;
     of_time(&server, findings).await?;
     of_filter(arguments, url, &info, findings).await
 }
@@ -165,48 +165,51 @@ fn user(url: &str) -> &str {
 async fn of_server(server: &Server, info: &Info, url: &str, findings: &mut Findings) -> bool {
     let version = info.field("valkey_version").or(info.field("redis_version")).unwrap_or("?");
     let mode = info.field("redis_mode").or(info.field("server_mode")).unwrap_or("standalone");
-    if mode == "sentinel" {
-        let masters = server.ask(&["SENTINEL", "MASTERS"]).await;
-        let name = masters.ok().and_then(|said| Some(said.list().first()?.list().get(1)?.text()));
-        let name = name.unwrap_or_else(|| "NAME".to_owned());
-        findings.wrong(
-            "server: it is a Sentinel, and holds no keys",
-            format!("Name all Sentinels in a URL: redis+sentinel://{},…/{name}", host(url)),
-        );
-        return false;
-    }
-    if mode == "cluster" && !url.contains("+cluster://") {
-        findings.wrong(
+    match mode {
+        "sentinel" => of_sentinel(server, url, findings).await,
+        "cluster" if !url.contains("+cluster://") => findings.wrong(
             "server: it is a node of a cluster, and the URL names one server",
             format!("Name the cluster: redis+cluster://{},…", host(url)),
-        );
-        return false;
-    }
-    let mut parts =
-        info.field("redis_version").unwrap_or("0").split('.').map(|part| part.parse().unwrap_or(0));
-    let number: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if number < (6, 2) {
-        findings.wrong(
-            format!("server: Redis {version} is too old"),
+        ),
+        _ if is_old(info.field("redis_version").unwrap_or("0")) => findings.wrong(
+            format!("server: version {version} is too old"),
             "Use Redis 6.2 or later, or Valkey.",
-        );
-        return false;
+        ),
+        _ if info.field("role") != Some("master") => of_replica(info, findings),
+        _ => {
+            findings.sound(format!("server: version {version}, {mode}, a primary"));
+            return true;
+        }
     }
-    if info.field("role") != Some("master") {
-        let primary = info.field("master_host").zip(info.field("master_port"));
-        let primary = primary.map_or_else(String::new, |(host, port)| {
-            format!(": redis://{host}:{port}, as it says")
-        });
-        findings.wrong(
-            "server: it is a replica",
-            format!(
-                "Have the URL lead to the primary{primary}; or name the Sentinels, which follow it."
-            ),
-        );
-        return false;
-    }
-    findings.sound(format!("server: version {version}, {mode}, a primary"));
-    true
+    false
+}
+
+async fn of_sentinel(server: &Server, url: &str, findings: &mut Findings) {
+    let masters = server.ask(&["SENTINEL", "MASTERS"]).await;
+    let name = masters.ok().and_then(|said| Some(said.list().first()?.list().get(1)?.text()));
+    let name = name.unwrap_or_else(|| "NAME".to_owned());
+    findings.wrong(
+        "server: it is a Sentinel, and holds no keys",
+        format!("Name all Sentinels in a URL: redis+sentinel://{},…/{name}", host(url)),
+    );
+}
+
+fn of_replica(info: &Info, findings: &mut Findings) {
+    let primary = info.field("master_host").zip(info.field("master_port"));
+    let primary = primary
+        .map_or_else(String::new, |(host, port)| format!(": redis://{host}:{port}, as it says"));
+    findings.wrong(
+        "server: it is a replica",
+        format!(
+            "Have the URL lead to the primary{primary}; or name the Sentinels, which follow it."
+        ),
+    );
+}
+
+/// Whether a version lacks what a guard needs.
+fn is_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (6, 2)
 }
 
 /// What may be evicted, and whether there is room.
@@ -228,6 +231,10 @@ fn of_memory(info: &Info, findings: &mut Findings) {
             "",
         ),
     }
+    of_free_memory(limit, used, findings);
+}
+
+fn of_free_memory(limit: u64, used: u64, findings: &mut Findings) {
     let default = Sizing::new(1_000_000, 0.001).map_or(0, |sizing| 2 * sizing.bytes());
     let free = limit.saturating_sub(used);
     if free < default {
@@ -259,6 +266,10 @@ fn of_safety(info: &Info, findings: &mut Findings) {
             "data: an append-only file is kept; the filter is rebuilt after a restart all the same",
         );
     }
+    of_replicas(info, findings);
+}
+
+fn of_replicas(info: &Info, findings: &mut Findings) {
     let replicas = info.number("connected_slaves").unwrap_or(0);
     match info.field("min_slaves_good_slaves") {
         Some(good) => findings.sound(format!(
@@ -278,42 +289,26 @@ fn of_safety(info: &Info, findings: &mut Findings) {
 }
 
 async fn of_time(server: &Server, findings: &mut Findings) -> Result<(), Failure> {
-    let mut took = Vec::new();
-    let (mut apart, mut closest) = (Duration::ZERO, Duration::MAX);
+    let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let begun = Instant::now();
-        let said = match server.ask(&["TIME"]).await {
-            Ok(said) => said,
+        match server.ask(&["TIME"]).await {
+            Ok(said) => rounds.push((begun.elapsed(), apart(&said))),
             Err(error) if is_away(&error) => return Err(error.into()),
-            // It was told by the rights.
+            // It was told with the rights.
             Err(_) => return Ok(()),
-        };
-        let round = begun.elapsed();
-        took.push(round);
-        if round < closest {
-            closest = round;
-            let theirs = said
-                .list()
-                .iter()
-                .map(|part| part.text().parse().unwrap_or(0))
-                .collect::<Vec<u64>>();
-            let theirs = Duration::from_secs(theirs.first().copied().unwrap_or(0));
-            let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            apart = Duration::from_secs(ours.as_secs().abs_diff(theirs.as_secs()));
         }
     }
-    took.sort();
-    let (middle, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
+    rounds.sort();
+    // The quickest says best how far the clocks are apart.
+    let (apart, middle, longest) = (rounds[0].1, rounds[ROUNDS / 2].0, rounds[ROUNDS - 1].0);
     let text = format!("round trips: {:.1} ms, the longest {:.1} ms", ms(middle), ms(longest));
-    match middle {
-        middle if middle > DEADLINE => {
-            findings
-                .wrong(text, "A check waits 25 ms: move Redis nearer, or raise check_deadline.");
-        }
-        _ if longest > DEADLINE => {
-            findings.note(text, "Some checks will be unknown: a check waits 25 ms.")
-        }
-        _ => findings.sound(text),
+    if middle > DEADLINE {
+        findings.wrong(text, "A check waits 25 ms: move Redis nearer, or raise check_deadline.");
+    } else if longest > DEADLINE {
+        findings.note(text, "Some checks will be unknown: a check waits 25 ms.");
+    } else {
+        findings.sound(text);
     }
     if apart > APART {
         findings.note(
@@ -324,6 +319,14 @@ async fn of_time(server: &Server, findings: &mut Findings) -> Result<(), Failure
         findings.sound("clock: as this machine's");
     }
     Ok(())
+}
+
+/// How far a clock that was read now is from this machine's.
+fn apart(said: &Said) -> Duration {
+    let number =
+        |at: usize| said.list().get(at).and_then(|part| part.text().parse().ok()).unwrap_or(0);
+    let theirs = Duration::from_secs(number(0)) + Duration::from_micros(number(1));
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().abs_diff(theirs)
 }
 
 fn ms(time: Duration) -> f64 {
@@ -398,5 +401,25 @@ fn of_room(filter: &Filter, info: &Info, findings: &mut Findings) {
         );
     } else if largest > 0 {
         findings.sound(format!("room: for the {} of a rebuild", words::bytes(largest)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_url_are_found_for_the_url_to_use() {
+        assert_eq!(host("redis://guard:p%40ss@db-1:7000/3?x=y"), "db-1:7000");
+        assert_eq!(host("rediss+cluster://a:1,b:2"), "a:1,b:2");
+        assert_eq!(user("redis://guard:password@db"), "guard");
+        assert_eq!(user("redis://:password@db"), "default");
+        assert_eq!(user("redis://db"), "default");
+    }
+
+    #[test]
+    fn what_is_older_than_6_2_is_too_old() {
+        assert!(is_old("6.0.16") && is_old("5.0.14") && is_old("?"));
+        assert!(!is_old("6.2.0") && !is_old("7.0.15") && !is_old("10.0.0"));
     }
 }

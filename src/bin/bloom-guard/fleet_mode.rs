@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 ///
 /// `off` lets all pass, and nobody is asked: the database is not shielded then. `shadow` lets all pass, and counts what would be
 /// refused. `enforce` refuses at once, also records that processes without this filter created meanwhile. Where there may be such, end a
-/// milder mode by enforce_everywhere() in the application instead: it rebuilds first.
+/// milder mode by `enforce_everywhere` in the application instead: it rebuilds first.
 ///
 /// This joins the filter as a process without source does. So it writes to the metadata, besides the mode, what each poll of a process
 /// writes: that they were looked at, and after a minute in which no process did, that the filter settles. It asks for the shortest

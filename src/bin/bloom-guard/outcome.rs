@@ -69,9 +69,9 @@ fn advised(error: &dyn Display, advice: &str) -> String {
 pub(crate) fn say(json: bool, words: &str, value: &Value) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if json {
-        writeln!(out, "{value}")?
+        writeln!(out, "{value}")?;
     } else {
-        writeln!(out, "{}", words.trim_end())?
+        writeln!(out, "{}", words.trim_end())?;
     }
     Ok(())
 }
