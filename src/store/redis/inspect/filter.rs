@@ -2,38 +2,21 @@
 
 use std::sync::Arc;
 
+use super::error::InspectError;
+use super::looked::Looked;
 use super::server::{Said, Server};
 use super::shard::Shard;
-use crate::error::{SettingError, StoreError};
-use crate::id::{Digest, Digester, Id, InvalidId, SecretKey};
-use crate::nulls::scope::Scope;
+use crate::error::StoreError;
+use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::settings;
 use crate::store::link::refusal::doubt;
 use crate::store::redis::keys::Keys;
-use crate::verdict::{Doubt, Proof, Verdict};
+use crate::verdict::Doubt;
 
 /// How many ids are asked for at a time.
 const ASKED: usize = 1_024;
 /// The most shards that there can be.
 const MOST_SHARDS: u32 = 1_024;
-
-/// Why a filter cannot be looked at.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InspectError {
-    /// URL or name cannot be used.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// Redis did not answer, or refused.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A text is no id.
-    #[error(transparent)]
-    Id(#[from] InvalidId),
-    /// The filter's secret key is not in Redis: it has to be given.
-    #[error("the filter's secret key is not kept in redis")]
-    NoKey,
-}
 
 /// A filter in Redis, as it was read without joining it.
 #[derive(Debug)]
@@ -41,23 +24,6 @@ pub struct Filter {
     /// Its shards: one, if it is not cut.
     pub shards: Vec<Shard>,
     digester: Option<Digester>,
-}
-
-/// What a filter says of an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Looked {
-    /// What a guard that joined now would be told, if the filter has settled.
-    pub verdict: Verdict,
-    /// Whether the null that proves it speaks only for requests without credentials.
-    pub only_anonymous: bool,
-}
-
-impl From<(Verdict, Scope)> for Looked {
-    fn from((verdict, scope): (Verdict, Scope)) -> Self {
-        let is_null = verdict == Verdict::Absent(Proof::Null);
-        Self { verdict, only_anonymous: is_null && scope == Scope::Anonymous }
-    }
 }
 
 /// Returns in how many shards filters of this name are: none, if there is no such filter.

@@ -7,17 +7,22 @@
 //! | `filter` | a filter: its shards, and what it says of ids |
 //! | `shard` | one of them |
 //! | `trace` | what is known of one id beside the filter's bits |
+//! | `error`, `looked` | why nothing can be told, and what can |
 //! | `defaults` | what a guard keeps, by its settings' defaults |
 
 mod defaults;
+mod error;
 mod filter;
+mod looked;
 mod metadata;
 mod server;
 mod shard;
 mod trace;
 
 pub use defaults::Defaults;
-pub use filter::{Filter, InspectError, Looked, shards_of};
+pub use error::InspectError;
+pub use filter::{Filter, shards_of};
+pub use looked::Looked;
 pub use metadata::Metadata;
 pub use server::{Said, Server};
 pub use shard::{NextFilter, Shard};

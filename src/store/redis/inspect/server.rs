@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::redis::{Cmd, Value};
 
-use super::filter::InspectError;
+use super::error::InspectError;
 use crate::error::StoreError;
 use crate::store::link::process::{Eviction, RedisProcess};
 use crate::store::link::reply::Reply;

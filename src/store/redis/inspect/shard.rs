@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::filter::Looked;
+use super::looked::Looked;
 use super::metadata::Metadata;
 use super::server::Server;
 use crate::error::StoreError;

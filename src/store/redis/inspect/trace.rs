@@ -2,7 +2,8 @@
 
 use ::redis::cmd;
 
-use super::filter::{Filter, InspectError};
+use super::error::InspectError;
+use super::filter::Filter;
 use super::shard::Shard;
 use crate::error::StoreError;
 use crate::id::Digest;
