@@ -13,8 +13,6 @@ use crate::store::link::refusal::doubt;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
-/// How many ids are asked for at a time.
-const ASKED: usize = 1_024;
 /// The most shards that there can be.
 const MOST_SHARDS: u32 = 1_024;
 
@@ -126,15 +124,12 @@ impl Filter {
         let mut order: Vec<usize> = (0..digests.len()).collect();
         order.sort_unstable_by_key(|at| digests[*at]);
         let mut looked: Vec<Option<Looked>> = vec![None; digests.len()];
-        for of_shard in
-            order.chunk_by(|one, other| digests[*one].shard(count) == digests[*other].shard(count))
-        {
-            for places in of_shard.chunks(ASKED) {
-                let asked: Vec<Digest> = places.iter().map(|at| digests[*at]).collect();
-                let shard = &mut self.shards[asked[0].shard(count)];
-                for (at, found) in places.iter().zip(shard.look(&asked).await?) {
-                    looked[*at] = Some(found);
-                }
+        let shard = |at: &usize| digests[*at].shard(count);
+        for places in order.chunk_by(|one, other| shard(one) == shard(other)) {
+            let asked: Vec<Digest> = places.iter().map(|at| digests[*at]).collect();
+            let found = self.shards[shard(&places[0])].look(&asked).await?;
+            for (at, found) in places.iter().zip(found) {
+                looked[*at] = Some(found);
             }
         }
         Ok(looked.into_iter().flatten().collect())

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::looked::Looked;
 use super::metadata::Metadata;
 use super::server::Server;
@@ -19,6 +21,8 @@ use crate::store::redis::view::View;
 use crate::store::{JournalReach, Live};
 use crate::verdict::{Doubt, Verdict};
 
+/// How many ids are asked for by one batch of commands.
+const ASKED: usize = 1_024;
 /// How often a question is put to a filter that keeps changing.
 const TRIES: usize = 3;
 
@@ -132,13 +136,30 @@ impl Shard {
 
     /// Asks what the filter says of these digests, by the commands of a guard's own checks.
     pub(super) async fn look(&mut self, digests: &[Digest]) -> Result<Vec<Looked>, StoreError> {
-        let mut doubt = Doubt::Changing;
-        for _ in 0..TRIES {
+        // All of them are under way at once.
+        let first = join_all(digests.chunks(ASKED).map(|asked| self.look_once(asked))).await;
+        let mut looked = Vec::with_capacity(digests.len());
+        for (asked, first) in digests.chunks(ASKED).zip(first) {
+            match first? {
+                Ok(found) => looked.extend(found),
+                Err(doubt) => looked.extend(self.look_again(asked, doubt).await?),
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Asks those again whose filter was replaced meanwhile.
+    async fn look_again(
+        &mut self,
+        digests: &[Digest],
+        mut doubt: Doubt,
+    ) -> Result<Vec<Looked>, StoreError> {
+        for _ in 1..TRIES {
+            self.read_again().await?;
             match self.look_once(digests).await? {
                 Ok(looked) => return Ok(looked),
                 Err(found) => doubt = found,
             }
-            self.read_again().await?;
         }
         let unknown = Looked { verdict: Verdict::Unknown(doubt), only_anonymous: false };
         Ok(vec![unknown; digests.len()])
