@@ -1,9 +1,14 @@
 //! What is wrong with a Redis is found, and what mends it is said; a sound one is called sound.
 
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use bloom_guard::SecretKey;
 use redis::Value;
 use support::eventually;
+use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 
@@ -70,13 +75,81 @@ fn memory_that_does_not_do_is_found() {
     );
 }
 
+#[test]
+fn a_disk_that_takes_nothing_is_found() {
+    let redis = RedisServer::with(&["--save", "3600 1000000"]);
+    // A directory is where the dump has to go.
+    let directory: Vec<String> = redis.run(&["CONFIG", "GET", "dir"]);
+    std::fs::create_dir(format!("{}/dump.rdb", directory[1])).unwrap();
+    redis.run::<()>(&["SET", "mine", "1"]);
+    // A new connection's PING is refused, too.
+    let mut connection = redis.connection();
+    redis.run::<String>(&["BGSAVE"]);
+    let begun = Instant::now();
+    loop {
+        let info: String = redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap();
+        if info.contains("rdb_last_bgsave_status:err") {
+            break;
+        }
+        assert!(begun.elapsed() < SOON, "{info}");
+        thread::sleep(Duration::from_millis(2));
+    }
+    finds("disk", &redis.url(), &[], "MISCONF", "room on its disk");
+}
+
+/// A server that tells this in its INFO, and nothing else to any command.
+fn tells(info: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("redis://127.0.0.1:{}/", listener.local_addr().expect("an address").port());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut bytes = [0; 4_096];
+            while stream.read(&mut bytes).is_ok_and(|read| read > 0) {
+                let reply = format!("${}\r\n{info}\r\n", info.len());
+                stream.write_all(reply.as_bytes()).ok();
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_is_too_old_is_found() {
+    let url = tells("redis_version:5.0.14\r\nredis_mode:standalone\r\nrole:master\r\n");
+    finds("old", &url, &[], "version 5.0.14 is too old", "Redis 6.2 or later");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_filter_that_is_not_to_be_trusted_is_found() {
+    let (redis, guard) = filled().await;
+    drop(guard);
+    redis.run::<i64>(&["SETRANGE", "bg:{users}:bits", "30", "x"]);
+    finds("damaged", &redis.url(), &["users"], "foreign or damaged", "A rebuild replaces");
+    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
+    finds("gone", &redis.url(), &["users"], "is gone", "FLUSHALL");
+    redis.run::<i64>(&["DEL", "bg:{users}:meta"]);
+    redis.run::<i64>(&["SADD", "bg:{users}:meta", "mine"]);
+    finds("foreign", &redis.url(), &["users"], "WRONGTYPE", "has another type");
+    let replaced = RedisServer::start();
+    let guard =
+        guard_over(&replaced.url(), &Table::with(0..10)).secret_key(SecretKey::new([7; 16]));
+    let guard = guard.build().unwrap();
+    live(&guard).await;
+    let words = ["--json", "doctor", &replaced.url(), "users"];
+    let ran = Ran::fed(&words, "", &[("BLOOM_GUARD_SECRET_KEY", &"ab".repeat(16))]);
+    assert!(
+        ran.status == 1 && ran.out.contains("Give all processes the same secret_key"),
+        "{ran:?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_filter_that_is_there_needs_room_for_the_next() {
     let redis = RedisServer::start();
-    let table = support::model::Table::with(0..1_000);
-    let guard = support::model::guard_over(&redis.url(), &table).capacity(8_000_000, 0.001);
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).capacity(8_000_000, 0.001);
     let guard = guard.build().unwrap();
-    support::model::live(&guard).await;
+    live(&guard).await;
     let info: String = redis.run(&["INFO", "memory"]);
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
     let limit = used.trim().parse::<u64>().unwrap() + (8 << 20);

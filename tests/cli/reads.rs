@@ -1,10 +1,15 @@
 //! What only reads: `check`, `verify`, `status`, `watch`, `plan`.
 
-use bloom_guard::{Mode, SecretKey};
-use support::model::{Table, guard_over};
+use std::time::Duration;
+
+use bloom_guard::{IdSink, Mode, Schedule, SecretKey, from_fn};
+use support::eventually;
+use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
 
 use super::{Ran, all_of, filled};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn it_says_of_each_id_whether_it_is_refused_and_why() {
@@ -89,6 +94,46 @@ async fn shards_are_found_and_read() {
     let other = [("BLOOM_GUARD_SECRET_KEY", &*"ab".repeat(16))];
     let ran = Ran::fed(&["mode", &redis.url(), "users", "off"], "", &other);
     assert!(ran.status == 2 && ran.err.contains("secret key"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_filter_that_settles_refuses_nothing_and_says_so() {
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).settle(HOUR).build().unwrap();
+    guard.ready().await;
+    Ran::with(&["check", &redis.url(), "users", "7", "777777"]).is_as_kept("check_settling");
+    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_settling");
+    Ran::fed(&["verify", &redis.url(), "users"], "777777\n", &[]).is_as_kept("verify_settling");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn another_redis_process_is_not_trusted_and_nobody_polls() {
+    let mut redis = RedisServer::with(&["--save", "3600 1000000"]);
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&guard).await;
+    drop(guard);
+    redis.run::<i64>(&["HSET", "bg:{users}:meta", "polled", "1", "stated", "1"]);
+    redis.run::<()>(&["SAVE"]);
+    redis.restart();
+    Ran::with(&["check", &redis.url(), "users", "7"]).is_as_kept("check_restarted");
+    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_restarted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_rebuild_is_seen_under_way() {
+    let (redis, _guard) = filled().await;
+    let source = from_fn(async move |_: &mut IdSink<'_>| {
+        tokio::time::sleep(HOUR).await;
+        Ok(())
+    });
+    let slow = guard(&redis.url()).rebuild(Schedule::manual(), source).build().unwrap();
+    let rebuilding = tokio::spawn(async move { slow.rebuild_now().await.map(drop) });
+    eventually("the rebuild has begun", Duration::from_secs(20), || async {
+        let json = Ran::with(&["--json", "status", &redis.url(), "users"]).json();
+        if json["rebuilding_since_ms"].is_i64() { Ok(()) } else { Err(json.to_string()) }
+    })
+    .await;
+    rebuilding.abort();
 }
 
 #[test]

@@ -30,7 +30,9 @@ fn main() -> io::Result<()> {
         println!("cargo::rerun-if-changed={watched}");
     }
     // The crate's features are off here.
-    println!(r#"cargo::rustc-check-cfg=cfg(feature, values("axum", "metrics", "tls", "uuid"))"#);
+    println!(
+        r#"cargo::rustc-check-cfg=cfg(feature, values("axum", "cli", "metrics", "tls", "uuid"))"#
+    );
 
     let simulation = Items::read(&here.join("main.rs"))?;
     let crate_root = Items::read(&sources.join("lib.rs"))?.without(&simulation.modules);

@@ -178,6 +178,10 @@ fn of_inserts(looked: Looked, inserts: &Inserts, shard: &Shard) -> String {
         let ms = ends - shard.metadata.reach_ms;
         return format!("inserted lately, at about {}, by its create mark", words::moment(ms));
     }
+    if shard.generation().is_err() {
+        return "the journal has no insert of it; what it lost with another Redis process cannot be told"
+            .to_owned();
+    }
     if !inserts.is_complete {
         return "whether it was inserted since cannot be told: the journal does not reach back that far"
             .to_owned();

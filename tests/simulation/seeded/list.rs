@@ -282,7 +282,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/shard.rs",
-            from: "header.run != connection.on.process.run",
+            from: "header.run != run",
             to: "false",
         }],
     },
