@@ -20,8 +20,8 @@ const AWAY_MS: i64 = 60_000;
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// The ids.
-    #[arg(required = true, value_name = "ID")]
+    /// The ids; what begins with a `-` and is no number goes behind a `--`.
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     ids: Vec<String>,
 }
 

@@ -22,8 +22,11 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// milder mode by `enforce_everywhere` in the application instead: it rebuilds first.
 ///
 /// This joins the filter as a process without source does. So it writes to the metadata, besides the mode, what each poll of a process
-/// writes: that they were looked at, and after a minute in which no process did, that the filter settles. It asks for the shortest
-/// transaction there is, so it makes no mark of others last longer.
+/// writes: that they were looked at (after a minute in which no process did, that the filter settles), and which Redis process they are on.
+/// It asks for the shortest transaction there is, so it makes no mark of others last longer; where no process has polled for as long as a
+/// mark lasts, later ones are short until a process asks for more.
+///
+/// Exit status 1: another mode was set meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -54,7 +54,6 @@ impl From<InspectError> for Failure {
     }
 }
 
-/// A reader that has gone away, as `head` does, is no failure of ours.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self(format!("Reading or writing failed: {error}."))

@@ -25,27 +25,27 @@ use crate::verdict::{Doubt, Proof, Verdict};
 /// How many numbers a [`Head`] has.
 const HEAD: usize = 4;
 /// Roughly how many bytes the commands take, for an id and for the header.
-pub(in crate::store::redis) const BYTES_AN_ID: usize = 192;
-pub(in crate::store::redis) const BYTES_A_HEAD: usize = 256;
+pub(crate) const BYTES_AN_ID: usize = 192;
+pub(crate) const BYTES_A_HEAD: usize = 256;
 
 /// What Redis said to a batch.
-pub(in crate::store::redis) struct BatchReply {
-    pub(in crate::store::redis) head: Head,
+pub(crate) struct BatchReply {
+    pub(crate) head: Head,
     ids: Vec<IdReply>,
 }
 
 /// The numbers by which a filter vouches for its bits.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store::redis) struct Head {
-    pub(in crate::store::redis) generation: i64,
+pub(crate) struct Head {
+    pub(crate) generation: i64,
     state: i64,
     trailer_number: i64,
-    pub(in crate::store::redis) stamp: i64,
+    pub(crate) stamp: i64,
 }
 
 /// Where the header is read, with the blocks of more than one id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::redis) enum Heads {
+pub(crate) enum Heads {
     /// Before the blocks and behind them.
     Both,
     Behind,
@@ -58,7 +58,7 @@ struct IdReply {
 }
 
 /// Adds the commands for these digests, whose bits are at these positions.
-pub(in crate::store::redis) fn commands(
+pub(crate) fn commands(
     packed: &mut Packed,
     keys: &Keys,
     header: &Header,
@@ -119,7 +119,7 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
 
 impl BatchReply {
     /// Reads the replies to [`commands`].
-    pub(in crate::store::redis) fn read(
+    pub(crate) fn read(
         replies: &mut Replies<'_>,
         positions: &[Position],
         heads: Heads,
@@ -176,7 +176,7 @@ impl BatchReply {
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
-    pub(in crate::store::redis) fn verdicts(&self, header: &Header) -> Vec<(Verdict, Scope)> {
+    pub(crate) fn verdicts(&self, header: &Header) -> Vec<(Verdict, Scope)> {
         let generation = header.generation.get().to_string();
         self.ids.iter().map(|id| id.verdict(generation.as_bytes())).collect()
     }
@@ -201,7 +201,7 @@ impl Head {
     }
 
     /// Whether it is live and whole, by whatever key and on whatever Redis process.
-    pub(in crate::store::redis) fn is_live_and_whole(&self, header: &Header) -> Result<(), Doubt> {
+    pub(crate) fn is_live_and_whole(&self, header: &Header) -> Result<(), Doubt> {
         if self.state == i64::from(State::Disproved.as_byte()) {
             return Err(Doubt::Disproved);
         }
