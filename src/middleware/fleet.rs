@@ -12,7 +12,8 @@ use crate::background;
 use crate::error::{FleetError, RebuildError, StoreError};
 use crate::mode::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::store::{FleetChange, FleetView};
+use crate::store::{Condition, FleetChange, FleetView};
+use crate::verdict::Doubt;
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
@@ -134,8 +135,15 @@ impl Shared {
     async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
         self.start();
         let survey = self.guard.store().survey().await.map_err(RebuildError::from)?;
-        let fleet = survey.fleet.ok_or(RebuildError::NoFleet)?;
-        Ok((fleet, survey.now_us))
+        let why = || match self.guard.store().condition() {
+            // Some do not answer.
+            Condition { shards: Some(_), trouble, .. } => {
+                let (doubt, reason) = (Doubt::Disconnected, trouble.unwrap_or_default());
+                StoreError::Disconnected { doubt, reason }.into()
+            }
+            _ => RebuildError::NoFleet,
+        };
+        Ok((survey.fleet.ok_or_else(why)?, survey.now_us))
     }
 
     /// Makes a filter live that has what all processes have begun to create until now; says after when it began, by Redis's

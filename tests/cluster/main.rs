@@ -61,3 +61,8 @@ async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
 async fn a_guard_has_three_connections_to_each_node_that_has_shards() {
     run::connections().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_gone_keeps_no_other_shards_from_being_rebuilt() {
+    run::rebuilt_beside().await;
+}

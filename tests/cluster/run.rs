@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, SecretKey, Verdict};
+use bloom_guard::{BloomGuard, Schedule, SecretKey, Verdict};
 use tokio::time::sleep;
 
 use crate::ledger::False;
@@ -15,6 +15,7 @@ use support::model::{Table, guard_over, live};
 
 /// Adds that are acknowledged before and after a fault.
 const TAIL: usize = 60;
+const HOUR: Duration = Duration::from_secs(3_600);
 const TIMEOUT: Duration = Duration::from_millis(1_000);
 
 /// What becomes of the node that serves the filter's slot, or of another.
@@ -143,12 +144,17 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
 }
 
 fn instance(nodes: &Nodes, table: &Table, shards: u32) -> BloomGuard {
+    instance_with(nodes, table, shards, Schedule::manual())
+}
+
+fn instance_with(nodes: &Nodes, table: &Table, shards: u32, schedule: Schedule) -> BloomGuard {
     let hosts: Vec<_> =
         nodes.each.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     guard_over(&format!("redis+cluster://{}", hosts.join(",")), table)
         .longest_transaction(LONGEST_TRANSACTION)
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
         .capacity(20_000, 1e-6)
+        .rebuild(schedule, table.clone())
         .shards(shards)
         .secret_key(SecretKey::new([7; 16]))
         .build()
@@ -304,4 +310,32 @@ pub async fn connections() {
         })
         .await;
     }
+}
+
+/// A node that is gone keeps no other node's shards from being rebuilt.
+pub async fn rebuilt_beside() {
+    const SHARDS: u32 = 16;
+    let mut nodes = Nodes::start(TIMEOUT, false, SHARDS).await;
+    let guard = instance_with(&nodes, &Table::with(0..4_000), SHARDS, Schedule::every(HOUR));
+    guard.ready().await;
+    let primary = nodes.primary(0).expect("it is served");
+    let other = (primary + 1) % 3;
+    nodes.each[other].kill();
+    nodes.each[other + 3].kill();
+    let live = || guard.state().shards.expect("it is in shards").live;
+    let fewer = |than| {
+        eventually("some are not live", PATIENCE, move || async move {
+            if live() < than { Ok(()) } else { Err(format!("{} are", live())) }
+        })
+    };
+    fewer(u64::from(SHARDS)).await;
+    sleep(Duration::from_secs(1)).await;
+    let left = live();
+    let bits = format!("bg:{{users#0/{SHARDS}}}:bits");
+    nodes.each[primary].run::<i64>(&["DEL", &bits]);
+    fewer(left).await;
+    eventually("it is rebuilt", PATIENCE, || async {
+        if live() == left { Ok(()) } else { Err(guard.state().to_string()) }
+    })
+    .await;
 }

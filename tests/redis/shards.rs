@@ -8,7 +8,7 @@ use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, brief, get, guard, guard_over};
 use support::redis_server::RedisServer;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::found::{commands_until, is_check, monitor};
 
@@ -166,7 +166,9 @@ async fn a_shard_that_cannot_be_built_keeps_no_other_from_it_and_its_failure_is_
 async fn what_was_inserted_before_a_redis_lost_all_its_data_is_never_refused() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = over(&redis, &table).await;
+    let builder = in_shards(guard_over(&redis.url(), &table));
+    let guard = builder.longest_transaction(Duration::from_secs(20)).build().unwrap();
+    ready(&guard).await;
     let created = 1_000_000..1_000_300;
     guard.insert_many(created.clone()).await.unwrap();
     // Their transactions are open: no scan gives them yet.
@@ -239,4 +241,54 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     }
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
+}
+
+/// The look at a shard that has not its turn is a light one. It tells of data that have gone back, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_copy_of_one_of_many_shards_is_noticed_within_a_poll() {
+    const MANY: u32 = 64;
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let build = || in_shards(guard_over(&redis.url(), &table)).shards(MANY).build().unwrap();
+    let (asks, inserts) = (build(), build());
+    ready(&asks).await;
+    ready(&inserts).await;
+    let bits: Vec<_> = (0..MANY).map(|shard| format!("bg:{{users#{shard}/{MANY}}}:bits")).collect();
+    let read = |key: &String| -> Vec<u8> { redis.run(&["DUMP", key]) };
+    // No more entries than there are turns: some shards are not in full looked at meanwhile.
+    for id in IDS..IDS + 8 {
+        let before: Vec<_> = bits.iter().map(read).collect();
+        inserts.insert(&id).await.unwrap();
+        table.commit(id);
+        sleep(Duration::from_millis(1_500)).await;
+        let changed = bits.iter().zip(before).find(|(key, before)| read(key) != *before);
+        let (key, before) = changed.expect("it is in a shard");
+        let mut restore = redis::cmd("RESTORE");
+        restore.arg(key).arg(0).arg(before).arg("REPLACE");
+        restore.exec(&mut redis.connection()).unwrap();
+        sleep(Duration::from_millis(1_500)).await;
+        let verdict = asks.check(&id).await.unwrap();
+        assert!(!matches!(verdict, Verdict::Absent(_)), "{id}: {verdict:?}");
+    }
+}
+
+/// The connection is older than the shard's new metadata, in which nothing is missing that it has forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_is_made_anew_on_an_old_connection_has_all_inserts_repeated() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guard = in_shards(guard_over(&redis.url(), &table)).journal_entries(1_000).build().unwrap();
+    ready(&guard).await;
+    // More than it remembers; their transactions end soon.
+    guard.insert_many(IDS..IDS + 20_000).await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    redis.run::<i64>(&["DEL", &key(0, "meta"), &key(0, "bits")]);
+    eventually("the metadata are made anew", Duration::from_secs(5), || async {
+        let incarnation: Option<Vec<u8>> = redis.run(&["HGET", &key(0, "meta"), "inc"]);
+        incarnation.map(drop).ok_or_else(|| "there are none".to_owned())
+    })
+    .await;
+    sleep(Duration::from_secs(1)).await;
+    let given_up: Option<String> = redis.run(&["HGET", &key(0, "meta"), "unvouched"]);
+    assert_eq!(given_up, None);
 }

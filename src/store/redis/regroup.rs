@@ -59,6 +59,7 @@ impl Shards {
                 if since.elapsed() > REST.1 {
                     rest = REST.0;
                 }
+                said.fill(None);
                 continue;
             }
             match slots.primaries().await {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -151,8 +151,12 @@ impl Shards {
         failure.filter(|_| due.is_empty()).map_or(Ok(due), Err)
     }
 
-    /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are, and
-    /// as old as the oldest.
+    /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are that
+    /// say so, and as old as the oldest. Where one does not answer, nothing is said of the fleet.
+    ///
+    /// # Errors
+    ///
+    /// None of them can say.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_due = |number| is_turn_of(number, self.all.len(), turn);
@@ -161,11 +165,23 @@ impl Shards {
             Some(known) if known.live.is_ok() && !is_due(shard.number) => Ok(known),
             _ => shard.survey().await,
         });
-        let surveys = try_join_all(asked).await?;
+        let surveys = join_all(asked).await;
         *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
-            surveys.iter().cloned().map(Some).collect();
-        let folded = surveys.into_iter().reduce(Survey::with);
-        folded.ok_or(StoreError::Changing)
+            surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
+        let (mut folded, mut failure) = (None, None);
+        for survey in surveys {
+            match survey {
+                Ok(survey) => {
+                    folded = Some(folded.map_or(survey.clone(), |all: Survey| all.with(survey)))
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        match (folded, failure) {
+            (Some(all), None) => Ok(all),
+            (Some(all), Some(_)) => Ok(Survey { fleet: None, ..all }),
+            (None, failure) => Err(failure.unwrap_or(StoreError::Changing)),
+        }
     }
 
     /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::time::Instant;
 
 use crate::id::Digester;
 use crate::store::link::supervised::LinkTrouble;
@@ -103,6 +104,8 @@ pub(crate) struct Identity {
     pub(crate) incarnation: Vec<u8>,
     /// How old the incarnation was, at most.
     pub(crate) age: Duration,
+    /// When that was.
+    pub(crate) joined: Instant,
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
     /// What the metadata say of the fleet, as they were last looked at on this connection.
@@ -128,6 +131,7 @@ pub(crate) mod tests {
             digester: Digester::new(&SecretKey::new([7; 16]), "users"),
             incarnation: incarnation.to_vec(),
             age: Duration::ZERO,
+            joined: Instant::now(),
             newest,
             fleet: ArcSwap::from_pointee(Fleet::fixed()),
         };

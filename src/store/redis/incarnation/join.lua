@@ -234,7 +234,8 @@ if has_say then
 end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
 -- one that asks for more: no nulls until they would have ended. A process asks with each poll. When none has asked for
--- as much for that long, and for some polls more, the longest is the heir, which the others have asked for since.
+-- as much for that long, and for 20 s more (of many shards each has its turn within 16), the longest is the heir, which the
+-- others have asked for since.
 local reach, asked = get('reach'), tonumber(ARGV[4])
 local function reaches(life)
   set('reach', life, 'stated', string.format('%.0f', now), 'heir', 0)
@@ -246,7 +247,7 @@ elseif has_say and asked == reach then
   if now - before_now('stated') > 1000 then reaches(ARGV[4]) end
 elseif has_say then
   raise('heir', asked)
-  if now - get('stated') > reach + 5000 then reaches(string.format('%.0f', get('heir'))) end
+  if now - get('stated') > reach + 20000 then reaches(string.format('%.0f', get('heir'))) end
 end
 local function last_dropped()
   local oldest = oldest_entry()

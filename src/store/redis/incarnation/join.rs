@@ -155,7 +155,7 @@ impl JoinIncarnation {
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
         let (newest, fleet) = (newest.int()?, ArcSwap::from_pointee(fleet));
-        Ok(Identity { digester, incarnation, age, newest, fleet })
+        Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
     }
 
     /// Returns how far back the journal reaches at this moment, ms; `reach` is how long the longest mark lasts.
@@ -288,19 +288,31 @@ impl JoinIncarnation {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
         look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles"]);
-        let Ok(reply) = ask(transport, "HMGET", look, HANDSHAKE).await else { return false };
+        // The stamp of the live filter, 16 bytes from its end: where it is not the last entry's number, all is looked at.
+        let mut stamp = cmd("GETRANGE");
+        stamp.arg(&self.keys.bits).arg(-16).arg(-9);
+        let (reply, stamp) = tokio::join!(
+            ask(transport, "HMGET", look, HANDSHAKE),
+            ask(transport, "GETRANGE", stamp, HANDSHAKE)
+        );
+        let (Ok(reply), Ok(stamp)) = (reply, stamp) else { return false };
         let Ok([incarnation, run, seq, mode_at, settles]) = reply.fields::<5>() else {
             return false;
         };
+        let stamp = stamp.bytes().ok().and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+        let stamp = stamp.map(i64::from_be_bytes);
         let number = |reply: Reply| reply.text().ok().and_then(|text| text.parse::<i64>().ok());
+        let seq = number(seq).unwrap_or(0);
         let fleet = identity.fleet.load_full();
         let is_same = incarnation.bytes().is_ok_and(|found| found == identity.incarnation)
             && run.text().is_ok_and(|found| found == hex(process.run))
-            && number(seq).unwrap_or(0) >= self.seen.seq(&identity.incarnation)
+            && seq >= self.seen.seq(&identity.incarnation)
+            && stamp == Some(seq)
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
             && number(settles).unwrap_or(0) == 0
             && fleet.settling.is_none();
         if is_same {
+            self.seen.note(&identity.incarnation, seq);
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         is_same

@@ -99,11 +99,11 @@ impl Shard {
 
     async fn replay_on(&self, connection: &Connection) -> Result<(), StoreError> {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
-        let Identity { digester, incarnation, age, .. } = &*connection.identity;
+        let Identity { digester, incarnation, age, joined, .. } = &*connection.identity;
         let replay = self.recent.begin_replay(incarnation, digester.key_id());
-        let was_over = self.recent.was_over(replay, *age + connection.on.age());
+        let was_over = self.recent.was_over(replay, *age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        let age = *age + connection.on.age();
+        let age = *age + joined.elapsed();
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
         let forgotten = self.recent.complete_since(age);
         match (replayed, forgotten) {

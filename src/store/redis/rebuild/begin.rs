@@ -9,7 +9,7 @@ use super::RedisBuild;
 use super::build::{ShardBuild, replay_given_up};
 use super::journal::Coverage;
 use super::lease::{CALL, LIFE, Lease, Lock};
-use super::upload::Pace;
+use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;

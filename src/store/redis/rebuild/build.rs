@@ -8,7 +8,7 @@ use ::redis::{Cmd, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
-use super::upload::Pace;
+use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, State};
 use crate::id::{Digest, Digester};

@@ -6,6 +6,7 @@
 //! | `begin` | *lease* and *mark* |
 //! | `build` | *journal*, and what all steps need |
 //! | `upload` | *allocate* and *upload* |
+//! | `pace` | how quickly filters are brought to Redis |
 //! | `catch_up` | *catch up* and *replay* |
 //! | `verify` | *verify* |
 //! | `swap` | *swap* and *confirm* |
@@ -18,6 +19,7 @@ pub(crate) mod build;
 mod catch_up;
 pub(super) mod journal;
 mod lease;
+mod pace;
 mod swap;
 mod upload;
 mod verify;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use self::build::ShardBuild;
-use self::upload::Pace;
+use self::pace::Pace;
 use self::wait::FirstSwapWait;
 use super::shards::Shards;
 use crate::error::StoreError;

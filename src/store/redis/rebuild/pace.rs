@@ -1,0 +1,69 @@
+//! How quickly filters are brought to Redis.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The upload's pace, bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
+const PACE: u64 = 64 << 20;
+/// The bytes that may be ahead of it: that is as quick as Redis takes them, one piece after the other.
+const BURST: u64 = 32 << 20;
+
+/// When the bytes that were sent would all be through at that pace. The shards of a rebuild share one, as they share their
+/// Redis and its replicas.
+#[derive(Clone)]
+pub(super) struct Pace(Arc<Mutex<Instant>>);
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    /// Counts bytes that were sent; returns how long the next have to wait.
+    pub(super) fn sent(&self, bytes: usize) -> Duration {
+        let time = |bytes: u64| Duration::from_secs_f64(bytes as f64 / PACE as f64);
+        let mut through = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        *through = now.max(*through) + time(bytes as u64);
+        through.duration_since(now).saturating_sub(time(BURST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Sends so many bytes to each of so many shards; returns how long that takes.
+    async fn send(shards: u64, bytes: u64) -> Duration {
+        let (pace, begun) = (Pace::new(), Instant::now());
+        for _ in 0..shards {
+            let of_shard = pace.clone();
+            for _ in 0..bytes >> 18 {
+                sleep(of_shard.sent(1 << 18)).await;
+            }
+        }
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_small_shards_go_no_faster_than_a_large_one() {
+        let (one, many) = (send(1, 1 << 30).await, send(256, 4 << 20).await);
+        assert_eq!(one, many);
+        assert!((one.as_secs_f64() - 15.5).abs() < 0.1, "{one:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_sent_in_time_is_not_made_up_for() {
+        let pace = Pace::new();
+        sleep(Duration::from_secs(60)).await;
+        let begun = Instant::now();
+        for _ in 0..1024 {
+            sleep(pace.sent(1 << 18)).await;
+        }
+        let took = begun.elapsed();
+        assert!((took.as_secs_f64() - 3.5).abs() < 0.1, "{took:?}");
+    }
+}
