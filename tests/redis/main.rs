@@ -5,6 +5,7 @@ mod copy;
 mod found;
 mod joins;
 mod memory;
+mod names;
 mod rebuild;
 mod rights;
 mod scripts;

@@ -30,6 +30,12 @@ fn user() -> Vec<&'static str> {
     words
 }
 
+/// What the guide says is optional.
+fn optional() -> &'static str {
+    let (before, _) = GUIDE.split_once("`, which is optional").expect("the guide says what is");
+    before.rsplit('`').next().expect("a right")
+}
+
 /// The commands that the user may run, in lower case.
 fn commands() -> Vec<&'static str> {
     let commands: Vec<&str> = user().iter().filter_map(|word| word.strip_prefix('+')).collect();
@@ -47,10 +53,14 @@ impl Site {
     /// The user is part of the configuration, so that a restart keeps it.
     fn without(command: &str) -> Self {
         let denied = format!("-{command}");
+        Self::of([&user()[..], &[optional()]].concat(), command, &denied)
+    }
+
+    fn of(user: Vec<&str>, command: &str, denied: &str) -> Self {
         let mut arguments = vec!["--save", "3600 1000000", "--user"];
-        arguments.extend(user());
+        arguments.extend(user);
         if !command.is_empty() {
-            arguments.push(&denied);
+            arguments.push(denied);
         }
         Self { redis: RedisServer::with(&arguments), table: Table::with(0..1_000) }
     }
@@ -213,6 +223,15 @@ async fn the_rights_that_the_guide_lists_are_enough() {
     assert_eq!(site.denied(), [""; 0], "before the restart");
     losses_are_recovered_from(&mut site, &guard).await;
     assert_eq!(site.denied(), [""; 0]);
+}
+
+#[tokio::test]
+async fn who_may_not_name_connections_is_no_worse_off() {
+    let site = Site::of(user(), "", "");
+    a_life(&site).await;
+    let denied = site.denied();
+    let all = denied.iter().all(|entry| entry.contains("\"client|setname\""));
+    assert!(all && !denied.is_empty(), "{denied:?}");
 }
 
 /// Whether Redis denies the guard the command in its life.

@@ -34,7 +34,8 @@ type Answer = oneshot::Sender<RedisResult<Vec<u8>>>;
 
 struct Request {
     packed: Packed,
-    answer: Answer,
+    /// None where nobody waits for it.
+    answer: Option<Answer>,
 }
 
 /// A request that has been sent.
@@ -45,7 +46,7 @@ struct Sent {
     room: usize,
     /// Why the first of its commands that were refused was.
     refused: Option<RedisError>,
-    answer: Answer,
+    answer: Option<Answer>,
 }
 
 impl Driver {
@@ -83,10 +84,15 @@ impl Transport for Driver {
                 return Ok(Vec::new());
             }
             let (answer, answered) = oneshot::channel();
-            let sent = self.requests.send(Request { packed, answer }).await;
+            let request = Request { packed, answer: Some(answer) };
+            let sent = self.requests.send(request).await;
             sent.map_err(|_| self.has_ended())?;
             answered.await.map_err(|_| self.has_ended())?
         })
+    }
+
+    fn tell(&self, packed: Packed) {
+        self.requests.try_send(Request { packed, answer: None }).ok();
     }
 }
 
@@ -143,7 +149,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Resul
 
 fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     let Request { packed, answer } = request;
-    if answer.is_closed() {
+    if answer.as_ref().is_some_and(Answer::is_closed) {
         return;
     }
     let sending = Sent { missing: packed.commands, room: packed.room(), refused: None, answer };
@@ -179,7 +185,7 @@ fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::
         {
             let replies = input[std::mem::replace(&mut given, end)..end].to_vec();
             // Its caller may have gone.
-            answer.send(refused.map_or(Ok(replies), Err)).ok();
+            answer.map(|answer| answer.send(refused.map_or(Ok(replies), Err)));
             limit = ends_before(given, sent);
         }
     }

@@ -55,7 +55,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         let outage = Arc::new(Outage::default());
         let link = |purpose| {
             let (connector, outage) = (Arc::clone(connector), Arc::clone(&outage));
-            Arc::new(Link::new(connector, handshake(purpose), outage, purpose))
+            Arc::new(Link::new(connector, handshake(purpose), outage, purpose, &settings.name))
         };
         Self {
             checks: link(Purpose::Checks),

@@ -60,6 +60,8 @@ pub(crate) struct Link<I> {
     breaker: CircuitBreaker,
     room: Semaphore,
     purpose: Purpose,
+    /// What Redis is told of a connection: whose it is, and what for.
+    name: String,
 }
 
 /// Why there is no connection, or why the last one was given up.
@@ -120,6 +122,7 @@ impl<I: Send + Sync> Link<I> {
         handshake: Arc<dyn Handshake<I>>,
         outage: Arc<Outage>,
         purpose: Purpose,
+        filter: &str,
     ) -> Self {
         Self {
             connector,
@@ -134,6 +137,7 @@ impl<I: Send + Sync> Link<I> {
             breaker: CircuitBreaker::new(SURFEIT),
             room: Semaphore::new(ROOM),
             purpose,
+            name: format!("bloom-guard:{filter}:{}", purpose.as_str()),
         }
     }
 
@@ -396,11 +400,23 @@ impl<I: Send + Sync> Link<I> {
             .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
             .map_err(Trouble::from)?;
         let (process, clock, eviction) = self.inspect(&*transport).await?;
+        // Only now: a server that hangs up at once says why in reply to the first command.
+        transport.tell(self.introduction());
         let identity = self.handshake.join(&*transport, &process).await?;
         if let Some(reason) = transport.replaced().await {
             return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
         }
         Ok(Arc::new(Connection::new(transport, process, identity, clock, eviction)))
+    }
+
+    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off.
+    fn introduction(&self) -> Packed {
+        let mut packed = Packed::default();
+        packed.begin(3);
+        for word in ["CLIENT", "SETNAME", &self.name] {
+            packed.word(&[word.as_bytes()]);
+        }
+        packed
     }
 
     /// Returns, with the reason, when the connection is not to be trusted any more.

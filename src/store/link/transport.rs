@@ -20,6 +20,9 @@ pub(crate) trait Transport: Send + Sync {
     /// future that is dropped may be executed all the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
 
+    /// Sends commands whose replies nobody waits for, if there is room. A refusal changes nothing.
+    fn tell(&self, _packed: Packed) {}
+
     /// Whether it was made to a node of a cluster.
     fn is_to_a_cluster(&self) -> bool {
         false

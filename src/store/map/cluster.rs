@@ -213,6 +213,10 @@ impl Transport for ToNode {
         self.transport.send(packed)
     }
 
+    fn tell(&self, packed: Packed) {
+        self.transport.tell(packed);
+    }
+
     fn is_to_a_cluster(&self) -> bool {
         true
     }

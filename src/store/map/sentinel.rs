@@ -119,6 +119,10 @@ impl Transport for ToPrimary {
         self.transport.send(packed)
     }
 
+    fn tell(&self, packed: Packed) {
+        self.transport.tell(packed);
+    }
+
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             let Sentinels { last, .. } = &self.sentinels;

@@ -72,7 +72,7 @@ impl Handshake<()> for Server {
 async fn connected() -> (Arc<Link<()>>, Arc<Connection<()>>, Arc<Mutex<Far>>) {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
-    let link = Link::new(server(), server(), Arc::default(), Purpose::Checks);
+    let link = Link::new(server(), server(), Arc::default(), Purpose::Checks, "users");
     let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
     let connection = link.connected(POLL).await.unwrap();
@@ -127,7 +127,7 @@ impl Connector for Replaced {
 async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made() {
     let server = || Server(Arc::new(Mutex::new(SOUND)));
     let (connector, handshake) = (Arc::new(Replaced(server())), Arc::new(server()));
-    let link = Arc::new(Link::new(connector, handshake, Arc::default(), Purpose::Checks));
+    let link = Arc::new(Link::new(connector, handshake, Arc::default(), Purpose::Checks, "users"));
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(POLL * 5).await.is_err());
     assert_eq!(link.trouble().unwrap().reason, "another primary is named");
@@ -139,7 +139,8 @@ async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
     let outage = Arc::new(Outage::default());
-    let link = Arc::new(Link::new(server(), server(), Arc::clone(&outage), Purpose::Inserts));
+    let link =
+        Arc::new(Link::new(server(), server(), Arc::clone(&outage), Purpose::Inserts, "users"));
     tokio::spawn(Arc::clone(&link).supervise());
     outage.set_checks_look(true);
     let connection = link.connected(POLL).await.unwrap();
