@@ -133,6 +133,11 @@ pub use store::foreign::filter::ForeignFilter;
 pub use store::foreign::handle::ForeignHandle;
 pub use store::foreign::inspection::Inspection;
 pub use store::foreign::size::BloomSize;
+pub use store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials};
+#[cfg(feature = "uuid")]
+#[doc(no_inline)]
+pub use uuid::Uuid;
+
 /// What the command `bloom-guard` needs, and no application. It may change with any release.
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -142,10 +147,6 @@ pub mod inspect {
         shards_of,
     };
 }
-
-#[cfg(feature = "uuid")]
-#[doc(no_inline)]
-pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
 
 /// Compiles and runs the code in the README.

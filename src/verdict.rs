@@ -127,6 +127,8 @@ doubts! {
     Disk = "disk", "redis cannot write to its disk";
     /// Redis does not let this user ask.
     Denied = "denied", "redis does not let this user ask";
+    /// There are no credentials or certificates to show Redis: the application's provider failed, or a file cannot be read.
+    Credentials = "credentials", "there are no credentials or certificates to show redis";
     /// The node of a cluster does not serve the filter's slot, or not now; or Redis is a node, and the URL names a server.
     Cluster = "cluster", "the node of the cluster does not serve the filter's slot";
     /// Redis is too old, or lacks a command that the guard needs.

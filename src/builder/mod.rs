@@ -1,5 +1,6 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
+mod access;
 mod registry;
 mod stores;
 mod tuning;
@@ -23,6 +24,7 @@ use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::foreign::handle::ForeignHandle;
+use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 
 /// How long a removal is remembered without a regular schedule.
@@ -56,6 +58,8 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Builder {
     pub(crate) settings: Settings,
     pub(crate) redis: Option<Endpoint>,
+    /// What it is reached with, beside what its URL says.
+    access: Access,
     foreign: Option<ForeignFilter>,
     is_migrating: bool,
     /// How many ids at which rate, and over how many shards.
@@ -87,6 +91,7 @@ impl BloomGuard {
             capacity: (sizing.capacity(), sizing.rate()),
             shards: 1,
             redis: None,
+            access: Access::default(),
             foreign: None,
             is_migrating: false,
             source: None,
@@ -226,8 +231,9 @@ impl Builder {
     ///
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, redis, foreign, source, extractor, options, policy, .. } = self;
-        let (problems, is_migrating) = (self.problems, self.is_migrating);
+        let this = self.accessed();
+        let Self { settings, redis, foreign, source, extractor, options, policy, .. } = this;
+        let (problems, is_migrating) = (this.problems, this.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
         let is_own = foreign.is_none() || is_migrating;
         problems.extend(wrong_with_shards(&settings, redis.as_ref(), is_own));

@@ -47,7 +47,8 @@ advice! {
         Self::Busy => "Find the long script in Redis (SLOWLOG), and end it with SCRIPT KILL.";
         Self::OutOfMemory => "Raise maxmemory, or free memory: during a rebuild Redis holds two filters.";
         Self::Disk => "Give Redis room on its disk, or see its log for why it cannot write.";
-        Self::Denied => "Put the right credentials into the URL, and give that Redis user the rights that the guide lists.";
+        Self::Denied => "Put the right credentials into the URL, or have the provider give them, and give that Redis user the rights that the guide lists.";
+        Self::Credentials => "See why the provider of credentials fails or is late, or why the files of certificates cannot be read. The reason says which.";
         Self::Cluster => "Name the cluster in a redis+cluster:// url. Where that is done, see CLUSTER INFO: the slot is on its way, or the cluster is down.";
         Self::Unsupported => "Use Redis 6.2 or later, or Valkey, and neither rename nor disable a command that the guide lists. A filter of RedisBloom needs its module.";
         Self::StringLimit => "Raise proto-max-bulk-len to Redis's default, 512 MB, or choose a smaller capacity.";

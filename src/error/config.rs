@@ -60,6 +60,12 @@ pub enum SettingError {
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
     #[error("a rediss:// url needs the crate feature `tls`")]
     TlsFeature,
+    /// There is a provider of credentials, and the URL has a password.
+    #[error("credentials: the redis url has a password, too")]
+    CredentialsTwice,
+    /// There is a provider of credentials, and no Redis was named.
+    #[error("credentials: there is no redis url")]
+    CredentialsWithoutRedis,
     /// A filter of another system is to be guarded, and no Redis was named.
     #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,

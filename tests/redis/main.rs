@@ -2,6 +2,7 @@
 
 mod connection;
 mod copy;
+mod credentials;
 mod found;
 mod joins;
 mod memory;

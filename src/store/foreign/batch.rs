@@ -73,7 +73,7 @@ impl Checks for Site {
             let is_old = || self.trust.known().is_some_and(|now| Arc::ptr_eq(&now, &known));
             if is_live && believed == Err(Doubt::Changing) && is_old() {
                 // The next poll would be up to a second later. The next batch tries again.
-                self.trust.look(live.transport(), &live.process).await.ok();
+                self.trust.look(&*live.transport(), &live.process).await.ok();
             }
         }
     }
@@ -108,7 +108,7 @@ impl Site {
             Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
-        self.trust.heed(live.transport(), known, whole).await;
+        self.trust.heed(&*live.transport(), known, whole).await;
         held
     }
 }

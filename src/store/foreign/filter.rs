@@ -6,6 +6,7 @@ use super::layout::Layout;
 use crate::error::SettingError;
 use crate::filter::SizingError;
 use crate::settings;
+use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 
 /// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
@@ -55,6 +56,18 @@ impl ForeignFilter {
         first: &'a Endpoint,
     ) -> impl Iterator<Item = &'a Endpoint> {
         [first].into_iter().chain(&self.others)
+    }
+
+    /// Has its further instances reached with this access.
+    ///
+    /// # Errors
+    ///
+    /// It does not go with what the URL of one says.
+    pub(crate) fn reach_with(&mut self, access: &Access) -> Result<(), SettingError> {
+        for other in &mut self.others {
+            *other = other.with(access)?;
+        }
+        Ok(())
     }
 
     fn judged(mut self, judged: Result<(), SettingError>) -> Self {

@@ -122,7 +122,7 @@ impl Site {
         let mut replies = self.node.inserts.ask(&connection, &pipeline(commands), ATTEMPT).await?;
         self.node.keep_to_one_redis(&connection)?;
         let (_, whole) = round.read(replies.split_off(adds))?;
-        self.trust.heed(connection.transport(), &known, whole).await;
+        self.trust.heed(&*connection.transport(), &known, whole).await;
         self.trust.takes_inserts()?;
         let new = match self.trust.layout.kind() {
             Kind::Bitmap => bitmap::had_clear_bits(&places, replies),
@@ -185,7 +185,7 @@ impl Site {
     /// Looks at the filter now; returns whether it is believed.
     pub(super) async fn look(&self) -> Result<bool, StoreError> {
         let checks = self.node.checks.connected(ATTEMPT).await?;
-        self.trust.look(checks.transport(), &checks.process).await?;
+        self.trust.look(&*checks.transport(), &checks.process).await?;
         Ok(self.is_trusted())
     }
 

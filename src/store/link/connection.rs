@@ -11,7 +11,8 @@ use super::transport::{Clock, Transport};
 
 /// A connection that has shown which Redis process is at its other end.
 pub(crate) struct Connection<I> {
-    transport: Arc<dyn Transport>,
+    /// Another one once its credentials were renewed.
+    transport: ArcSwap<Arc<dyn Transport>>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: Arc<I>,
@@ -29,12 +30,18 @@ impl<I> Connection<I> {
         eviction: Eviction,
     ) -> Self {
         let (clock, eviction) = (ArcSwap::from_pointee(clock), ArcSwap::from_pointee(eviction));
+        let transport = ArcSwap::from_pointee(transport);
         Self { transport, process, identity, since: Instant::now(), clock, eviction }
     }
 
     /// Returns what commands are sent by where no deadline and no breaker is looked at.
-    pub(crate) fn transport(&self) -> &dyn Transport {
-        &*self.transport
+    pub(crate) fn transport(&self) -> Arc<dyn Transport> {
+        Arc::clone(&self.transport.load())
+    }
+
+    /// Has what comes go by another transport to the same process. What is under way ends on the one before.
+    pub(super) fn go_by(&self, transport: Arc<dyn Transport>) {
+        self.transport.store(Arc::new(transport));
     }
 
     /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no

@@ -14,9 +14,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::access::Access;
+use super::credentials::Credentials;
 use super::driver::Driver;
 use super::resp::Packed;
-use super::transport::Transport;
+use super::transport::{HANDSHAKE, Transport};
+use crate::error::SettingError;
 use crate::store::BoxFuture;
 
 /// How long it may take to connect: name, TCP and TLS.
@@ -26,25 +29,65 @@ pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Opens a connection. The caller has to find out which Redis process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
+
+    /// How long that may take.
+    fn patience(&self) -> Duration {
+        CONNECT + HANDSHAKE
+    }
+
+    /// Returns what connects to the same place with this access; none where there is none to be had.
+    ///
+    /// # Errors
+    ///
+    /// It does not go with what the URL says.
+    fn with(&self, _access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
+        Ok(None)
+    }
 }
 
 /// The address of a real server.
-pub(crate) struct Address(pub(crate) ConnectionInfo);
+pub(crate) struct Address {
+    info: ConnectionInfo,
+    access: Access,
+}
 
 impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
+            let credentials = self.access.credentials().await?;
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, self.out_of_reach());
             let driver = timeout(CONNECT, self.open()).await.map_err(late)??;
-            self.introduce(&driver).await?;
+            let driver = driver.until(credentials.as_ref().and_then(Credentials::ends));
+            if let Err(error) = self.introduce(&driver, credentials.as_ref()).await {
+                self.access.forget().await;
+                return Err(error);
+            }
             Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
+    }
+
+    fn patience(&self) -> Duration {
+        self.access.patience() + CONNECT + HANDSHAKE
+    }
+
+    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
+        access.judge(&self.info)?;
+        Ok(Some(Arc::new(Self::new(self.info.clone(), access.clone()))))
     }
 }
 
 impl Address {
+    pub(crate) fn new(info: ConnectionInfo, access: Access) -> Self {
+        Self { info, access }
+    }
+
+    /// Returns the same address, with another access.
+    pub(crate) fn with_access(&self, access: Access) -> Self {
+        Self::new(self.info.clone(), access)
+    }
+
     async fn open(&self) -> RedisResult<Driver> {
-        match self.0.addr() {
+        match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
                 first(host, *port, |address| async move { Ok(Driver::new(tcp(address).await?)) })
                     .await
@@ -64,7 +107,7 @@ impl Address {
 
     /// Says why there is no connection yet.
     fn out_of_reach(&self) -> &'static str {
-        match self.0.addr() {
+        match self.info.addr() {
             // Without TLS a server waits for the rest of what it takes for a command.
             ConnectionAddr::TcpTls { .. } => {
                 "redis is out of reach, or its port takes no TLS and needs redis://"
@@ -74,16 +117,27 @@ impl Address {
     }
 
     /// Sends credentials, and which database is asked for.
-    async fn introduce(&self, transport: &impl Transport) -> RedisResult<()> {
-        let (settings, mut commands) = (self.0.redis_settings(), pipe());
-        if let Some(password) = settings.password() {
-            commands.cmd("AUTH").arg(settings.username()).arg(password);
+    async fn introduce(&self, driver: &Driver, given: Option<&Credentials>) -> RedisResult<()> {
+        let (settings, mut commands) = (self.info.redis_settings(), pipe());
+        let named = settings.username();
+        let given = given.map(Credentials::name_and_password);
+        let given = given.map(|(user, password)| (user.or(named), password));
+        let of_url = settings.password().map(|password| (named, password));
+        if let Some((user, password)) = given.or(of_url) {
+            commands.cmd("AUTH").arg(user).arg(password);
         }
         if settings.db() != 0 {
             commands.cmd("SELECT").arg(settings.db());
         }
         if !commands.is_empty() {
-            transport.send(Packed::from(&commands)).await?;
+            let sent = driver.send(Packed::from(&commands));
+            if self.access.is_plain() {
+                sent.await?;
+            } else {
+                // The deadline of the whole allows for what is asked beforehand.
+                let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
+                timeout(HANDSHAKE, sent).await.map_err(late)??;
+            }
         }
         Ok(())
     }
@@ -162,9 +216,9 @@ fn unsupported() -> RedisError {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.redis_settings().db() {
-            0 => write!(f, "{}", self.0.addr()),
-            database => write!(f, "{}/{database}", self.0.addr()),
+        match self.info.redis_settings().db() {
+            0 => write!(f, "{}", self.info.addr()),
+            database => write!(f, "{}/{database}", self.info.addr()),
         }
     }
 }

@@ -8,6 +8,7 @@ use ::redis::{RedisError, RedisResult, Value, parse_redis_value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::resp::{Ends, LINE, Packed, Unfit};
 use super::transport::{Transport, words};
@@ -27,6 +28,8 @@ pub(crate) struct Driver {
     requests: mpsc::Sender<Request>,
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
+    /// When the credentials end by which it was opened, if they do.
+    until: Option<Instant>,
     task: AbortHandle,
 }
 
@@ -62,7 +65,13 @@ impl Driver {
                 why.get_or_init(|| reason(&error, sent.front(), heard));
             }
         });
-        Self { requests, ended, task: task.abort_handle() }
+        Self { requests, ended, until: None, task: task.abort_handle() }
+    }
+
+    /// Notes when the credentials end by which it was opened, if they do.
+    pub(super) fn until(mut self, end: Option<Instant>) -> Self {
+        self.until = end;
+        self
     }
 
     fn has_ended(&self) -> RedisError {
@@ -93,6 +102,10 @@ impl Transport for Driver {
 
     fn tell(&self, packed: Packed) {
         self.requests.try_send(Request { packed, answer: None }).ok();
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.until
     }
 }
 

@@ -5,6 +5,8 @@
 //! | `node` | a Redis: a link for each kind of work, and the checks that wait for it |
 //! | `resp` | RESP2: commands packed, replies read where they lie |
 //! | `connector` | opens connections |
+//! | `access` | what they are opened with, beside what the URL says |
+//! | `credentials` | user and password that change: the application's provider |
 //! | `driver` | an open connection: requests out, replies in |
 //! | `transport` | one exchange on an open connection, and what its errors mean |
 //! | `process` | which Redis process answers, and what it may evict |
@@ -17,10 +19,12 @@
 //! | `script`, `reply`, `refusal` | scripts, and what the answers mean |
 //! | `attempts` | how often an insert is tried, and how long |
 
+pub(crate) mod access;
 pub(crate) mod attempts;
 mod breaker;
 pub(crate) mod connection;
 pub(crate) mod connector;
+pub(crate) mod credentials;
 mod driver;
 pub(crate) mod handshake;
 pub(crate) mod node;

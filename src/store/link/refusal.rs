@@ -2,6 +2,7 @@
 
 use self::ConnectionAfter::{Keep, Moved, Withdraw};
 use self::Retry::{No, Soon};
+use super::credentials::PROVIDER;
 use crate::error::StoreError;
 use crate::verdict::Doubt;
 
@@ -42,9 +43,9 @@ const UNKNOWN_SCRIPT: &str = "NOSCRIPT";
 const MOVED: &str = "MOVED";
 const CLUSTERDOWN: &str = "CLUSTERDOWN";
 
-/// Redis's words begin with one of these, which is followed by a space or nothing.
+/// Words that Redis, or what connects to it, begins with; one of these is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 31] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -64,6 +65,8 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 30] = [
     ("WRONGPASS", Doubt::Denied, Soon, Withdraw),
     // A password was given, and Redis has none.
     ("ERR AUTH", Doubt::Denied, Soon, Withdraw),
+    // Not Redis's words: nobody said which they are.
+    (PROVIDER, Doubt::Credentials, Soon, Withdraw),
     // Its protected mode takes no connection from elsewhere.
     ("DENIED", Doubt::Denied, Soon, Withdraw),
     // The user may not run the command, or not in a script.

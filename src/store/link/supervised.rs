@@ -5,26 +5,29 @@
 //! because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::redis::Value;
 use arc_swap::ArcSwapOption;
-use tokio::join;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::{join, select};
 
 use super::breaker::CircuitBreaker;
 use super::connection::Connection;
-use super::connector::{CONNECT, Connector};
+use super::connector::Connector;
+use super::credentials::renewal;
 use super::driver::QUEUE;
 use super::handshake::{End, Handshake};
 use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
-use super::transport::{Clock, HANDSHAKE, Transport, Trouble, inspect, one, send};
+use super::transport::{Clock, Transport, Trouble, inspect, one, send};
 use crate::error::StoreError;
 use crate::store::link::refusal::{ConnectionAfter, doubt, is_unknown_script};
 use crate::store::link::reply::Reply;
@@ -298,7 +301,7 @@ impl<I: Send + Sync> Link<I> {
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
-        send(connection.transport(), packed, deadline).await.map_err(|trouble| {
+        send(&*connection.transport(), packed, deadline).await.map_err(|trouble| {
             match trouble.connection {
                 ConnectionAfter::Keep => {}
                 ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
@@ -339,7 +342,11 @@ impl<I: Send + Sync> Link<I> {
             match self.connect().await {
                 Ok(connection) => {
                     self.publish(&connection);
-                    let end = self.poll(&connection, found).await;
+                    let end = select! {
+                        biased;
+                        end = self.poll(&connection, found) => end,
+                        never = self.keep_credentials(&connection) => match never {},
+                    };
                     self.end();
                     match &end {
                         End::Lost(reason) => {
@@ -395,12 +402,8 @@ impl<I: Send + Sync> Link<I> {
 
     /// Connects: INFO first, then the handshake.
     async fn connect(&self) -> Result<Arc<Connection<I>>, StoreError> {
-        let transport = timeout(CONNECT + HANDSHAKE, self.connector.connect())
-            .await
-            .map_err(|_| StoreError::Timeout { deadline: CONNECT + HANDSHAKE })?
-            .map_err(Trouble::from)?;
+        let transport = self.open().await?;
         let (process, clock, eviction) = self.inspect(&*transport).await?;
-        // Only now: a server that hangs up at once says why in reply to the first command.
         transport.tell(self.introduction());
         let identity = self.handshake.join(&*transport, &process).await?;
         if let Some(reason) = transport.replaced().await {
@@ -409,7 +412,59 @@ impl<I: Send + Sync> Link<I> {
         Ok(Arc::new(Connection::new(transport, process, identity, clock, eviction)))
     }
 
-    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off.
+    /// Opens a connection on which nothing has been asked.
+    async fn open(&self) -> Result<Arc<dyn Transport>, StoreError> {
+        let deadline = self.connector.patience();
+        let opened = timeout(deadline, self.connector.connect()).await;
+        let opened = opened.map_err(|_| StoreError::Timeout { deadline })?;
+        Ok(opened.map_err(Trouble::from)?)
+    }
+
+    /// Has a connection go on by another transport before the credentials of the one in use end, for as long as it is polled. Where
+    /// there are none to be had it stays as it is, for as long as Redis bears it.
+    async fn keep_credentials(&self, connection: &Arc<Connection<I>>) -> Infallible {
+        while let Some(end) = connection.transport().until() {
+            sleep_until(renewal(end)).await;
+            let mut wait = BACKOFF.0;
+            while let Err(error) = self.renew(connection).await {
+                let trouble = LinkTrouble::of(&error);
+                if wait == BACKOFF.0 {
+                    let (redis, purpose, reason) =
+                        (&self.connector, self.purpose.as_str(), &trouble.reason);
+                    tracing::warn!(
+                        ?redis,
+                        purpose,
+                        reason,
+                        "the credentials of a connection in use end, and there are no new ones yet"
+                    );
+                }
+                self.trouble.store(Some(Arc::new(trouble)));
+                sleep(wait).await;
+                wait = (wait * 2).min(BACKOFF.1);
+            }
+            self.trouble.store(None);
+        }
+        pending().await
+    }
+
+    /// Has a connection go by a new transport, if that leads to the same process.
+    async fn renew(&self, connection: &Arc<Connection<I>>) -> Result<(), StoreError> {
+        let transport = self.open().await?;
+        let (process, ..) = self.inspect(&*transport).await?;
+        if process != connection.process {
+            self.withdraw(connection);
+            return Ok(());
+        }
+        transport.tell(self.introduction());
+        if let Some(reason) = transport.replaced().await {
+            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
+        }
+        connection.go_by(transport);
+        Ok(())
+    }
+
+    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off. It
+    /// is sent after the first reply: a server that hangs up says why in reply to the first command.
     fn introduction(&self) -> Packed {
         let mut packed = Packed::default();
         packed.begin(3);
@@ -439,7 +494,7 @@ impl<I: Send + Sync> Link<I> {
                 () = self.outage.another(&mut found) => {}
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
             }
-            match self.inspect(connection.transport()).await {
+            match self.inspect(&*connection.transport()).await {
                 Ok((process, ..)) if process != connection.process => {
                     let reason = "another redis process answers on the same connection";
                     return End::Left(reason.to_owned());
@@ -474,7 +529,7 @@ impl<I: Send + Sync> Link<I> {
         let (process, identity) = (&connection.process, &connection.identity);
         let transport = connection.transport();
         let asks = self.purpose == Purpose::Checks || !self.outage.checks_look();
-        let recheck = self.handshake.recheck(transport, process, identity, asks);
+        let recheck = self.handshake.recheck(&*transport, process, identity, asks);
         if !asks {
             return recheck.await;
         }

@@ -23,6 +23,11 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends commands whose replies nobody waits for, if there is room. A refusal changes nothing.
     fn tell(&self, _packed: Packed) {}
 
+    /// Returns when the credentials end by which it was opened, if they do.
+    fn until(&self) -> Option<Instant> {
+        None
+    }
+
     /// Whether it was made to a node of a cluster.
     fn is_to_a_cluster(&self) -> bool {
         false

@@ -19,13 +19,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::named::{Confirmed, LastNamed};
 use super::server::Server;
-use crate::error::StoreError;
+use crate::error::{SettingError, StoreError};
 use crate::random;
 use crate::store::BoxFuture;
+use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, values};
-use crate::store::link::transport::{Transport, Trouble, send};
+use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
 
 /// How long after a connection was made it is asked again where it should lead.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -40,6 +41,7 @@ pub(crate) struct Cluster {
     pub(super) named: Vec<Server>,
     /// How to connect to a node, wherever it is.
     pub(super) redis: ConnectionInfo,
+    pub(super) access: Access,
 }
 
 /// Connects to the node that serves the slot of a key.
@@ -60,6 +62,17 @@ pub(crate) struct Slots {
 }
 
 impl Cluster {
+    /// Returns the same cluster with this access.
+    ///
+    /// # Errors
+    ///
+    /// It does not go with what the URL says.
+    pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
+        access.judge(&self.redis)?;
+        let (named, redis) = (self.named.clone(), self.redis.clone());
+        Ok(Self { named, redis, access: access.clone() })
+    }
+
     pub(super) fn to_slot_of(
         self: &Arc<Self>,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
@@ -94,6 +107,8 @@ impl Slots {
     ///
     /// What they have said, if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
+        // Beforehand: nodes are given less time.
+        self.cluster.access.credentials().await?;
         let nodes = &self.cluster.named;
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let asked =
@@ -121,7 +136,11 @@ impl Slots {
 
     /// Asks a node which ones serve the slots.
     async fn ask(&self, node: &Server) -> Result<Vec<Option<Server>>, StoreError> {
-        let transport = node.address(&self.cluster.redis).connect().await.map_err(Trouble::from)?;
+        let transport = node
+            .address(&self.cluster.redis, &self.cluster.access)
+            .connect()
+            .await
+            .map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
         for key in &*self.keys {
             commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
@@ -189,13 +208,20 @@ fn odd(answer: String) -> StoreError {
 impl Connector for ToSlot {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
+            let cluster = &self.slots.cluster;
+            // Before anyone waits for who is named: what it says stands for itself.
+            cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&self.slots.cluster.redis).connect().await?;
+            let transport = server.address(&cluster.redis, &cluster.access).connect().await?;
             let (to_slot, confirmed) = (self.clone(), Confirmed::default());
             let made = Instant::now();
             let named = ToNode { transport, server, to_slot, made, confirmed };
             Ok(Arc::new(named) as Arc<dyn Transport>)
         })
+    }
+
+    fn patience(&self) -> Duration {
+        self.slots.cluster.access.patience() + CONNECT + HANDSHAKE
     }
 }
 
@@ -215,6 +241,10 @@ impl Transport for ToNode {
 
     fn tell(&self, packed: Packed) {
         self.transport.tell(packed);
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.transport.until()
     }
 
     fn is_to_a_cluster(&self) -> bool {

@@ -8,6 +8,7 @@ use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisError};
 use super::cluster::{Cluster, Slots};
 use super::url::{Hosts, Parts};
 use crate::error::SettingError;
+use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, Connector};
 
 /// Where Redis is.
@@ -31,9 +32,24 @@ impl Endpoint {
                 parts.sentinels(server).map(|sentinels| Self::Primary(Arc::new(sentinels)))
             }
             Some(parts) => parts.cluster(server).map(|cluster| Self::Cluster(Arc::new(cluster))),
-            None => server(url).map(|server| Self::Primary(Arc::new(Address(server)))),
+            None => server(url)
+                .map(|server| Self::Primary(Arc::new(Address::new(server, Access::default())))),
         };
         endpoint.map_err(|reason| SettingError::RedisUrl { reason })
+    }
+
+    /// Returns the same place with this access.
+    ///
+    /// # Errors
+    ///
+    /// It does not go with what the URL says.
+    pub(crate) fn with(&self, access: &Access) -> Result<Self, SettingError> {
+        Ok(match self {
+            Self::Primary(connector) => {
+                Self::Primary(connector.with(access)?.unwrap_or_else(|| Arc::clone(connector)))
+            }
+            Self::Cluster(cluster) => Self::Cluster(Arc::new(cluster.with(access)?)),
+        })
     }
 
     /// Returns what connects to the server that has a key. Which key that is may change.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::redis::{ConnectionInfo, RedisResult, cmd};
 use tokio::sync::mpsc;
@@ -19,11 +20,12 @@ use tokio::time::{Instant, timeout};
 
 use super::named::{Confirmed, LastNamed};
 use super::server::Server;
-use crate::error::StoreError;
+use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
+use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::resp::Packed;
-use crate::store::link::transport::{Transport, Trouble, ask};
+use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, ask};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
 
@@ -34,6 +36,7 @@ pub(super) struct Sentinels {
     name: Arc<str>,
     /// How to connect to the primary, wherever it is.
     redis: ConnectionInfo,
+    access: Access,
     last: Arc<LastNamed>,
 }
 
@@ -45,10 +48,12 @@ struct Sentinel {
 
 impl Sentinels {
     pub(super) fn new(sentinels: Vec<ConnectionInfo>, name: &str, redis: ConnectionInfo) -> Self {
-        let sentinel =
-            |info| Arc::new(Sentinel { address: Address(info), transport: Mutex::default() });
-        let each = sentinels.into_iter().map(sentinel).collect();
-        Self { each, name: name.into(), redis, last: Arc::default() }
+        let sentinel = |info| Sentinel {
+            address: Address::new(info, Access::default()),
+            transport: Mutex::default(),
+        };
+        let each = sentinels.into_iter().map(sentinel).map(Arc::new).collect();
+        Self { each, name: name.into(), redis, access: Access::default(), last: Arc::default() }
     }
 
     /// Asks all Sentinels, and returns the server that a majority names.
@@ -96,12 +101,26 @@ impl Connector for Sentinels {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&self.redis).connect().await?;
+            let transport = server.address(&self.redis, &self.access).connect().await?;
             let (sentinels, made) = (self.clone(), Instant::now());
             let confirmed = Confirmed::default();
             let named = ToPrimary { transport, server, sentinels, made, confirmed };
             Ok(Arc::new(named) as Arc<dyn Transport>)
         })
+    }
+
+    fn patience(&self) -> Duration {
+        self.access.patience() + CONNECT + HANDSHAKE
+    }
+
+    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
+        access.judge(&self.redis)?;
+        let sentinel = |it: &Arc<Sentinel>| Sentinel {
+            address: it.address.with_access(access.to_sentinels()),
+            transport: Mutex::default(),
+        };
+        let each = self.each.iter().map(sentinel).map(Arc::new).collect();
+        Ok(Some(Arc::new(Self { each, access: access.clone(), ..self.clone() })))
     }
 }
 
@@ -121,6 +140,10 @@ impl Transport for ToPrimary {
 
     fn tell(&self, packed: Packed) {
         self.transport.tell(packed);
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.transport.until()
     }
 
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use ::redis::{ConnectionAddr, ConnectionInfo};
 
+use crate::store::link::access::Access;
 use crate::store::link::connector::Address;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,7 +15,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Returns how to connect to it: as to another server.
-    pub(super) fn address(&self, like: &ConnectionInfo) -> Address {
+    pub(super) fn address(&self, like: &ConnectionInfo, access: &Access) -> Address {
         let (host, port) = (self.host.clone(), self.port);
         let address = match like.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -23,7 +24,7 @@ impl Server {
             }
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Address(like.clone().set_addr(address))
+        Address::new(like.clone().set_addr(address), access.clone())
     }
 }
 

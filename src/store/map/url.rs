@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use super::cluster::Cluster;
 use super::sentinel::Sentinels;
 use super::server::Server;
+use crate::store::link::access::Access;
 
 /// What the hosts of a URL are, by how its scheme ends, and the port of one that has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl<'a> Parts<'a> {
                 _ => return Err("a node is no host".to_owned()),
             }
         }
-        Ok(Cluster { named, redis: self.redis(&server)? })
+        Ok(Cluster { named, redis: self.redis(&server)?, access: Access::default() })
     }
 
     /// Returns how to connect to each host. One that is named twice would have two votes.

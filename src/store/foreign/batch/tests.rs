@@ -155,7 +155,7 @@ impl Believing {
             keys.named = vec![SEAL, SEAL];
             keys.seals = trust.keys.all().map(|key| (key.to_owned(), SEAL)).collect();
         }
-        trust.look(live.transport(), &live.process).await.unwrap();
+        trust.look(&*live.transport(), &live.process).await.unwrap();
         let known = trust.known().unwrap();
         assert!(known.believed().is_ok());
         redis.0.lock().unwrap().asked.clear();

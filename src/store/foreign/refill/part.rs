@@ -133,7 +133,7 @@ impl Part {
         match trust.layout.kind() {
             Kind::Bitmap => {
                 let (transport, word) = (connection.transport(), self.word.as_bytes());
-                bitmap::look(transport, &trust.keys, word, seal).await?;
+                bitmap::look(&*transport, &trust.keys, word, seal).await?;
             }
             Kind::Module => {
                 let mut command = self.script(RENEW);

@@ -1,0 +1,200 @@
+//! User and password that change: the application is asked for them at each connection.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::error::{BoxError, chain};
+use crate::random;
+
+/// How long a provider may take.
+pub(crate) const ASKED: Duration = Duration::from_secs(5);
+/// For how long an answer is good for other connections, which are made at the same moment.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long before the credentials end a connection is renewed, at most; at least half of it.
+const AHEAD: Duration = Duration::from_secs(10);
+/// The shortest time from one renewal to the next.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// What a provider gives: a future on the heap, so that there can be providers of any type.
+pub type GivenCredentials<'a> =
+    Pin<Box<dyn Future<Output = Result<Credentials, BoxError>> + Send + 'a>>;
+
+/// A user and a password for Redis, and when they end.
+///
+/// Its `Debug` form shows no password.
+#[derive(Clone)]
+pub struct Credentials {
+    user: Option<String>,
+    password: String,
+    ends: Option<Instant>,
+}
+
+impl Credentials {
+    /// Returns a password that does not end, for the user that the URL names, or else Redis's default user.
+    #[must_use]
+    pub fn new(password: impl Into<String>) -> Self {
+        Self { user: None, password: password.into(), ends: None }
+    }
+
+    /// Names the user.
+    #[must_use]
+    pub fn user(self, user: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), ..self }
+    }
+
+    /// Has them end after this time, counted from this call. Connections are renewed five to ten seconds before, or in the last half
+    /// of a shorter time; not more than once a second.
+    #[must_use]
+    pub fn expires_in(self, time: Duration) -> Self {
+        Self { ends: Instant::now().checked_add(time), ..self }
+    }
+
+    /// Returns when they end, if they do.
+    pub(super) fn ends(&self) -> Option<Instant> {
+        self.ends
+    }
+
+    fn have_ended(&self) -> bool {
+        self.ends.is_some_and(|ends| ends <= Instant::now())
+    }
+
+    pub(super) fn name_and_password(&self) -> (Option<&str>, &str) {
+        (self.user.as_deref(), &self.password)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .field("expires_in", &left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns when a connection is renewed whose credentials end then. Processes that began together do not all do it at once.
+pub(super) fn renewal(ends: Instant) -> Instant {
+    let now = Instant::now();
+    let rest = ends.saturating_duration_since(now);
+    let ahead = AHEAD.min(rest / 2);
+    let spread = (random::scatter() >> 11) as f64 / (1_u64 << 53) as f64;
+    now + (rest - ahead.mul_f64(0.5 + spread / 2.0)).max(SHORTEST)
+}
+
+/// Says which user and password Redis is to be told, whenever a connection is made: passwords that are rotated, tokens that end.
+///
+/// A closure that returns a future is one. Given to [`Builder::credentials`](crate::Builder::credentials).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use bloom_guard::{BloomGuard, BoxError, Credentials, PathPattern};
+///
+/// # async fn token() -> Result<String, BoxError> { Ok("token".to_owned()) }
+/// let provider = || async {
+///     let token = token().await?;
+///     Ok::<_, BoxError>(Credentials::new(token).user("guard").expires_in(Duration::from_secs(900)))
+/// };
+/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+///     .redis("redis://127.0.0.1:6379")
+///     .credentials(provider)
+///     .build()?;
+/// # Ok::<(), BoxError>(())
+/// ```
+pub trait CredentialsProvider: Send + Sync + 'static {
+    /// Returns what is right now. Connections that are made within a second share an answer; there are three to a Redis. One
+    /// that takes longer than five seconds has failed, and so has one that panics. It is tried again after half a second at the most,
+    /// so one that asks a service keeps what it has got for a while.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none. The words are logged and stand in the [state](crate::GuardState::trouble): no secret may be in them.
+    fn credentials(&self) -> GivenCredentials<'_>;
+}
+
+impl<F, Asked, E> CredentialsProvider for F
+where
+    F: Fn() -> Asked + Send + Sync + 'static,
+    Asked: Future<Output = Result<Credentials, E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    fn credentials(&self) -> GivenCredentials<'_> {
+        let asked = self();
+        Box::pin(async move { asked.await.map_err(Into::into) })
+    }
+}
+
+/// The application's provider, and what it gave last.
+pub(crate) struct Provider {
+    source: Arc<dyn CredentialsProvider>,
+    last: Mutex<Option<(Credentials, Instant)>>,
+}
+
+impl Provider {
+    pub(crate) fn new(source: impl CredentialsProvider) -> Self {
+        Self { source: Arc::new(source), last: Mutex::default() }
+    }
+
+    /// Returns the credentials for a connection that is made now.
+    ///
+    /// # Errors
+    ///
+    /// What the provider has met, or that it has not answered in time.
+    pub(super) async fn credentials(&self) -> io::Result<Credentials> {
+        let given = timeout(ASKED, self.lately()).await;
+        let late = || failed(&format!("has not answered within {ASKED:?}"));
+        given.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn lately(&self) -> io::Result<Credentials> {
+        let mut last = self.last.lock().await;
+        if let Some((given, at)) = &*last
+            && at.elapsed() < FRESH
+            && !given.have_ended()
+        {
+            return Ok(given.clone());
+        }
+        *last = None;
+        // A task of its own: if it panics, nothing else ends. Dropped here, it ends.
+        let (source, mut alone) = (Arc::clone(&self.source), JoinSet::new());
+        alone.spawn(async move { source.credentials().await });
+        let given = match alone.join_next().await {
+            Some(Ok(given)) => {
+                given.map_err(|error| failed(&format!("failed: {}", chain(&*error))))?
+            }
+            _ => return Err(failed("panicked")),
+        };
+        if given.have_ended() {
+            return Err(failed("has given some that have ended"));
+        }
+        *last = Some((given.clone(), Instant::now()));
+        Ok(given)
+    }
+
+    /// Has the provider asked again: Redis does not take what it gave.
+    pub(super) async fn forget(&self) {
+        *self.last.lock().await = None;
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").finish_non_exhaustive()
+    }
+}
+
+/// The words that its errors begin with, by which they are told from Redis's.
+pub(crate) const PROVIDER: &str = "the provider of credentials";
+
+fn failed(how: &str) -> io::Error {
+    io::Error::other(format!("{PROVIDER} {how}"))
+}

@@ -1,0 +1,316 @@
+//! User and password from the application: they may change while the guard runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bloom_guard::{
+    BloomGuard, BoxError, Builder, Credentials, CredentialsProvider, Doubt, GivenCredentials,
+    OnUnknown, Verdict,
+};
+use http::StatusCode;
+use support::eventually;
+use support::model::{Table, get, guard_over, live};
+use support::redis_server::RedisServer;
+use support::sentinel::Sentinel;
+use tokio::time::sleep;
+
+const SOON: Duration = Duration::from_secs(20);
+/// What a provider that works gives.
+const GUARD: &str = "guard";
+
+/// What a provider does next.
+#[derive(Debug, Clone)]
+enum Does {
+    Gives(&'static str, Option<Duration>),
+    Fails,
+    Hangs,
+    Panics,
+}
+
+/// A provider, and what it was asked.
+#[derive(Clone)]
+struct Provider {
+    does: Arc<Mutex<Does>>,
+    asked: Arc<AtomicU64>,
+}
+
+impl Provider {
+    fn that(does: Does) -> Self {
+        Self { does: Arc::new(Mutex::new(does)), asked: Arc::default() }
+    }
+
+    fn set(&self, does: Does) {
+        *self.does.lock().unwrap() = does;
+    }
+}
+
+impl CredentialsProvider for Provider {
+    fn credentials(&self) -> GivenCredentials<'_> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let does = self.does.lock().unwrap().clone();
+        Box::pin(async move {
+            match does {
+                Does::Gives(password, time) => {
+                    let given = Credentials::new(password).user(GUARD);
+                    Ok(time.map_or(given.clone(), |time| given.expires_in(time)))
+                }
+                Does::Fails => Err("the vault is sealed".into()),
+                Does::Hangs => std::future::pending().await,
+                Does::Panics => panic!("a bug of the application's"),
+            }
+        })
+    }
+}
+
+/// Has the server take this password of the user's, and no other.
+fn set_password(redis: &RedisServer, password: &str) {
+    let password = format!(">{password}");
+    redis.run::<()>(&["ACL", "SETUSER", GUARD, "on", "resetpass", &password, "~*", "+@all"]);
+}
+
+fn kill(redis: &RedisServer) -> u64 {
+    redis.run(&["CLIENT", "KILL", "USER", GUARD])
+}
+
+fn builder(redis: &RedisServer, provider: &Provider) -> Builder {
+    guard_over(&redis.url(), &Table::with(0..100)).credentials(provider.clone())
+}
+
+/// Waits until the state has this doubt and these words.
+async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
+    eventually(words, SOON, || async {
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let is =
+            state.live == Err(doubt) && trouble.contains(words) && trouble.contains(doubt.advice());
+        if is { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_password_that_is_rotated_is_asked_for_at_the_next_connection() {
+    let redis = RedisServer::start();
+    set_password(&redis, "one");
+    let provider = Provider::that(Does::Gives("one", None));
+    let guard = builder(&redis, &provider).build().unwrap();
+    live(&guard).await;
+    for (password, id) in [("two", 1_002_u64), ("three", 1_003)] {
+        set_password(&redis, password);
+        provider.set(Does::Gives(password, None));
+        // Connections that are there stay.
+        guard.insert(&id).await.unwrap();
+        assert!(kill(&redis) >= 3);
+        live(&guard).await;
+        eventually("an insert is acknowledged", SOON, || async {
+            guard.insert(&(id + 1_000)).await.map_err(|error| error.to_string())
+        })
+        .await;
+        for id in [7, id, id + 1_000] {
+            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present);
+        }
+    }
+}
+
+/// Connections of the user that are as old as this, in seconds, are closed; returns how many.
+fn close_old(redis: &RedisServer, age: u64) -> u64 {
+    let list: String = redis.run(&["CLIENT", "LIST"]);
+    let field = |line: &str, name: &str| {
+        line.split(' ').find_map(|it| it.strip_prefix(name)).unwrap_or_default().to_owned()
+    };
+    let old = list.lines().filter(|line| {
+        field(line, "user=") == GUARD && field(line, "age=").parse::<u64>().unwrap() >= age
+    });
+    old.map(|line| redis.run::<u64>(&["CLIENT", "KILL", "ID", &field(line, "id=")])).sum()
+}
+
+/// As a managed Redis does, which closes a connection when its token has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_renewed_before_their_token_ends_and_no_answer_is_lost_by_that() {
+    const TOKEN: Duration = Duration::from_secs(4);
+    let redis = RedisServer::start();
+    set_password(&redis, "token");
+    let provider = Provider::that(Does::Gives("token", Some(TOKEN)));
+    let guard = builder(&redis, &provider).build().unwrap();
+    live(&guard).await;
+    let ids = || {
+        let list: String = redis.run(&["CLIENT", "LIST"]);
+        let ours = list.lines().filter(|line| line.contains("name=bloom-guard:"));
+        let id = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        ours.map(id).collect::<Vec<_>>()
+    };
+    let (before, begun) = (ids(), Instant::now());
+    let (mut closed, mut checks, mut next) = (0, 0, 10_000_u64);
+    while begun.elapsed() < TOKEN * 4 {
+        closed += close_old(&redis, TOKEN.as_secs());
+        for _ in 0..20 {
+            next += 1;
+            let (absent, present) = tokio::join!(guard.check(&next), guard.check(&7));
+            assert_eq!(present.unwrap(), Verdict::Present);
+            let absent = absent.unwrap();
+            assert!(matches!(absent, Verdict::Absent(_)), "{absent:?} {:?}", guard.state());
+            checks += 2;
+            sleep(Duration::from_millis(2)).await;
+        }
+        guard.insert(&(next + 1_000_000)).await.unwrap();
+        assert_eq!(guard.state().trouble, None);
+    }
+    let after = ids();
+    assert!(closed == 0 && checks > 1_000, "{closed} were closed, {checks} checks");
+    assert!(
+        after.len() >= 3 && after.iter().all(|id| !before.contains(id)),
+        "{before:?} {after:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_renewed_is_told_and_its_connection_stays() {
+    let redis = RedisServer::start();
+    set_password(&redis, "token");
+    let provider = Provider::that(Does::Gives("token", Some(Duration::from_secs(3))));
+    let guard = builder(&redis, &provider).build().unwrap();
+    live(&guard).await;
+    for (does, words) in
+        [(Does::Fails, "failed: the vault is sealed"), (Does::Gives("wrong", None), "WRONGPASS")]
+    {
+        provider.set(does);
+        eventually(words, SOON, || async {
+            assert!(matches!(guard.check(&5_000).await.unwrap(), Verdict::Absent(_)));
+            let trouble = guard.state().trouble.unwrap_or_default();
+            if trouble.contains(words) { Ok(()) } else { Err(trouble) }
+        })
+        .await;
+    }
+    provider.set(Does::Gives("token", None));
+    eventually("all is well again", SOON, || async {
+        assert!(matches!(guard.check(&5_000).await.unwrap(), Verdict::Absent(_)));
+        guard.state().trouble.map_or(Ok(()), Err)
+    })
+    .await;
+    let asked = provider.asked.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(provider.asked.load(Ordering::SeqCst), asked, "these do not end");
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately_passes() {
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    set_password(&redis, "one");
+    let provider = Provider::that(Does::Gives("one", None));
+    let builder = guard_over(&redis.url(), &table).credentials(provider.clone());
+    let guard = builder.on_unknown(OnUnknown::PassLimited).lane(1, 1).build().unwrap();
+    live(&guard).await;
+    assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
+    for (does, words) in [
+        (Does::Fails, "the provider of credentials failed: the vault is sealed"),
+        (Does::Panics, "the provider of credentials panicked"),
+        (Does::Hangs, "the provider of credentials has not answered within 5s"),
+        (
+            Does::Gives("one", Some(Duration::ZERO)),
+            "the provider of credentials has given some that have ended",
+        ),
+    ] {
+        // All connections are there, and what was given for them is not good for others any more.
+        eventually("all is well", SOON, || async { guard.state().trouble.map_or(Ok(()), Err) })
+            .await;
+        sleep(Duration::from_millis(1_100)).await;
+        provider.set(does);
+        kill(&redis);
+        told(&guard, Doubt::Credentials, words).await;
+        let begun = Instant::now();
+        let mut refused = 0;
+        for other in 20..40 {
+            assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
+            let status = get(&guard, &table, other).await;
+            refused += u32::from(status == StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert!(refused >= 15, "{refused}: what was not found lately shares the lane");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        provider.set(Does::Gives("one", None));
+        live(&guard).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_of_the_providers_is_told() {
+    let redis = RedisServer::start();
+    set_password(&redis, "one");
+    let provider = Provider::that(Does::Gives("other", None));
+    let guard = builder(&redis, &provider).build().unwrap();
+    told(&guard, Doubt::Denied, "WRONGPASS").await;
+    provider.set(Does::Gives("one", None));
+    live(&guard).await;
+}
+
+#[tokio::test]
+async fn a_closure_is_a_provider_and_the_url_may_name_the_user() {
+    let redis = RedisServer::start();
+    set_password(&redis, "one");
+    let url = redis.url().replace("//", "//guard@");
+    let provider = async || Ok::<_, BoxError>(Credentials::new("one"));
+    let guard = guard_over(&url, &Table::with(0..100)).credentials(provider).build().unwrap();
+    live(&guard).await;
+    assert!(kill(&redis) >= 3, "it is that user");
+}
+
+#[tokio::test]
+async fn with_sentinels_it_is_for_the_primary_and_they_are_told_what_the_url_says() {
+    let redis = RedisServer::start();
+    set_password(&redis, "one");
+    redis.run::<()>(&["ACL", "SETUSER", "default", "on", ">other", "~*", "+@all"]);
+    let never = Duration::from_secs(3_600);
+    let lines = ["requirepass let/me@in"];
+    let sentinels: Vec<_> =
+        (0..3).map(|_| Sentinel::start("mymaster", redis.port(), never, &lines)).collect();
+    let hosts: Vec<_> = sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    let url = format!("redis+sentinel://{}/mymaster?sentinel_password=let/me@in", hosts.join(","));
+    let provider = Provider::that(Does::Gives("one", Some(Duration::from_secs(3))));
+    let guard =
+        guard_over(&url, &Table::with(0..100)).credentials(provider.clone()).build().unwrap();
+    live(&guard).await;
+    let asked = provider.asked.load(Ordering::SeqCst);
+    eventually("connections are renewed", SOON, || async {
+        assert!(matches!(guard.check(&5_000).await.unwrap(), Verdict::Absent(_)));
+        let now = provider.asked.load(Ordering::SeqCst);
+        if now > asked + 3 { Ok(()) } else { Err(format!("{now}")) }
+    })
+    .await;
+    provider.set(Does::Fails);
+    eventually("it is told", SOON, || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        if trouble.contains("the vault is sealed") { Ok(()) } else { Err(trouble) }
+    })
+    .await;
+}
+
+/// The one problem of settings that cannot be, in words.
+fn problem(builder: Builder) -> String {
+    let error = builder.build().expect_err("it cannot be");
+    let words = format!("{:?}", error.problems());
+    assert!(error.problems().len() == 1 && !words.contains("s3cret"), "{words}");
+    words
+}
+
+#[test]
+fn a_url_with_a_password_of_its_own_has_no_provider_beside_it() {
+    let provider = || Provider::that(Does::Fails);
+    for url in [
+        "redis://:s3cret@localhost",
+        "redis://guard:s3cret@localhost/3",
+        "redis+sentinel://guard:s3cret@a,b,c/mymaster",
+        "redis+cluster://:s3cret@a,b,c",
+    ] {
+        let both = guard_over(url, &Table::with(0..1)).credentials(provider());
+        assert_eq!(problem(both), "[CredentialsTwice]", "{url}");
+    }
+    let alone = support::model::in_process(&Table::with(0..1), 100, 0.01).credentials(provider());
+    assert_eq!(problem(alone), "[CredentialsWithoutRedis]");
+}
+
+#[test]
+fn credentials_show_no_password() {
+    let credentials = Credentials::new("s3cret").user(GUARD).expires_in(Duration::from_secs(60));
+    let shown = format!("{credentials:?}");
+    assert!(shown.contains(GUARD) && !shown.contains("s3cret"), "{shown}");
+}
