@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{Doubt, Verdict};
+use bloom_guard::{BoxError, Credentials, Doubt, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over};
 use support::redis_server::RedisServer;
@@ -83,4 +83,39 @@ async fn a_node_that_says_that_the_cluster_is_down_is_left_by_an_idle_guard_too(
     .await;
     node.run::<()>(&["CLUSTER", "ADDSLOTS", "0"]);
     support::model::live(&guard).await;
+}
+
+/// It takes longer than a node is given to say who serves the slot.
+#[tokio::test]
+async fn credentials_that_the_application_gives_slowly_are_told_to_every_node_that_is_asked() {
+    let user = ["--user", "guard", "on", ">one", "~*", "+@all"];
+    let node = RedisServer::with(&[&["--cluster-enabled", "yes"], &user[..]].concat());
+    let open = |url: &str| guard_over(url, &Table::with(0..100));
+    let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let all = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+    node.run::<()>(&all.collect::<Vec<_>>());
+    node.run::<()>(&["ACL", "SETUSER", "default", "on", ">other", "~*", "+@all"]);
+    let url = format!("redis+cluster://127.0.0.1:{}", node.port());
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let given = Credentials::new("one").user("guard");
+        Ok::<_, BoxError>(given.expires_in(Duration::from_secs(4)))
+    };
+    let guard = open(&url).credentials(slow).build().unwrap();
+    support::model::live(&guard).await;
+    // Longer than three lives of them.
+    for id in 1_000..1_120_u64 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        guard.insert(&id).await.unwrap();
+        assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present);
+    }
+    let fails = || async { Err::<Credentials, BoxError>("the vault is sealed".into()) };
+    let guard = open(&url).credentials(fails).build().unwrap();
+    eventually("the state says why", Duration::from_secs(20), || async {
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let is_told = state.live == Err(Doubt::Credentials) && trouble.contains("vault is sealed");
+        if is_told { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
 }

@@ -198,3 +198,51 @@ pub(crate) const PROVIDER: &str = "the provider of credentials";
 fn failed(how: &str) -> io::Error {
     io::Error::other(format!("{PROVIDER} {how}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_renewed_some_seconds_before_its_credentials_end() {
+        let second = Duration::from_secs(1);
+        for (time, earliest, latest) in [
+            (3_600 * second, 3_590 * second, 3_595 * second),
+            (20 * second, 10 * second, 15 * second),
+            (4 * second, 2 * second, 3 * second),
+            (second, second, second),
+            (Duration::ZERO, second, second),
+        ] {
+            for _ in 0..100 {
+                let after = renewal(Instant::now() + time) - Instant::now();
+                assert!((earliest..=latest).contains(&after), "{time:?}: {after:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_are_made_together_share_an_answer_unless_redis_refuses_it() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        let provider = Provider::new(move || {
+            let count = Arc::clone(&count);
+            async move {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, BoxError>(Credentials::new(number.to_string()))
+            }
+        });
+        let given = async || {
+            let given = provider.credentials().await.unwrap();
+            given.name_and_password().1.to_owned()
+        };
+        let three = tokio::join!(given(), given(), given());
+        assert_eq!(three, ("0".to_owned(), "0".to_owned(), "0".to_owned()));
+        provider.forget().await;
+        assert_eq!(given().await, "1");
+        tokio::time::sleep(FRESH).await;
+        assert_eq!(given().await, "2");
+    }
+}
