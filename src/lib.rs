@@ -71,7 +71,7 @@
 //! # Features
 //!
 //! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
-//! (`rediss://` URLs), `metrics` ([counters, gauges and times](guide::operating) through the
+//! (`rediss://` URLs, `TlsSettings`), `metrics` ([counters, gauges and times](guide::operating) through the
 //! `metrics` facade), `uuid` (re-exports `Uuid`), `cli` (the command `bloom-guard`).
 
 #![warn(clippy::unwrap_used)]
@@ -134,9 +134,12 @@ pub use store::foreign::handle::ForeignHandle;
 pub use store::foreign::inspection::Inspection;
 pub use store::foreign::size::BloomSize;
 pub use store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials};
+#[cfg(feature = "tls")]
+pub use store::link::tls::TlsSettings;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;
+pub use verdict::{Doubt, Proof, Verdict};
 
 /// What the command `bloom-guard` needs, and no application. It may change with any release.
 #[cfg(feature = "cli")]
@@ -147,7 +150,6 @@ pub mod inspect {
         shards_of,
     };
 }
-pub use verdict::{Doubt, Proof, Verdict};
 
 /// Compiles and runs the code in the README.
 #[cfg(doctest)]

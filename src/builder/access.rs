@@ -3,8 +3,11 @@
 use super::Builder;
 use crate::error::SettingError;
 use crate::store::link::credentials::CredentialsProvider;
+#[cfg(feature = "tls")]
+use crate::store::link::tls::TlsSettings;
 
-const CREDENTIALS: &str = "credentials";
+/// Under which its mistakes are noted.
+const ACCESS: &str = "access";
 
 /// What Redis is reached with, beside what its URL says.
 impl Builder {
@@ -22,6 +25,16 @@ impl Builder {
         self
     }
 
+    /// Makes TLS connections with these settings: a certificate authority of one's own, a certificate to show. With `rediss://`,
+    /// `rediss+sentinel://` (to the Sentinels, too) and `rediss+cluster://`; an error with others.
+    ///
+    /// Defaults to the system's root certificates, and none to show.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, settings: TlsSettings) -> Self {
+        self.access.set_tls(settings);
+        self
+    }
+
     /// Has Redis reached so, wherever it is.
     pub(super) fn accessed(mut self) -> Self {
         if self.access.is_plain() {
@@ -30,10 +43,11 @@ impl Builder {
         let is_named =
             self.redis.is_some() || self.problems.iter().any(|(name, _)| *name == "redis");
         if !is_named {
-            return self.judge(CREDENTIALS, Err(SettingError::CredentialsWithoutRedis));
+            let unused = self.access.unused();
+            return self.judge(ACCESS, Err(unused));
         }
         let reached = self.reach();
-        self.judge(CREDENTIALS, reached)
+        self.judge(ACCESS, reached)
     }
 
     fn reach(&mut self) -> Result<(), SettingError> {

@@ -120,7 +120,7 @@ impl Builder {
     /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one, with
     /// `& + % #` percent-encoded.
     ///
-    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates. The feature `tls` installs
+    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says otherwise. The feature `tls` installs
     /// rustls's `ring` provider, unless the application chose one before.
     ///
     /// Defaults to keeping them in this process.

@@ -60,6 +60,15 @@ pub enum SettingError {
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
     #[error("a rediss:// url needs the crate feature `tls`")]
     TlsFeature,
+    /// There are settings of TLS, and no URL that asks for it.
+    #[error("tls: the redis url is no rediss:// url")]
+    TlsUrl,
+    /// What was given to `TlsSettings` as bytes cannot be read.
+    #[error("tls: {reason}")]
+    TlsPem {
+        /// What, and why.
+        reason: String,
+    },
     /// There is a provider of credentials, and the URL has a password.
     #[error("credentials: the redis url has a password, too")]
     CredentialsTwice,

@@ -1,5 +1,6 @@
 //! The protocol with Redis: connections, TLS, rebuilds.
 
+mod certificates;
 mod connection;
 mod copy;
 mod credentials;

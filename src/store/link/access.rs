@@ -4,15 +4,21 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use ::redis::ConnectionAddr;
 use ::redis::ConnectionInfo;
 
 use super::credentials::{ASKED, Credentials, CredentialsProvider, Provider};
+#[cfg(feature = "tls")]
+use super::tls::TlsSettings;
 use crate::error::SettingError;
 
 /// What a connection is opened with, beside what its URL says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     credentials: Option<Arc<Provider>>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<TlsSettings>>,
 }
 
 impl Access {
@@ -20,15 +26,45 @@ impl Access {
         self.credentials = Some(Arc::new(Provider::new(provider)));
     }
 
+    #[cfg(feature = "tls")]
+    pub(crate) fn set_tls(&mut self, tls: TlsSettings) {
+        self.tls = Some(Arc::new(tls));
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) fn tls(&self) -> Option<Arc<TlsSettings>> {
+        self.tls.clone()
+    }
+
     /// Whether it changes nothing.
     pub(crate) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return false;
+        }
         self.credentials.is_none()
+    }
+
+    /// Says what is missing where no Redis is named.
+    pub(crate) fn unused(&self) -> SettingError {
+        if self.credentials.is_some() {
+            SettingError::CredentialsWithoutRedis
+        } else {
+            SettingError::TlsUrl
+        }
     }
 
     /// Says what a URL cannot have beside it.
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
         if self.credentials.is_some() && url.redis_settings().password().is_some() {
             return Err(SettingError::CredentialsTwice);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            if !matches!(url.addr(), ConnectionAddr::TcpTls { .. }) {
+                return Err(SettingError::TlsUrl);
+            }
+            tls.judge()?;
         }
         Ok(())
     }

@@ -12,12 +12,16 @@ use std::time::Duration;
 use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, pipe};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
+#[cfg(feature = "tls")]
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::access::Access;
 use super::credentials::Credentials;
 use super::driver::Driver;
 use super::resp::Packed;
+#[cfg(feature = "tls")]
+use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
 use crate::error::SettingError;
 use crate::store::BoxFuture;
@@ -94,7 +98,7 @@ impl Address {
             }
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
-                let tls = Tls::to(host)?;
+                let tls = Tls::to(host, self.access.tls()).await?;
                 first(host, *port, move |address| tls.clone().open(address)).await
             }
             #[cfg(unix)]
@@ -131,7 +135,7 @@ impl Address {
         }
         if !commands.is_empty() {
             let sent = driver.send(Packed::from(&commands));
-            if self.access.is_plain() {
+            if self.access.patience().is_zero() {
                 sent.await?;
             } else {
                 // The deadline of the whole allows for what is asked beforehand.
@@ -168,7 +172,7 @@ async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// TLS to a host whose certificate the system trusts.
+/// TLS to a host.
 #[cfg(feature = "tls")]
 #[derive(Clone)]
 struct Tls {
@@ -178,23 +182,16 @@ struct Tls {
 
 #[cfg(feature = "tls")]
 impl Tls {
-    fn to(host: &str) -> RedisResult<Self> {
-        let mut roots = rustls::RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if let Some(error) = found.errors.into_iter().next()
-            && roots.is_empty()
-        {
-            return Err(error.into());
-        }
-        let config = rustls::ClientConfig::builder().with_root_certificates(roots);
-        let config = Arc::new(config.with_no_client_auth());
+    /// Reads files, and so does not do it where others are served.
+    async fn to(host: &str, settings: Option<Arc<TlsSettings>>) -> RedisResult<Self> {
+        let config = spawn_blocking(move || settings.unwrap_or_default().config());
+        let config = Arc::new(config.await.map_err(io::Error::from)??);
         Ok(Self { connector: config.into(), name: host.to_owned().try_into()? })
     }
 
     async fn open(self, address: SocketAddr) -> RedisResult<Driver> {
         let connected = self.connector.connect(self.name, tcp(address).await?).await;
-        Ok(Driver::new(connected.map_err(no_tls)?))
+        Ok(Driver::over_tls(connected.map_err(no_tls)?))
     }
 }
 

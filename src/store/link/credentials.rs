@@ -192,8 +192,9 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The words that its errors begin with, by which they are told from Redis's.
-pub(crate) const PROVIDER: &str = "the provider of credentials";
+/// The words that errors begin with of what the application gives, by which they are told from Redis's.
+pub(super) const PROVIDER: &str = "the provider of credentials";
+pub(super) const CERTIFICATES: &str = "the certificates for redis";
 
 fn failed(how: &str) -> io::Error {
     io::Error::other(format!("{PROVIDER} {how}"))

@@ -55,11 +55,21 @@ struct Sent {
 impl Driver {
     /// Takes over a connection on which nothing is under way.
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        Self::start(stream, false)
+    }
+
+    /// The same of a connection whose other end is known to speak TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn over_tls(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        Self::start(stream, true)
+    }
+
+    fn start(stream: impl AsyncRead + AsyncWrite + Send + 'static, mut heard: bool) -> Self {
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
         let task = tokio::spawn(async move {
-            let (mut sent, mut heard) = (VecDeque::new(), false);
+            let mut sent = VecDeque::new();
             if let Err(error) = drive(stream, &mut received, &mut sent, &mut heard).await {
                 // Requests that wait read it when their senders are dropped, which is after this.
                 why.get_or_init(|| reason(&error, sent.front(), heard));

@@ -7,6 +7,7 @@
 //! | `connector` | opens connections |
 //! | `access` | what they are opened with, beside what the URL says |
 //! | `credentials` | user and password that change: the application's provider |
+//! | `tls` | whom TLS trusts, and what it shows |
 //! | `driver` | an open connection: requests out, replies in |
 //! | `transport` | one exchange on an open connection, and what its errors mean |
 //! | `process` | which Redis process answers, and what it may evict |
@@ -36,4 +37,6 @@ pub(crate) mod reply;
 pub(crate) mod resp;
 pub(crate) mod script;
 pub(crate) mod supervised;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 pub(crate) mod transport;

@@ -2,7 +2,7 @@
 
 use self::ConnectionAfter::{Keep, Moved, Withdraw};
 use self::Retry::{No, Soon};
-use super::credentials::PROVIDER;
+use super::credentials::{CERTIFICATES, PROVIDER};
 use crate::error::StoreError;
 use crate::verdict::Doubt;
 
@@ -45,7 +45,7 @@ const CLUSTERDOWN: &str = "CLUSTERDOWN";
 
 /// Words that Redis, or what connects to it, begins with; one of these is followed by a space or nothing.
 #[rustfmt::skip]
-const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 31] = [
+const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 32] = [
     // It became a replica. Its address may lead to the new primary by now.
     ("READONLY", Doubt::Replica, Soon, Withdraw),
     // It is a replica that is cut off from its primary.
@@ -65,8 +65,9 @@ const REFUSALS: [(&str, Doubt, Retry, ConnectionAfter); 31] = [
     ("WRONGPASS", Doubt::Denied, Soon, Withdraw),
     // A password was given, and Redis has none.
     ("ERR AUTH", Doubt::Denied, Soon, Withdraw),
-    // Not Redis's words: nobody said which they are.
+    // Not Redis's words: nothing is there to show it.
     (PROVIDER, Doubt::Credentials, Soon, Withdraw),
+    (CERTIFICATES, Doubt::Credentials, Soon, Withdraw),
     // Its protected mode takes no connection from elsewhere.
     ("DENIED", Doubt::Denied, Soon, Withdraw),
     // The user may not run the command, or not in a script.

@@ -1,0 +1,222 @@
+//! TLS with an authority of the application's own, and a certificate that the guard shows.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, Builder, Doubt, SettingError, TlsSettings, Verdict};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use support::eventually;
+use support::model::{Table, guard_over, live};
+use support::sentinel::Sentinel;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for this machine, and its key.
+    fn signs(&self) -> [String; 2] {
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(names).unwrap();
+        [params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem()]
+    }
+}
+
+/// A server that takes TLS only, from those that show a certificate of its authority's.
+struct Site {
+    process: Child,
+    directory: tempfile::TempDir,
+    port: u16,
+}
+
+impl Site {
+    fn start(authority: &Authority) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = probe.local_addr().unwrap().port();
+        drop(probe);
+        let process = Self::launch(&directory, port, authority);
+        Self { process, directory, port }
+    }
+
+    fn launch(directory: &tempfile::TempDir, port: u16, authority: &Authority) -> Child {
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let [certificate, key] = authority.signs();
+        Command::new("redis-server")
+            .args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--tls-auth-clients", "yes"])
+            .args(["--tls-port", &port.to_string(), "--tls-ca-cert-file"])
+            .arg(file("server-ca.pem", &authority.pem()))
+            .arg("--tls-cert-file")
+            .arg(file("server.pem", &certificate))
+            .arg("--tls-key-file")
+            .arg(file("server.key", &key))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed")
+    }
+
+    /// Another server at the same port, of another authority.
+    fn is_replaced(&mut self, authority: &Authority) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.process = Self::launch(&self.directory, self.port, authority);
+    }
+
+    fn guard(&self, tls: TlsSettings) -> BloomGuard {
+        let url = format!("rediss://localhost:{}/", self.port);
+        guard_over(&url, &Table::with(0..100)).tls(tls).build().unwrap()
+    }
+
+    /// Files of the guard's.
+    fn files(&self) -> [PathBuf; 3] {
+        ["ca.pem", "client.pem", "client.key"].map(|name| self.directory.path().join(name))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Settings that trust an authority, and show what one has signed.
+fn trusting(authority: &Authority, of: &Authority) -> TlsSettings {
+    let [chain, key] = of.signs();
+    TlsSettings::new().root_certificates_pem(authority.pem()).client_certificate_pem(chain, key)
+}
+
+async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
+    eventually(words, SOON, || async {
+        assert!(matches!(guard.check(&5_000).await.unwrap(), Verdict::Unknown(_)));
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let is = state.live == Err(doubt) && trouble.contains(words);
+        if is { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_authority_of_ones_own_is_trusted_and_a_certificate_of_its_shown() {
+    let (ours, other) = (Authority::new("one"), Authority::new("other"));
+    let site = Site::start(&ours);
+    live(&site.guard(trusting(&ours, &ours))).await;
+    told(&site.guard(trusting(&other, &ours)), Doubt::Disconnected, "UnknownIssuer").await;
+    told(&site.guard(TlsSettings::new()), Doubt::Disconnected, "ertificate").await;
+    let roots = || TlsSettings::new().root_certificates_pem(ours.pem());
+    let silent = site.guard(roots());
+    told(&silent, Doubt::Disconnected, "ertificate").await;
+    let trouble = silent.state().trouble.unwrap_or_default();
+    assert!(!trouble.contains("rediss://"), "it speaks TLS: {trouble}");
+    let stranger = site.guard(trusting(&ours, &other));
+    told(&stranger, Doubt::Disconnected, "alert").await;
+}
+
+#[tokio::test]
+async fn files_that_are_replaced_are_used_by_the_next_connection() {
+    let (old, new) = (Authority::new("one"), Authority::new("other"));
+    let mut site = Site::start(&old);
+    let [roots, chain, key] = site.files();
+    let tls =
+        TlsSettings::new().root_certificates_file(&roots).client_certificate_files(&chain, &key);
+    let guard = site.guard(tls);
+    told(&guard, Doubt::Credentials, "ca.pem").await;
+    fs::write(&roots, old.pem()).unwrap();
+    told(&guard, Doubt::Credentials, "client.pem").await;
+    let signed = old.signs();
+    fs::write(&chain, &signed[0]).unwrap();
+    fs::write(&key, "-----BEGIN PRIVATE KEY-----").unwrap();
+    told(&guard, Doubt::Credentials, "client.key").await;
+    fs::write(&key, &old.signs()[1]).unwrap();
+    told(&guard, Doubt::Credentials, "does not go with its key").await;
+    fs::write(&key, &signed[1]).unwrap();
+    live(&guard).await;
+    site.is_replaced(&new);
+    told(&guard, Doubt::Disconnected, "UnknownIssuer").await;
+    fs::write(&roots, new.pem()).unwrap();
+    told(&guard, Doubt::Disconnected, "alert").await;
+    for (path, text) in [&chain, &key].into_iter().zip(new.signs()) {
+        fs::write(path, text).unwrap();
+    }
+    live(&guard).await;
+}
+
+#[tokio::test]
+async fn sentinels_are_reached_so_too() {
+    let ours = Authority::new("one");
+    let site = Site::start(&ours);
+    let file = |name: &str| site.directory.path().join(name).display().to_string();
+    let lines = [
+        "port 0".to_owned(),
+        "tls-port {port}".to_owned(),
+        "tls-replication yes".to_owned(),
+        format!("tls-cert-file {}", file("server.pem")),
+        format!("tls-ca-cert-file {}", file("server-ca.pem")),
+        format!("tls-key-file {}", file("server.key")),
+    ];
+    let lines = lines.each_ref().map(String::as_str);
+    let never = Duration::from_secs(3_600);
+    let sentinels: Vec<_> =
+        (0..3).map(|_| Sentinel::start("mymaster", site.port, never, &lines)).collect();
+    let hosts: Vec<_> = sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    let url = format!("rediss+sentinel://{}/mymaster", hosts.join(","));
+    let guard = guard_over(&url, &Table::with(0..100)).tls(trusting(&ours, &ours)).build().unwrap();
+    live(&guard).await;
+}
+
+/// The problems of settings that cannot be, in words.
+fn problem(builder: Builder) -> String {
+    let error = builder.build().expect_err("it cannot be");
+    let [SettingError::TlsUrl | SettingError::TlsPem { .. }] = error.problems() else {
+        panic!("{error:?}")
+    };
+    error.to_string()
+}
+
+#[test]
+fn what_cannot_be_read_or_used_is_an_error_at_once() {
+    let (ours, table) = (Authority::new("one"), Table::with(0..1));
+    let ([chain, key], [_, other]) = (ours.signs(), ours.signs());
+    let tls = TlsSettings::new;
+    let over = |url: &str, tls: TlsSettings| problem(guard_over(url, &table).tls(tls));
+    for url in ["redis://localhost", "redis+sentinel://a,b,c/mymaster", "redis+cluster://a,b"] {
+        assert!(over(url, tls()).contains("no rediss:// url"), "{url}");
+    }
+    let nowhere = support::model::in_process(&table, 100, 0.01).tls(tls());
+    assert!(problem(nowhere).contains("no rediss:// url"));
+    for (tls, words) in [
+        (tls().root_certificates_pem("no pem"), "there is no certificate"),
+        (tls().root_certificates_pem(&key), "there is no certificate"),
+        (tls().root_certificates_pem("-----BEGIN CERTIFICATE-----\nAAAA"), "section end"),
+        (tls().client_certificate_pem("no pem", &key), "there is no certificate"),
+        (tls().client_certificate_pem(&chain, &chain), "there is no private key"),
+        (tls().client_certificate_pem(&chain, &other), "does not go with its key"),
+    ] {
+        let told = over("rediss://localhost", tls);
+        assert!(told.contains(words) && !told.contains("PRIVATE"), "{told}");
+    }
+    let shown =
+        format!("{:?}", tls().client_certificate_pem(&chain, &key).root_certificates_file("/ca"));
+    assert!(shown.contains("/ca") && !shown.contains("BEGIN"), "{shown}");
+}
