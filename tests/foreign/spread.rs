@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{ForeignFilter, Verdict};
+use bloom_guard::{BoxError, Credentials, ForeignFilter, SettingError, Verdict};
 use support::far::Far;
 use support::model::guard;
 use support::redis_server::RedisServer;
@@ -30,4 +30,26 @@ async fn a_list_over_many_servers_takes_no_longer_than_the_farthest_of_them() {
     let verdicts = guard.check_many(IDS.take(100).chain(STRANGERS)).await.unwrap();
     let unknown = verdicts.iter().filter(|one| matches!(one, Verdict::Unknown(_))).count();
     assert_eq!(unknown, 0, "of {}: {verdicts:?}", verdicts.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_the_application_gives_are_for_each_of_the_servers() {
+    const IDS: std::ops::Range<u64> = 0..1_000;
+    let servers = [(); 2].map(|()| RedisServer::start());
+    for server in &servers {
+        server.run::<()>(&["ACL", "SETUSER", "guard", "on", ">one", "~*", "+@all"]);
+    }
+    let [first, second] = servers.each_ref().map(RedisServer::url);
+    let sharded = |other: &str| ForeignFilter::php_bkdr_sharded("php", 1_000_000, 4, &[other]);
+    let given = || async { Ok::<_, BoxError>(Credentials::new("one").user("guard")) };
+    let guarded = guard(&first).foreign(sharded(&second)).credentials(given).build().unwrap();
+    guarded.insert_many(IDS).await.unwrap();
+    trust_by(&guarded, IDS).await;
+    for server in &servers {
+        let killed: u64 = server.run(&["CLIENT", "KILL", "USER", "guard"]);
+        assert!(killed >= 2, "{killed}");
+    }
+    let twice = sharded(&second.replace("//", "//:s3cret@"));
+    let error = guard(&first).foreign(twice).credentials(given).build().unwrap_err();
+    assert!(matches!(error.problems(), [SettingError::CredentialsTwice]), "{error}");
 }
