@@ -71,7 +71,9 @@ impl Access {
 
     /// The same for Sentinels, which have credentials of their own.
     pub(crate) fn to_sentinels(&self) -> Self {
-        Self { credentials: None, ..self.clone() }
+        let mut access = self.clone();
+        access.credentials = None;
+        access
     }
 
     /// Returns what the provider gives, if there is one.

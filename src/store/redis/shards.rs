@@ -172,7 +172,10 @@ impl Shards {
         for survey in surveys {
             match survey {
                 Ok(survey) => {
-                    folded = Some(folded.map_or(survey.clone(), |all: Survey| all.with(survey)))
+                    folded = Some(match folded.take() {
+                        Some(all) => Survey::with(all, survey),
+                        None => survey,
+                    });
                 }
                 Err(error) => failure = Some(error),
             }

@@ -1476,20 +1476,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "an insert acknowledged where its shard was joined anew meanwhile",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/shard.rs",
-            from: "inserts.is_joined()",
-            to: "true",
-        }],
-    },
-    Bug {
-        name: "an answer believed whose shard was joined anew meanwhile",
-        flavours: ANY,
-        edits: &[Source { file: BATCH, from: "!connection.is_joined()", to: "false" }],
-    },
-    Bug {
         name: "a connection kept that could not join a shard",
         flavours: ANY,
         edits: &[Raw {
