@@ -5,16 +5,20 @@
 //! its filter in that process, and with one whose filter is in a real Redis, without and with a copy, in turns. First requests come at a fixed
 //! rate, whatever the answers do: that gives the process's and Redis's CPU time, and the latency from when a request was
 //! due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers.
-//! It needs Linux, and `redis-server` on the PATH.
+//! With `POSTGRES=1` the handler reads the row of each id from a real PostgreSQL, by 16 connections. It needs Linux, and
+//! `redis-server` on the PATH.
+
+#![expect(unreachable_pub, reason = "a part of what is compiled in is used")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::extract::Path;
 use axum::routing::get;
 use axum::serve::ListenerExt;
 use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, from_iter};
@@ -23,6 +27,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio_postgres::{Client as Postgres, NoTls, Statement};
+
+use crate::cluster::Cluster;
+
+#[path = "../tests/postgres/cluster.rs"]
+mod cluster;
 
 /// What is measured: a name, and the guard over so many ids with this Redis beside it. The first is what the others
 /// are compared with.
@@ -41,6 +51,11 @@ const FULL: Duration = Duration::from_secs(5);
 /// Says to this program which variant to serve, and where Redis is.
 const SERVE: &str = "EXISTING_SERVE";
 const REDIS: &str = "EXISTING_REDIS";
+/// The directory of PostgreSQL's socket, where there is one.
+const DATABASE: &str = "EXISTING_DATABASE";
+/// What a connection is asked before it is used, and then for each request.
+const ROW: &str = "SELECT name FROM users WHERE id = $1";
+const DATABASE_CONNECTIONS: usize = 16;
 
 /// A run's figures: their names and decimals.
 const COLUMNS: [(&str, usize); 11] = [
@@ -98,7 +113,14 @@ async fn serve(name: &str) {
     let redis = std::env::var(REDIS).expect("a URL");
     let (_, guarded) = VARIANTS.iter().find(|(other, _)| *other == name).expect("a variant");
     let guard = guarded(ids(), &redis).map(|builder| builder.build().expect("valid"));
-    let mut app = Router::new().route("/users/{id}", get(async || "a user"));
+    let users = match std::env::var(DATABASE) {
+        Ok(socket) => {
+            let users = Users::connect(&socket).await;
+            get(async move |Path(id)| users.name(id).await)
+        }
+        Err(_) => get(async || "a user"),
+    };
+    let mut app = Router::new().route("/users/{id}", users);
     if let Some(guard) = &guard {
         guard.ready().await;
         while name == "redis" && guard.state().copy.is_none() {
@@ -117,6 +139,64 @@ async fn serve(name: &str) {
     println!("{}", stats.unknown);
 }
 
+/// The table of users, in PostgreSQL.
+struct Users {
+    connections: Vec<(Postgres, Statement)>,
+    taken: AtomicUsize,
+}
+
+impl Users {
+    async fn connect(socket: &str) -> Arc<Self> {
+        let mut connections = Vec::new();
+        for _ in 0..DATABASE_CONNECTIONS {
+            let client = postgres(socket).await;
+            let statement = client.prepare(ROW).await.expect("a table");
+            connections.push((client, statement));
+        }
+        Arc::new(Self { connections, taken: AtomicUsize::new(0) })
+    }
+
+    /// Reads a row, by the connections in turn.
+    async fn name(&self, id: i64) -> String {
+        let nth = self.taken.fetch_add(1, Ordering::Relaxed) % DATABASE_CONNECTIONS;
+        let (client, statement) = &self.connections[nth];
+        client.query_one(statement, &[&id]).await.expect("the id exists").get(0)
+    }
+}
+
+async fn postgres(socket: &str) -> Postgres {
+    let settings = format!("host={socket} user=postgres dbname=postgres");
+    let begun = Instant::now();
+    loop {
+        match tokio_postgres::connect(&settings, NoTls).await {
+            Ok((client, connection)) => {
+                tokio::spawn(connection);
+                return client;
+            }
+            // It may still be starting.
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Starts PostgreSQL with a row for each id.
+#[tokio::main(flavor = "current_thread")]
+async fn database() -> Arc<Cluster> {
+    let cluster = Cluster::shared();
+    let client = postgres(&cluster.socket().display().to_string()).await;
+    let schema = format!(
+        "CREATE TABLE users (id bigint PRIMARY KEY, name text NOT NULL);
+         INSERT INTO users SELECT id, 'user ' || id FROM generate_series(0, {}) AS id;
+         VACUUM ANALYZE users",
+        ids() - 1
+    );
+    for statement in schema.split(';') {
+        client.batch_execute(statement).await.expect("a table");
+    }
+    cluster
+}
+
 /// The service's process. It ends when this one does, which holds its input.
 struct Service {
     process: Child,
@@ -126,10 +206,11 @@ struct Service {
 
 impl Service {
     /// Starts it; returns when its filter is there.
-    fn start(name: &str, redis: &str) -> Self {
+    fn start(name: &str, redis: &str, database: Option<&Cluster>) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .env(SERVE, name)
             .env(REDIS, redis)
+            .envs(database.map(|cluster| (DATABASE, cluster.socket())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -342,9 +423,9 @@ fn spent(service: &Service, redis: &RedisServer) -> [f64; 3] {
 
 /// One run of one variant, on a new Redis.
 #[tokio::main(flavor = "current_thread")]
-async fn run(name: &str) -> Figures {
+async fn run(name: &str, database: Option<&Cluster>) -> Figures {
     let redis = RedisServer::start();
-    let service = Service::start(name, &redis.url());
+    let service = Service::start(name, &redis.url(), database);
     let ids = Arc::new(Ids { count: ids(), taken: AtomicU64::new(0) });
     steadily(service.port, &ids, WARM_UP).await;
     let before = spent(&service, &redis);
@@ -375,10 +456,11 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn measure() {
     let rounds = setting("ROUNDS", 3).max(1);
+    let database = (setting("POSTGRES", 0) > 0).then(database);
     let mut runs: Vec<Vec<Figures>> = vec![Vec::new(); VARIANTS.len()];
     for round in 0..rounds as usize {
         for (variant, (name, _)) in VARIANTS.iter().enumerate() {
-            let mut figures = run(name);
+            let mut figures = run(name, database.as_deref());
             // Beside the run of the same round: the machine changes meanwhile.
             figures[OVER_NONE] =
                 figures[CPU] - runs[0].get(round).map_or(figures[CPU], |none| none[CPU]);
