@@ -6,6 +6,7 @@
 
 #![expect(unreachable_pub, reason = "a test is a crate of its own")]
 
+mod doors;
 #[path = "../failover/ledger.rs"]
 mod ledger;
 mod nodes;
@@ -35,7 +36,7 @@ fn shards(run: usize) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
-    let runs = std::env::var("CLUSTER_RUNS").map_or(6, |runs| runs.parse().expect("a number"));
+    let runs = std::env::var("CLUSTER_RUNS").map_or(8, |runs| runs.parse().expect("a number"));
     let kinds = kinds();
     assert!(runs > 0, "no fault shows nothing");
     let mut outcomes = Vec::new();

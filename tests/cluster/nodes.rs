@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::doors::{Doors, source_of};
 use crate::traffic::PATIENCE;
 use redis::{FromRedisValue, Value};
 use support::eventually;
@@ -14,6 +15,8 @@ const PRIMARIES: usize = 3;
 /// Three primaries, and behind each a replica: node 3 is that of node 0.
 pub struct Nodes {
     pub each: Vec<RedisServer>,
+    /// By what others reach them, where nodes are to be cut off or slow.
+    pub doors: Option<Doors>,
     /// The slot of the filter "users", or of its first shard.
     pub slot: String,
 }
@@ -21,10 +24,25 @@ pub struct Nodes {
 impl Nodes {
     /// Starts a cluster whose nodes are given up after a silence, and waits until it serves.
     pub async fn start(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
+        let nodes = Self::launch(timeout, full_coverage, shards);
+        nodes.form().await;
+        nodes
+    }
+
+    /// Starts one whose nodes can be cut off from each other, or be slow.
+    pub async fn start_behind_doors(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
+        let nodes = Self::launch(timeout, full_coverage, shards).behind_doors().await;
+        nodes.form().await;
+        nodes
+    }
+
+    fn launch(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
         let timeout = timeout.as_millis().to_string();
         let coverage = if full_coverage { "yes" } else { "no" };
-        let start = |_| {
+        let start = |node| {
             RedisServer::with(&[
+                "--bind-source-addr",
+                &source_of(node),
                 "--cluster-enabled",
                 "yes",
                 "--cluster-node-timeout",
@@ -44,11 +62,31 @@ impl Nodes {
             "bg:{users}:bits".to_owned()
         };
         let slot: i64 = each[0].run(&["CLUSTER", "KEYSLOT", &key]);
-        let nodes = Self { each, slot: slot.to_string() };
-        nodes.form().await;
-        nodes
+        Self { each, doors: None, slot: slot.to_string() }
     }
 
+    /// Puts doors before them. A node tells others the ports of its own.
+    async fn behind_doors(mut self) -> Self {
+        let doors = Doors::open(self.each.iter().map(RedisServer::port)).await;
+        for (node, [port, bus]) in self.each.iter().zip(&doors.ports) {
+            for (setting, value) in [
+                ("cluster-announce-ip", "127.0.0.1".to_owned()),
+                ("cluster-announce-port", port.to_string()),
+                ("cluster-announce-bus-port", bus.to_string()),
+            ] {
+                node.run::<()>(&["CONFIG", "SET", setting, &value]);
+            }
+        }
+        self.doors = Some(doors);
+        self
+    }
+
+    /// The port by which others reach a node.
+    pub fn port(&self, node: usize) -> u16 {
+        self.doors.as_ref().map_or(self.each[node].port(), |doors| doors.ports[node][0])
+    }
+
+    /// Makes them a cluster, and waits until it serves.
     async fn form(&self) {
         for (index, node) in self.each[..PRIMARIES].iter().enumerate() {
             let first = index * SLOTS / PRIMARIES;
@@ -62,8 +100,11 @@ impl Nodes {
             node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         for node in &self.each[1..] {
-            let port = self.each[0].port().to_string();
-            node.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+            let port = self.port(0).to_string();
+            let mut words = vec!["CLUSTER", "MEET", "127.0.0.1", &port];
+            let bus = self.doors.as_ref().map(|doors| doors.ports[0][1].to_string());
+            words.extend(bus.as_deref());
+            node.run::<()>(&words);
         }
         for node in 0..self.each.len() {
             self.reports(node, &["CLUSTER", "INFO"], "cluster_known_nodes:6").await;
@@ -104,7 +145,7 @@ impl Nodes {
         let range = ranges.iter().find(|it| (number(&it[0])..=number(&it[1])).contains(&slot))?;
         let Value::Array(node) = &range[2] else { panic!("{range:?}") };
         let port = u16::try_from(number(&node[1])).unwrap();
-        self.each.iter().position(|node| node.port() == port)
+        (0..self.each.len()).find(|node| self.port(*node) == port)
     }
 
     pub fn id(&self, node: usize) -> String {

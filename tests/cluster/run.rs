@@ -27,6 +27,10 @@ pub enum Kind {
     Moved,
     /// It stands still until its replica has taken over, and goes on.
     Paused,
+    /// No other node reaches it, and guards do, until its replica has taken over and a while longer.
+    CutOff,
+    /// Its answers to guards are late for a while.
+    Slow,
     /// The slot moves to another node at once, as Valkey 9 can.
     MovedAtOnce,
     /// The slot moves to another node, loses its data there, and comes back to what was left of before.
@@ -42,8 +46,10 @@ pub enum Kind {
 }
 
 /// What every server can.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 11] = [
     Kind::Killed,
+    Kind::CutOff,
+    Kind::Slow,
     Kind::Moved,
     Kind::Paused,
     Kind::ThereAndBack,
@@ -89,7 +95,13 @@ impl fmt::Display for Outcome {
 
 /// Carries one fault through.
 pub async fn run(kind: Kind, shards: u32) -> Outcome {
-    let mut nodes = Nodes::start(TIMEOUT, kind != Kind::OtherKilled, shards).await;
+    let full_coverage = kind != Kind::OtherKilled;
+    let mut nodes = match kind {
+        Kind::CutOff | Kind::Slow => {
+            Nodes::start_behind_doors(TIMEOUT, full_coverage, shards).await
+        }
+        _ => Nodes::start(TIMEOUT, full_coverage, shards).await,
+    };
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
     let first = instance(&nodes, &table, shards);
     live(&first).await;
@@ -105,6 +117,8 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
     match kind {
         Kind::Killed => killed(&application, &mut nodes, primary).await,
         Kind::Paused => paused(&nodes, primary).await,
+        Kind::CutOff => cut_off(&application, &nodes, primary).await,
+        Kind::Slow => slow(&application, &nodes, primary).await,
         Kind::Failover | Kind::Force | Kind::Takeover => taken_over(kind, &nodes, primary).await,
         Kind::Moved => moved(&nodes, primary),
         Kind::MovedAtOnce => moved_at_once(&nodes, primary).await,
@@ -149,7 +163,7 @@ fn instance(nodes: &Nodes, table: &Table, shards: u32) -> BloomGuard {
 
 fn instance_with(nodes: &Nodes, table: &Table, shards: u32, schedule: Schedule) -> BloomGuard {
     let hosts: Vec<_> =
-        nodes.each.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        (0..nodes.each.len()).map(|node| format!("127.0.0.1:{}", nodes.port(node))).collect();
     guard_over(&format!("redis+cluster://{}", hosts.join(",")), table)
         .longest_transaction(LONGEST_TRANSACTION)
         // Small filters are rebuilt often, and a false positive would hide that an id was lost.
@@ -187,6 +201,31 @@ async fn paused(nodes: &Nodes, primary: usize) {
     sleep(Duration::from_millis(300)).await;
     nodes.each[primary].resume();
     nodes.reports(primary, &["INFO", "replication"], "role:slave").await;
+}
+
+/// What it acknowledges when its replica hears no more of it is lost with it.
+async fn cut_off(application: &Application, nodes: &Nodes, primary: usize) {
+    let doors = nodes.doors.as_ref().expect("it was started so");
+    doors.cut_off(primary);
+    application.adds(TAIL / 2).await;
+    replaced(nodes, primary).await;
+    sleep(TIMEOUT).await;
+    let on_itself = nodes.primary(primary);
+    assert!(on_itself.is_none_or(|node| node == primary), "it was told by {on_itself:?}");
+    doors.heal();
+    nodes.reports(primary, &["INFO", "replication"], "role:slave").await;
+}
+
+/// Slower than a check may be, and than an insert's first attempt.
+async fn slow(application: &Application, nodes: &Nodes, primary: usize) {
+    let doors = nodes.doors.as_ref().expect("it was started so");
+    doors.slow_down(primary, Duration::from_millis(300));
+    let begun = application.ledger.elapsed();
+    let unknown_before = application.guards.each_ref().map(|guard| guard.stats().unknown);
+    sleep(Duration::from_secs(3)).await;
+    let unknown = application.guards.each_ref().map(|guard| guard.stats().unknown);
+    assert_ne!(unknown, unknown_before, "after {} s", application.ledger.elapsed() - begun);
+    doors.heal();
 }
 
 async fn taken_over(kind: Kind, nodes: &Nodes, primary: usize) {
