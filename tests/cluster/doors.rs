@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use support::redis_server::RedisServer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -16,6 +17,12 @@ const NONE: usize = usize::MAX;
 /// The address from which a node connects to others; guards and tests come from 127.0.0.1.
 pub fn source_of(node: usize) -> String {
     format!("127.0.0.{}", 10 + node)
+}
+
+/// Whether the server can be told so. Redis 6.2 cannot.
+pub fn are_possible() -> bool {
+    let setting: Vec<String> = RedisServer::start().run(&["CONFIG", "GET", "bind-source-addr"]);
+    !setting.is_empty()
 }
 
 /// How the network is.

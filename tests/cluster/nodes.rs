@@ -39,10 +39,8 @@ impl Nodes {
     fn launch(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
         let timeout = timeout.as_millis().to_string();
         let coverage = if full_coverage { "yes" } else { "no" };
-        let start = |node| {
+        let start = |_| {
             RedisServer::with(&[
-                "--bind-source-addr",
-                &source_of(node),
                 "--cluster-enabled",
                 "yes",
                 "--cluster-node-timeout",
@@ -68,8 +66,9 @@ impl Nodes {
     /// Puts doors before them. A node tells others the ports of its own.
     async fn behind_doors(mut self) -> Self {
         let doors = Doors::open(self.each.iter().map(RedisServer::port)).await;
-        for (node, [port, bus]) in self.each.iter().zip(&doors.ports) {
+        for (index, (node, [port, bus])) in self.each.iter().zip(&doors.ports).enumerate() {
             for (setting, value) in [
+                ("bind-source-addr", source_of(index)),
                 ("cluster-announce-ip", "127.0.0.1".to_owned()),
                 ("cluster-announce-port", port.to_string()),
                 ("cluster-announce-bus-port", bus.to_string()),

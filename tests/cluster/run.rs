@@ -45,7 +45,14 @@ pub enum Kind {
     OtherKilled,
 }
 
-/// What every server can.
+impl Kind {
+    /// Whether nodes have to be told by the address from which they come.
+    pub fn needs_doors(self) -> bool {
+        matches!(self, Self::CutOff | Self::Slow)
+    }
+}
+
+/// What every server can, the doors apart.
 pub const KINDS: [Kind; 11] = [
     Kind::Killed,
     Kind::CutOff,
@@ -96,11 +103,10 @@ impl fmt::Display for Outcome {
 /// Carries one fault through.
 pub async fn run(kind: Kind, shards: u32) -> Outcome {
     let full_coverage = kind != Kind::OtherKilled;
-    let mut nodes = match kind {
-        Kind::CutOff | Kind::Slow => {
-            Nodes::start_behind_doors(TIMEOUT, full_coverage, shards).await
-        }
-        _ => Nodes::start(TIMEOUT, full_coverage, shards).await,
+    let mut nodes = if kind.needs_doors() {
+        Nodes::start_behind_doors(TIMEOUT, full_coverage, shards).await
+    } else {
+        Nodes::start(TIMEOUT, full_coverage, shards).await
     };
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
     let first = instance(&nodes, &table, shards);
