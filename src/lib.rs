@@ -98,6 +98,7 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
+pub use builder::old::OldFilter;
 pub use decide::lane::LaneState;
 pub use decide::policy::OnUnknown;
 pub use error::{

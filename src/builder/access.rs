@@ -1,6 +1,7 @@
 //! What Redis is reached with, beside what its URL says.
 
 use super::Builder;
+use super::old::OwnFilter;
 use crate::error::SettingError;
 use crate::store::link::credentials::CredentialsProvider;
 #[cfg(feature = "tls")]
@@ -52,6 +53,9 @@ impl Builder {
 
     fn reach(&mut self) -> Result<(), SettingError> {
         if let Some(redis) = &mut self.redis {
+            *redis = redis.with(&self.access)?;
+        }
+        if let Some(redis) = self.old.as_mut().and_then(OwnFilter::redis) {
             *redis = redis.with(&self.access)?;
         }
         self.foreign.as_mut().map_or(Ok(()), |foreign| foreign.reach_with(&self.access))

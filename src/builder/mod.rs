@@ -1,6 +1,7 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
 mod access;
+pub(crate) mod old;
 mod registry;
 mod stores;
 mod tuning;
@@ -9,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::old::OwnFilter;
 use self::stores::store;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
@@ -61,6 +63,8 @@ pub struct Builder {
     /// What it is reached with, beside what its URL says.
     access: Access,
     foreign: Option<ForeignFilter>,
+    /// The guard's filter that it moves away from, if it is one.
+    old: Option<OwnFilter>,
     is_migrating: bool,
     /// How many ids at which rate, and over how many shards.
     capacity: (u64, f64),
@@ -93,6 +97,7 @@ impl BloomGuard {
             redis: None,
             access: Access::default(),
             foreign: None,
+            old: None,
             is_migrating: false,
             source: None,
             options: Options::for_extractor(&extractor),
@@ -141,19 +146,9 @@ impl Builder {
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
         let judged = filter.judge();
-        self.foreign = Some(filter);
+        (self.foreign, self.old) = (Some(filter), None);
         self.is_migrating = false;
         self.judge("foreign", judged)
-    }
-
-    /// Moves from a filter that another system writes to one of the guard's own, both in the Redis at
-    /// [`redis`](Self::redis). Inserts go to both, for as long as this is set. The other system's filter answers, as with
-    /// [`foreign`](Self::foreign), until [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the
-    /// guide's page [`other_filters`](crate::guide::other_filters).
-    ///
-    /// Defaults to no other filter.
-    pub fn migrate_from(self, filter: ForeignFilter) -> Self {
-        Self { is_migrating: true, ..self.foreign(filter) }
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
@@ -232,7 +227,7 @@ impl Builder {
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
         let this = self.accessed();
-        let Self { settings, redis, foreign, source, extractor, options, policy, .. } = this;
+        let Self { settings, redis, foreign, old, source, extractor, options, policy, .. } = this;
         let (problems, is_migrating) = (this.problems, this.is_migrating);
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
         let is_own = foreign.is_none() || is_migrating;
@@ -242,7 +237,8 @@ impl Builder {
             problems.push(SettingError::ForeignSchedule);
         }
         // Values that are out of bounds make no store.
-        let made = || store(&settings, redis.as_ref(), foreign.as_ref(), is_migrating);
+        let made =
+            || store(&settings, redis.as_ref(), foreign.as_ref(), old.as_ref(), is_migrating);
         let (store, foreign) = match problems.is_empty().then(made) {
             Some(Ok(made)) => made,
             problem => {

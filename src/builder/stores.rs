@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::old::OwnFilter;
 use crate::error::SettingError;
 use crate::id::SecretKey;
 use crate::settings::Settings;
@@ -21,8 +22,16 @@ pub(super) fn store(
     settings: &Settings,
     redis: Option<&Endpoint>,
     foreign: Option<&ForeignFilter>,
+    old: Option<&OwnFilter>,
     is_migrating: bool,
 ) -> Result<Stores, SettingError> {
+    if let Some(old) = old {
+        let redis = redis.ok_or(SettingError::ForeignWithoutRedis)?;
+        let own = RedisStore::new(settings, redis.clone());
+        let (of_old, at) = old.beside(settings, redis)?;
+        let old = Arc::new(own.beside(&of_old, at));
+        return Ok((Arc::new(MigratingStore::new(Arc::new(own), old)), None));
+    }
     let Some(filter) = foreign else { return Ok((own(settings, redis)?, None)) };
     let server = redis.ok_or(SettingError::ForeignWithoutRedis)?;
     if filter.endpoints(server).any(|one| matches!(one, Endpoint::Cluster(_))) {
@@ -30,7 +39,7 @@ pub(super) fn store(
     }
     let old = Arc::new(ForeignStore::new(settings, filter, server, is_migrating));
     let store: Arc<dyn Store> = if is_migrating {
-        Arc::new(MigratingStore::new(own(settings, redis)?, Arc::clone(&old)))
+        Arc::new(MigratingStore::new(own(settings, redis)?, Arc::<ForeignStore>::clone(&old)))
     } else {
         Arc::<ForeignStore>::clone(&old)
     };

@@ -14,6 +14,13 @@ use crate::settings::{bounds, duration, number};
 /// The most shards.
 const MOST_SHARDS: u32 = 1_024;
 
+/// Whether there can be so many shards.
+pub(super) fn judge_shards(shards: u32) -> Result<(), SettingError> {
+    let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
+    let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
+    if is_good { Ok(()) } else { Err(wrong) }
+}
+
 /// Settings for tuning.
 impl Builder {
     /// Into how many equal shards the filter is cut: a power of two, up to 1,024. Each is a filter of its own, with its own keys
@@ -27,11 +34,9 @@ impl Builder {
     ///
     /// Defaults to 1. More are an error without Redis.
     pub fn shards(mut self, shards: u32) -> Self {
-        const NAME: &str = "shards";
-        let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
-        self.shards = if is_good { shards } else { self.shards };
-        let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
-        self.judge(NAME, if is_good { Ok(()) } else { Err(wrong) }).size()
+        let judged = judge_shards(shards);
+        self.shards = if judged.is_ok() { shards } else { self.shards };
+        self.judge("shards", judged).size()
     }
 
     /// The longest that a check waits for Redis. When it runs out the answer is unknown; see

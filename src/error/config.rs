@@ -84,6 +84,12 @@ pub enum SettingError {
         "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own"
     )]
     ForeignInCluster,
+    /// The filter to migrate from is the guard's own: of the same name, on the same Redis, in as many shards.
+    #[error("migrate_from {name:?}: this is the filter to migrate to, too")]
+    MigratesToItself {
+        /// The filter's name.
+        name: String,
+    },
     /// The number of shards is none that there can be.
     #[error("shards of {value} is no power of two from 1 to {max}")]
     Shards {

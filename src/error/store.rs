@@ -46,6 +46,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The filter was left for another one: see [`hand_over`](crate::BloomGuard::hand_over).
+    #[error("key {key:?}: the filter was left for another one, which takes the inserts")]
+    Moved {
+        /// The key.
+        key: String,
+    },
     /// Another process uses another secret key for the same filter.
     #[error("the filter uses secret key {theirs:08x}, this process has key {ours:08x}")]
     OtherKey {

@@ -3,7 +3,7 @@
 use super::block::Geometry;
 use super::format::{
     BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,
-    HEADER_LEN, ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, NONCE_OFFSET,
+    HEADER_LEN, ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, MOVED, NONCE_OFFSET,
     RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_LEN,
     TRAILER_NUMBER_FROM_END, VERSION, VERSION_OFFSET, string_len,
 };
@@ -120,6 +120,15 @@ impl Header {
     pub(crate) const fn string_len(&self) -> u64 {
         string_len(self.geometry.blocks() as u64)
     }
+}
+
+/// Returns the header that a filter is replaced with that was left for another one: newer than any rebuild can be.
+pub(crate) fn moved() -> [u8; HEADER_LEN] {
+    let mut bytes = [0; HEADER_LEN];
+    put(&mut bytes, 0, MAGIC.to_be_bytes());
+    put(&mut bytes, VERSION_OFFSET, MOVED.to_be_bytes());
+    put(&mut bytes, GENERATION_OFFSET, i64::MAX.to_be_bytes());
+    bytes
 }
 
 /// Checks all that tells a header of this version from other bytes.

@@ -15,7 +15,7 @@ mod state;
 
 pub(crate) use block::{Geometry, Membership, Position, Span};
 pub(crate) use format::FormatError;
-pub(crate) use header::Header;
+pub(crate) use header::{Header, moved};
 pub(crate) use memory::{Filter, FilterReader};
 pub use sizing::{Sizing, SizingError};
 pub use state::Generation;

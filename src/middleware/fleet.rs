@@ -116,7 +116,9 @@ impl BloomGuard {
         let settled = FleetChange::Settled { seen, after_us };
         match self.shared.guard.store().change_fleet(settled).await {
             Ok(()) => {}
-            Err(FleetError::Overtaken) => return Err(Arc::new(StoreError::OtherRedis.into())),
+            Err(FleetError::Overtaken | FleetError::Migrating) => {
+                return Err(Arc::new(StoreError::OtherRedis.into()));
+            }
             Err(FleetError::Rebuild(error)) => return Err(error),
             Err(FleetError::Store(error)) => return Err(Arc::new(error.into())),
         }

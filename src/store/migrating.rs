@@ -1,24 +1,28 @@
-//! The store of a guard on its way from another system's filter to one of its own.
+//! The store of a guard on its way from another filter to its own.
 //!
-//! | | which filter answers | inserts go to | nulls |
-//! |---|---|---|---|
-//! | until the hand-over | the other system's | both | none |
-//! | after it | the guard's own | both | the own store's |
+//! | | which filter answers | inserts go to | rebuilds make | nulls |
+//! |---|---|---|---|---|
+//! | until the hand-over | the former | both | both, where the former is a guard's, too | the former's, where it is a guard's |
+//! | after it | the guard's own | both, the former if it does not say that it was left | the guard's own | the guard's own |
 //!
-//! Why the old filter answers alone until then: it is the only one that has what other programs insert, and processes of
-//! the application that do not know of the guard's own filter yet. The hand-over is a word in place of the statement of
-//! trust, in the old filter's Redis. A batch of checks reads it behind the bits. So no process refuses by the old
-//! filter afterwards, and from then on inserts may leave it out.
+//! Why the former filter answers alone until then: it is the only one that has what processes insert which do not know of the
+//! other one yet. The hand-over is written where each batch of checks of the former filter reads it: in place of the statement
+//! of trust beside another system's, in the header of a guard's. So no process refuses by the former filter afterwards.
+//!
+//! Why inserts meet the former filter first, and go there even after the hand-over: its Redis may lose what was written. Then
+//! a process that has not seen it goes by that filter again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::foreign::ForeignStore;
+use futures_util::future::join;
+
+use super::two_builds::TwoBuilds;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Former, Lookup, NullClaim,
+    Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -30,17 +34,61 @@ use crate::nulls::scope::Scope;
 #[derive(Debug)]
 pub(crate) struct MigratingStore {
     own: Arc<dyn Store>,
-    old: Arc<ForeignStore>,
+    old: Arc<dyn Former>,
 }
 
 impl MigratingStore {
-    pub(crate) fn new(own: Arc<dyn Store>, old: Arc<ForeignStore>) -> Self {
+    pub(crate) fn new(own: Arc<dyn Store>, old: Arc<dyn Former>) -> Self {
         Self { own, old }
     }
 
     /// Returns the one that answers.
     fn answering(&self) -> &dyn Store {
-        if self.old.is_handed_over() { &*self.own } else { &*self.old }
+        if self.old.is_left() { &*self.own } else { &*self.old }
+    }
+
+    /// Whether the former filter is a guard's, and answers still.
+    fn keeps_both(&self) -> bool {
+        self.old.is_own() && !self.old.is_left()
+    }
+
+    /// Asks how both stand. The guard's own answers for them, but no transaction is over that anybody states for either.
+    async fn survey_both(&self) -> Result<Survey, StoreError> {
+        let (own, old) = join(self.own.survey(), self.old.survey()).await;
+        let mut own = own?;
+        let Ok(old) = old else { return Ok(own) };
+        own.live = own.live.and_then(|live| old.live.map(|_| live));
+        if let (Some(own), Some(old)) = (&mut own.fleet, old.fleet) {
+            own.longest_transaction = own.longest_transaction.max(old.longest_transaction);
+        }
+        Ok(own)
+    }
+
+    /// Begins a rebuild of both, or of the guard's own alone where the former is being rebuilt or does not answer.
+    async fn begin_both(&self, before_us: i64) -> Result<Begun, StoreError> {
+        let Begun::Leased(own) = self.own.begin(before_us).await? else { return Ok(Begun::Busy) };
+        match self.old.begin(before_us).await {
+            Ok(Begun::Leased(old)) => Ok(Begun::Leased(Box::new(TwoBuilds::new(own, old)))),
+            Ok(Begun::Busy) => Ok(Begun::Leased(own)),
+            Err(error) => {
+                tracing::warn!(%error, "the filter that is to be left is not rebuilt with the guard's own");
+                Ok(Begun::Leased(own))
+            }
+        }
+    }
+
+    /// Writes down that the former filter was left.
+    async fn leave(&self) -> Result<(), StoreError> {
+        if self.old.is_own() {
+            let (own, old) = join(self.own.survey(), self.old.survey()).await;
+            let metadata = |survey: Survey| survey.fleet.map(|fleet: FleetView| fleet.metadata);
+            let (own, old) = (metadata(own?), metadata(old?));
+            // By whatever name, address and number of shards.
+            if own.is_some() && own == old {
+                return Err(StoreError::Changing);
+            }
+        }
+        self.old.leave().await
     }
 }
 
@@ -60,7 +108,7 @@ impl Store for MigratingStore {
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.old.add(ids.clone()).await?;
+            self.old.add_until_left(ids.clone()).await?;
             self.own.add(ids).await
         })
     }
@@ -92,7 +140,7 @@ impl Store for MigratingStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        self.own.survey()
+        if self.keeps_both() { Box::pin(self.survey_both()) } else { self.own.survey() }
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {
@@ -100,14 +148,32 @@ impl Store for MigratingStore {
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        self.own.change_fleet(change)
+        if !self.keeps_both() {
+            return self.own.change_fleet(change);
+        }
+        Box::pin(async move {
+            match change {
+                FleetChange::Mode(_) => {
+                    let both =
+                        (self.own.change_fleet(change.clone()), self.old.change_fleet(change));
+                    let (own, old) = join(both.0, both.1).await;
+                    own.and(old)
+                }
+                FleetChange::Enforce { .. } => Err(FleetError::Migrating),
+                FleetChange::Settled { .. } => self.own.change_fleet(change).await,
+            }
+        })
     }
 
     fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
-        Some(Box::pin(self.old.hand_over()))
+        Some(Box::pin(self.leave()))
     }
 
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        self.own.begin(before_us)
+        if self.keeps_both() {
+            Box::pin(self.begin_both(before_us))
+        } else {
+            self.own.begin(before_us)
+        }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod migrating;
 pub(crate) mod redis;
 pub(crate) mod scan;
 mod together;
+mod two_builds;
 
 use std::fmt;
 use std::future::Future;
@@ -287,7 +288,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>>;
 
     /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
-    /// more. It may be repeated.
+    /// more. It may be repeated. Fails where the guard moves to the filter that it comes from.
     fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
         None
     }
@@ -295,6 +296,21 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
     /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>>;
+}
+
+/// A filter that is to be left for another one.
+pub(crate) trait Former: Store {
+    /// Whether the other one is known to have taken its place.
+    fn is_left(&self) -> bool;
+
+    /// Acknowledges ids in it, if it was not left.
+    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Has no process rely on it any more, for good. May be repeated.
+    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether it is a guard's own: it is rebuilt beside the other one, and its processes have a mode in common.
+    fn is_own(&self) -> bool;
 }
 
 /// The result of trying to begin a rebuild.

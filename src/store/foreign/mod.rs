@@ -62,7 +62,8 @@ use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Former, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 use crate::background::Background;
 use crate::error::{FleetError, StoreError, TrustError};
@@ -132,19 +133,6 @@ impl ForeignStore {
         Ok(Inspection::of(found, &*self.layout))
     }
 
-    /// Whether the guard's own filter is known to have taken this one's place.
-    pub(crate) fn is_handed_over(&self) -> bool {
-        self.sites.iter().any(|site| site.trust.is_handed_over())
-    }
-
-    /// Has no process rely on the filter any more, for good. May be repeated.
-    pub(crate) async fn hand_over(&self) -> Result<(), StoreError> {
-        for site in &self.sites {
-            site.hand_over().await?;
-        }
-        Ok(())
-    }
-
     /// States that the filter which was inspected is whole: these ids exist, and are in it.
     pub(crate) async fn trust_after(
         &self,
@@ -166,6 +154,29 @@ impl ForeignStore {
     fn ids_at<'a>(&self, ids: impl IntoIterator<Item = &'a Id>, site: &Arc<Site>) -> Vec<&'a [u8]> {
         let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
+    }
+}
+
+impl Former for ForeignStore {
+    fn is_left(&self) -> bool {
+        self.sites.iter().any(|site| site.trust.is_handed_over())
+    }
+
+    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.add(ids)
+    }
+
+    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            for site in &self.sites {
+                site.hand_over().await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn is_own(&self) -> bool {
+        false
     }
 }
 

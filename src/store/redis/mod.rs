@@ -7,6 +7,7 @@
 //! | `null` | ids that were found missing |
 //! | `fleet` | what the metadata say to all processes: the mode, until when the filter settles, how far back the journal reaches |
 //! | `change_fleet` | changes that |
+//! | `leave` | writes down that the filter was left for another one |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
 //! | `view`, `keys` | what a filter's keys are called, and what they hold |
@@ -33,6 +34,7 @@ mod incarnation;
 #[cfg(feature = "cli")]
 pub(crate) mod inspect;
 mod keys;
+mod leave;
 mod null;
 mod rebuild;
 mod regroup;
@@ -44,17 +46,19 @@ mod view;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::incarnation::known_fleet::FleetOfAll;
 use self::rebuild::RedisBuild;
 use self::shard::Shard;
 use self::shards::Shards;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Former, Lookup, NullClaim,
+    Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
@@ -73,7 +77,16 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     pub(crate) fn new(settings: &Settings, endpoint: Endpoint) -> Self {
-        let shards = Arc::new(Shards::new(settings, &endpoint));
+        Self::of_fleet(settings, endpoint, Arc::new(FleetOfAll::new(&settings.name)))
+    }
+
+    /// Makes the store of another filter whose processes act as those of this one.
+    pub(crate) fn beside(&self, settings: &Settings, endpoint: Endpoint) -> Self {
+        Self::of_fleet(settings, endpoint, Arc::clone(&self.shards.fleet))
+    }
+
+    fn of_fleet(settings: &Settings, endpoint: Endpoint, fleet: Arc<FleetOfAll>) -> Self {
+        let shards = Arc::new(Shards::new(settings, &endpoint, fleet));
         Self { shards, endpoint, background: Background::default() }
     }
 }
@@ -150,6 +163,31 @@ impl Store for RedisStore {
 
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
         Box::pin(RedisBuild::begin(Arc::clone(&self.shards), before_us))
+    }
+}
+
+impl Former for RedisStore {
+    fn is_left(&self) -> bool {
+        self.shards.is_left.load(Ordering::SeqCst)
+    }
+
+    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            match self.shards.add(ids).await {
+                Err(StoreError::Moved { .. }) => Ok(()),
+                // Redis has lost what said so, or not all shards say it yet.
+                Ok(()) if self.is_left() => self.shards.leave().await,
+                added => added,
+            }
+        })
+    }
+
+    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.shards.leave())
+    }
+
+    fn is_own(&self) -> bool {
+        true
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Shard {
     pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
+    /// Whether a shard was seen that was left for another filter.
+    pub(crate) is_left: Arc<AtomicBool>,
     /// Whether eviction was logged since it last was in order, for any shard.
     pub(crate) eviction_logged: Arc<AtomicBool>,
     /// The live header that checks compute with. Absent until one was seen.
@@ -200,8 +202,12 @@ impl Shard {
         Ok((View::read(view)?, fleet))
     }
 
-    /// Fails if a key holds a filter that only a newer version of this crate can change.
+    /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
+        if view.live.filter == Err(Doubt::Moved) {
+            self.is_left.store(true, Ordering::SeqCst);
+            return Err(StoreError::Moved { key: self.keys.bits.clone() });
+        }
         let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) else {
             return Ok(());
         };
@@ -259,6 +265,10 @@ impl Shard {
     /// Returns the live filter that a view shows on a connection, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
+            Doubt::Moved => {
+                self.is_left.store(true, Ordering::SeqCst);
+                doubt
+            }
             Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
             // While others are live, the metadata have to tell.
             Doubt::NoFilter if self.is_of_many && on.identity.newest == 0 => Doubt::ShardNotBuilt,

@@ -49,6 +49,8 @@ pub(crate) struct Shards {
     /// What each shard said last, when it was asked how it stands, and how often all were asked.
     surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
+    /// Whether a shard was seen that was left for another filter.
+    pub(crate) is_left: Arc<AtomicBool>,
 }
 
 /// What one shard knows, and its handshake knows as well.
@@ -61,31 +63,32 @@ struct Knowledge {
 }
 
 impl Shards {
-    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint, fleet: Arc<FleetOfAll>) -> Self {
         let count = settings.sizing.shards();
-        let fleet = Arc::new(FleetOfAll::new(&settings.name));
         let of_one = of_one(settings);
         let own_settings = Arc::new(OwnSettings::new(&of_one));
         let known: Vec<Knowledge> =
             (0..count).map(|number| Knowledge::new(&of_one, number, count, &fleet)).collect();
         let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
         let groups = Groups::new(settings, endpoint, joins.collect());
-        let eviction_logged = Arc::new(AtomicBool::new(false));
+        let [eviction_logged, is_left] = [false; 2].map(|is| Arc::new(AtomicBool::new(is)));
         let shard = |(number, known): (usize, Knowledge)| {
             let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&groups.first.node));
-            Arc::new(known.shard(&of_one, number, count, own_settings, node, &eviction_logged))
+            let shared = [&eviction_logged, &is_left].map(Arc::clone);
+            Arc::new(known.shard(&of_one, number, count, own_settings, node, shared))
         };
-        let all = known.into_iter().enumerate().map(shard).collect();
+        let all: Box<[_]> = known.into_iter().enumerate().map(shard).collect();
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
         Self {
             name: settings.name.as_str().into(),
             check_deadline: settings.check_deadline,
             groups,
-            all,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
             surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
+            is_left: Arc::clone(&all[0].is_left),
+            all,
         }
     }
 
@@ -118,7 +121,10 @@ impl Shards {
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
         let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
-        added.into_iter().collect()
+        let failed = added.into_iter().filter_map(Result::err);
+        // That the filter was left says nothing of shards where another thing went wrong.
+        let worst = failed.min_by_key(|error| matches!(error, StoreError::Moved { .. }));
+        worst.map_or(Ok(()), Err)
     }
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
@@ -228,7 +234,7 @@ impl Knowledge {
         count: u32,
         own_settings: Arc<OwnSettings>,
         node: Arc<RedisNode>,
-        eviction_logged: &Arc<AtomicBool>,
+        [eviction_logged, is_left]: [Arc<AtomicBool>; 2],
     ) -> Shard {
         Shard {
             number,
@@ -245,7 +251,8 @@ impl Knowledge {
             seen: self.seen,
             fleet: self.fleet,
             accept_eviction: settings.accept_eviction,
-            eviction_logged: Arc::clone(eviction_logged),
+            eviction_logged,
+            is_left,
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             copies: Copies::new(settings.copy_limit),

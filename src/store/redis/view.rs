@@ -1,7 +1,7 @@
 //! What the live and the building key hold, and whether that is a filter to trust.
 
 use crate::error::StoreError;
-use crate::filter::format::{STATE_OFFSET, VERSION};
+use crate::filter::format::{MOVED, STATE_OFFSET, VERSION};
 use crate::filter::{FormatError, Header, State};
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
@@ -55,6 +55,7 @@ fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<String>) {
     match Header::decode(head) {
         Ok(header) if header.string_len() == len => (Ok(header), None),
         Ok(_) => (Err(Doubt::Truncated), None),
+        Err(FormatError::Version { found: MOVED }) => (Err(Doubt::Moved), None),
         Err(FormatError::Version { found }) => {
             (Err(Doubt::Version), (found > VERSION).then(|| format!("format version {found}")))
         }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ChangeError, IdSink, PathPattern, RebuildSource, Schedule,
-    SecretKey, StoreError,
+    BloomGuard, BoxError, Builder, ChangeError, IdSink, OldFilter, PathPattern, RebuildSource,
+    Schedule, SecretKey, StoreError,
 };
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
@@ -45,6 +45,7 @@ rows! {
     "another Redis, empty" => another_redis_refuses_no_record, another_redis;
     "another Redis, a copy" => a_copied_redis_refuses_no_record, copied_redis;
     "another Redis behind the old URL" => a_url_that_is_turned_refuses_no_record, turned_url;
+    "another number of shards" => another_number_of_shards_refuses_no_record, more_shards;
     "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
     "another capacity, rate or `handler_time`" => another_capacity_refuses_no_record, another_capacity;
     "longer transactions" => longer_times_refuse_no_record, longer_times;
@@ -163,31 +164,48 @@ struct New<'a> {
     redis: &'a RedisServer,
     name: &'a str,
     key: [u8; 16],
+    shards: u32,
 }
 
 impl New<'_> {
     fn build(&self, table: &Table) -> Builder {
         let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
         let builder = BloomGuard::builder(self.name, pattern).redis(&self.redis.url());
-        let builder = builder.rebuild(Schedule::manual(), table.clone());
+        let builder = builder.rebuild(Schedule::manual(), table.clone()).shards(self.shards);
         let builder = builder.secret_key(SecretKey::new(self.key));
         brief(builder).check_deadline(Duration::from_secs(1)).audits_per_second(0)
     }
 }
 
 /// A fleet that enforces by its filter, and a build with another filter, which settles by itself.
-async fn moves(steps: &mut Steps, old: BloomGuard, new: New<'_>, table: &Table) -> Harm {
+async fn moves(steps: &mut Steps, redis: &RedisServer, new: New<'_>, table: &Table) -> Harm {
+    let old = fleet(redis, table);
     live(&old).await;
-    steps.off(&[&old]).await;
+    steps.then("`migrate_from`");
     steps.then("roll out");
-    let guard = new.build(table).settle(LONG).build().unwrap();
-    settles(&guard).await;
+    let builder = new.build(table).settle(LONG);
+    if !steps.are_taken {
+        let guard = builder.build().unwrap();
+        settles(&guard).await;
+        let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
+        steps.then("`hand_over()`");
+        steps.then("roll out without it");
+        return both_ways(&before, &after, CREATED).await;
+    }
+    let left = OldFilter::named("users").redis(&redis.url()).secret_key(SecretKey::new(KEY));
+    let guard = builder.migrate_from(left).build().unwrap();
+    live(&guard).await;
     let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
     let mut harm = both_ways(&before, &after, CREATED).await;
-    drop((old, before, guard, after));
-    if steps.are_taken {
-        harm += later(new.redis, new.name, new.build(table), table).await;
-    }
+    drop((old, before));
+    steps.then("`hand_over()`");
+    guard.hand_over().await.unwrap();
+    harm += enforces(&guard, table).await;
+    steps.then("roll out without it");
+    let next = new.build(table).build().unwrap();
+    live(&next).await;
+    harm += both_ways(&after, &Process::guarded(&next, table), CREATED + 2 * RECORDS).await;
+    harm += enforces(&next, table).await;
     harm
 }
 
@@ -196,19 +214,26 @@ const KEY: [u8; 16] = [1; 16];
 
 /// That fleet.
 fn fleet(redis: &RedisServer, table: &Table) -> BloomGuard {
-    New { redis, name: "users", key: KEY }.build(table).settle(Duration::ZERO).build().unwrap()
+    let fleet = New { redis, name: "users", key: KEY, shards: 1 };
+    fleet.build(table).settle(Duration::ZERO).build().unwrap()
 }
 
 async fn another_name(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
-    let new = New { redis: &redis, name: "users-2", key: KEY };
-    moves(steps, fleet(&redis, &table), new, &table).await
+    let new = New { redis: &redis, name: "users-2", key: KEY, shards: 1 };
+    moves(steps, &redis, new, &table).await
 }
 
 async fn another_redis(steps: &mut Steps) -> Harm {
     let (redis, other, table) = (RedisServer::start(), RedisServer::start(), table());
-    let new = New { redis: &other, name: "users", key: KEY };
-    moves(steps, fleet(&redis, &table), new, &table).await
+    let new = New { redis: &other, name: "users", key: KEY, shards: 1 };
+    moves(steps, &redis, new, &table).await
+}
+
+async fn more_shards(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let new = New { redis: &redis, name: "users", key: KEY, shards: 4 };
+    moves(steps, &redis, new, &table).await
 }
 
 /// A replica that is made a primary, say, or a dump that is read: its metadata were looked at a moment ago.
@@ -224,7 +249,7 @@ async fn copied_redis(steps: &mut Steps) -> Harm {
         redis::cmd("RESTORE").arg(key).arg(0).arg(dump).exec(&mut there).unwrap();
     }
     steps.then("roll out");
-    let new = New { redis: &other, name: "users", key: KEY };
+    let new = New { redis: &other, name: "users", key: KEY, shards: 1 };
     let new = new.build(&table).settle(LONG).build().unwrap();
     new.ready().await;
     let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
@@ -268,11 +293,11 @@ async fn turned_url(steps: &mut Steps) -> Harm {
 
 async fn another_secret_key(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
-    let old = fleet(&redis, &table);
-    let new = New { redis: &redis, name: steps.name(), key: [2; 16] };
+    let new = New { redis: &redis, name: steps.name(), key: [2; 16], shards: 1 };
     if steps.are_taken {
-        return moves(steps, old, new, &table).await;
+        return moves(steps, &redis, new, &table).await;
     }
+    let old = fleet(&redis, &table);
     live(&old).await;
     let new = new.build(&table).build().unwrap();
     eventually("its inserts fail by name", SOON, || async {
@@ -430,7 +455,7 @@ async fn another_format(steps: &mut Steps) -> Harm {
     let old = fleet(&redis, &table);
     let name = steps.name();
     if steps.are_taken {
-        return moves(steps, old, New { redis: &redis, name, key: KEY }, &table).await;
+        return another_filter_of_another_format(steps, old, &redis, name, &table).await;
     }
     live(&old).await;
     let newer = newer_format(&redis);
@@ -445,6 +470,27 @@ async fn another_format(steps: &mut Steps) -> Harm {
     // What the new build creates is in the filter that only it can read.
     let harm = both_ways(&Process::guarded(&old, &table), &Process::bare(&table), CREATED).await;
     assert_eq!(redis.run::<Vec<u8>>(&["GET", BITS]), newer, "nothing of the newer filter is lost");
+    harm
+}
+
+/// The new build cannot read the old filter, and the new one settles by itself.
+async fn another_filter_of_another_format(
+    steps: &mut Steps,
+    old: BloomGuard,
+    redis: &RedisServer,
+    name: &str,
+    table: &Table,
+) -> Harm {
+    live(&old).await;
+    steps.off(&[&old]).await;
+    steps.then("roll out");
+    let new = New { redis, name, key: KEY, shards: 1 };
+    let guard = new.build(table).settle(LONG).build().unwrap();
+    settles(&guard).await;
+    let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
+    let mut harm = both_ways(&before, &after, CREATED).await;
+    drop((old, before, guard, after));
+    harm += later(redis, name, new.build(table), table).await;
     harm
 }
 

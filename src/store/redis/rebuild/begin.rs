@@ -108,7 +108,10 @@ impl ShardBuild {
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
         let terms = Terms::read(shard, connection, fields)?;
-        Ok((terms, shard.read_view(&shard.node().bulk, connection, CALL).await?))
+        let view = shard.read_view(&shard.node().bulk, connection, CALL).await?;
+        // It may have been left meanwhile. No rebuild may take what says so for damaged bytes.
+        shard.understood(&view)?;
+        Ok((terms, view))
     }
 
     fn leased(

@@ -79,6 +79,13 @@ impl Build for RedisBuild {
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
+            // Beside another filter it may be cut into another number of shards.
+            let shards = self.shards.all.len() as u32;
+            let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
+            let sizing = sizing.map_err(|error| StoreError::Odd {
+                step: "the size of a filter",
+                answer: error.to_string(),
+            })?;
             self.room(sizing).await?;
             let Some(first) = self.builds.first() else { return Ok(0) };
             let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);

@@ -1,0 +1,139 @@
+//! What a guard is to move away from.
+
+use super::Builder;
+use crate::error::SettingError;
+use crate::filter::Sizing;
+use crate::id::SecretKey;
+use crate::settings::{self, Settings};
+use crate::store::foreign::filter::ForeignFilter;
+use crate::store::map::endpoint::Endpoint;
+
+/// A filter that a guard moves away from: [`Builder::migrate_from`]. Another system's, or a guard's of another name, on another
+/// Redis, with another secret key, or in another number of shards.
+///
+/// For a guard's it states what the builder stated until then; what is not stated is as it is by default, but for the Redis.
+#[derive(Debug)]
+pub struct OldFilter(pub(super) Old);
+
+#[derive(Debug)]
+pub(super) enum Old {
+    Foreign(Box<ForeignFilter>),
+    Own(OwnFilter),
+}
+
+/// A guard's filter.
+#[derive(Debug)]
+pub(super) struct OwnFilter {
+    name: String,
+    redis: Option<Endpoint>,
+    /// What is wrong with its URL.
+    wrong: Option<SettingError>,
+    secret_key: Option<SecretKey>,
+    shards: u32,
+}
+
+impl OldFilter {
+    /// A guard's filter of this name.
+    pub fn named(name: impl Into<String>) -> Self {
+        let own =
+            OwnFilter { name: name.into(), redis: None, wrong: None, secret_key: None, shards: 1 };
+        Self(Old::Own(own))
+    }
+
+    /// In the Redis at this URL. Another system's filter is in the guard's own Redis, and this says nothing of it.
+    ///
+    /// Defaults to the guard's own Redis.
+    #[must_use]
+    pub fn redis(self, url: &str) -> Self {
+        self.with(|own| match Endpoint::parse(url) {
+            Ok(redis) => own.redis = Some(redis),
+            Err(wrong) => own.wrong = Some(wrong),
+        })
+    }
+
+    /// With this secret key.
+    ///
+    /// Defaults to the one in Redis.
+    #[must_use]
+    pub fn secret_key(self, key: SecretKey) -> Self {
+        self.with(|own| own.secret_key = Some(key))
+    }
+
+    /// In so many shards.
+    ///
+    /// Defaults to one.
+    #[must_use]
+    pub fn shards(self, shards: u32) -> Self {
+        self.with(|own| own.shards = shards)
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut OwnFilter)) -> Self {
+        if let Old::Own(own) = &mut self.0 {
+            set(own);
+        }
+        self
+    }
+}
+
+impl From<ForeignFilter> for OldFilter {
+    fn from(filter: ForeignFilter) -> Self {
+        Self(Old::Foreign(Box::new(filter)))
+    }
+}
+
+impl OwnFilter {
+    /// Returns what is wrong with it.
+    pub(super) fn judge(&mut self) -> Result<(), SettingError> {
+        settings::name(&self.name)?;
+        super::tuning::judge_shards(self.shards)?;
+        if self.shards > 1 && self.secret_key.is_none() {
+            return Err(SettingError::ShardsWithoutKey);
+        }
+        self.wrong.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns where it is, if that is not the guard's own Redis.
+    pub(super) fn redis(&mut self) -> Option<&mut Endpoint> {
+        self.redis.as_mut()
+    }
+
+    /// Returns its settings and where it is, beside those of the guard's own filter.
+    pub(super) fn beside(
+        &self,
+        settings: &Settings,
+        redis: &Endpoint,
+    ) -> Result<(Settings, Endpoint), SettingError> {
+        let own = &settings.sizing;
+        let sizing = Sizing::sharded(own.capacity(), own.rate(), self.shards)?;
+        let endpoint = self.redis.clone().unwrap_or_else(|| redis.clone());
+        let is_there = format!("{endpoint:?}") == format!("{redis:?}");
+        if is_there && self.name == settings.name && self.shards == own.shards() {
+            return Err(SettingError::MigratesToItself { name: self.name.clone() });
+        }
+        let (name, secret_key) = (self.name.clone(), self.secret_key.clone());
+        Ok((Settings { name, secret_key, sizing, ..settings.clone() }, endpoint))
+    }
+}
+
+/// Away from another filter.
+impl Builder {
+    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
+    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
+    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
+    /// [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the guide's pages
+    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Defaults to no other filter.
+    ///
+    /// [`BloomGuard`]: crate::BloomGuard
+    pub fn migrate_from(self, old: impl Into<OldFilter>) -> Self {
+        match old.into().0 {
+            Old::Foreign(filter) => Self { is_migrating: true, ..self.foreign(*filter) },
+            Old::Own(mut old) => {
+                let judged = old.judge();
+                let this = Self { old: Some(old), foreign: None, is_migrating: true, ..self };
+                this.judge("foreign", judged)
+            }
+        }
+    }
+}

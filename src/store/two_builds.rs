@@ -1,0 +1,103 @@
+//! One rebuild of two filters, from one scan: of a guard's own, and of that which it is to take the place of.
+
+use futures_util::future::join;
+
+use super::{BoxFuture, Build, BuildPart};
+use crate::error::StoreError;
+use crate::filter::Sizing;
+use crate::id::Id;
+
+/// Both rebuilds.
+pub(super) struct TwoBuilds {
+    own: Box<dyn Build>,
+    /// Nothing once it has failed: the other one goes on.
+    old: Option<Box<dyn Build>>,
+    /// What the former has not taken yet of the ids that are being written.
+    for_old: Option<Vec<Id>>,
+}
+
+impl TwoBuilds {
+    pub(super) fn new(own: Box<dyn Build>, old: Box<dyn Build>) -> Self {
+        Self { own, old: Some(old), for_old: None }
+    }
+
+    /// Goes on without the former.
+    async fn give_up_old(&mut self, error: StoreError) {
+        tracing::warn!(%error, "the filter that is to be left is not rebuilt with the guard's own");
+        if let Some(mut old) = self.old.take() {
+            old.release().await;
+        }
+    }
+
+    async fn write_both(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
+        if let Some(old) = &mut self.old {
+            // Given up in between, it goes on where it was.
+            let for_old = self.for_old.get_or_insert_with(|| ids.clone());
+            if let Err(error) = old.write(for_old).await {
+                self.give_up_old(error).await;
+            }
+        }
+        self.own.write(ids).await?;
+        self.for_old = None;
+        Ok(())
+    }
+}
+
+impl Build for TwoBuilds {
+    /// The guard's own may be new: the other one tells how many ids a source should give, too.
+    fn previous(&self) -> Option<u64> {
+        self.own.previous().max(self.old.as_ref().and_then(|old| old.previous()))
+    }
+
+    fn keep_lease(&self) -> BoxFuture<'static, ()> {
+        let (own, old) = (self.own.keep_lease(), self.old.as_ref().map(|old| old.keep_lease()));
+        Box::pin(async {
+            match old {
+                Some(old) => drop(join(own, old).await),
+                None => own.await,
+            }
+        })
+    }
+
+    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.for_old = None;
+            let room = self.own.prepare(sizing).await?;
+            if let Some(old) = &mut self.old
+                && let Err(error) = old.prepare(sizing).await
+            {
+                self.give_up_old(error).await;
+            }
+            Ok(room)
+        })
+    }
+
+    fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.write_both(ids))
+    }
+
+    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+        Box::pin(async {
+            let mut parts = self.own.parts().await?;
+            if let Some(old) = &mut self.old {
+                parts.extend(old.parts().await?);
+            }
+            Ok(parts)
+        })
+    }
+
+    fn left_out(&mut self) -> Vec<StoreError> {
+        let mut left_out = self.own.left_out();
+        left_out.extend(self.old.iter_mut().flat_map(|old| old.left_out()));
+        left_out
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.own.release().await;
+            if let Some(old) = &mut self.old {
+                old.release().await;
+            }
+        })
+    }
+}

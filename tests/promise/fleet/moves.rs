@@ -1,0 +1,260 @@
+//! A fleet on its way from one filter of its own to another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bloom_guard::{ChangeError, OldFilter, PathPattern, SecretKey, StoreError};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::builds::{Harm, Process, both_ways};
+use super::*;
+
+const KEY: [u8; 16] = [1; 16];
+
+/// Builds processes that have the filter "users" on one Redis, and those that move to "users-2" in four shards on another.
+struct Fleet {
+    from: RedisServer,
+    to: RedisServer,
+    table: Table,
+}
+
+impl Fleet {
+    fn start() -> Self {
+        let (from, to) = (RedisServer::start(), RedisServer::start());
+        Self { from, to, table: Table::with(0..1_000) }
+    }
+
+    fn builder(&self, name: &str, redis: &RedisServer, shards: u32) -> bloom_guard::Builder {
+        let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+        let builder = BloomGuard::builder(name, pattern).redis(&redis.url()).shards(shards);
+        let builder = builder.rebuild(Schedule::manual(), self.table.clone()).copy_limit(0);
+        let builder = brief(builder).secret_key(SecretKey::new(KEY)).settle(Duration::ZERO);
+        let builder = builder.check_deadline(Duration::from_secs(1)).audits_per_second(0);
+        // A false positive would hide that an id was lost.
+        builder.on_unknown(OnUnknown::Pass).capacity(20_000, 1e-6)
+    }
+
+    fn old(&self) -> BloomGuard {
+        self.builder("users", &self.from, 1).build().unwrap()
+    }
+
+    fn moving(&self) -> BloomGuard {
+        let old = OldFilter::named("users").redis(&self.from.url());
+        let old = old.secret_key(SecretKey::new(KEY));
+        self.builder("users-2", &self.to, 4).migrate_from(old).build().unwrap()
+    }
+
+    fn new(&self) -> BloomGuard {
+        self.builder("users-2", &self.to, 4).build().unwrap()
+    }
+}
+
+/// Creates records by turns in each process, and asks all of them for each at once, until it is dropped.
+struct Traffic {
+    refused: Arc<AtomicU64>,
+    created: Arc<AtomicU64>,
+    stops: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+impl Traffic {
+    fn start(guards: &[BloomGuard], table: &Table, first: u64) -> Self {
+        let (refused, created) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (stops, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());
+        for (n, creator) in (0..).zip(guards) {
+            let (guards, creator, table) = (guards.to_vec(), creator.clone(), table.clone());
+            let (refused, created) = (Arc::clone(&refused), Arc::clone(&created));
+            let stops = Arc::clone(&stops);
+            tasks.spawn(async move {
+                let step = guards.len() as u64;
+                for id in (first + n..).step_by(step as usize) {
+                    if stops.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    if creator.insert(&id).await.is_err() {
+                        sleep(Duration::from_millis(10)).await;
+                        continue;
+                    }
+                    table.commit(id);
+                    created.fetch_add(1, Ordering::SeqCst);
+                    for guard in &guards {
+                        // Of its own, and of one that was created a while ago.
+                        for id in [id, id.saturating_sub(50 * step).max(first + n)] {
+                            let exists = table.born(id).is_some();
+                            let verdict = guard.check(&id).await.unwrap();
+                            let refuses = exists && matches!(verdict, Verdict::Absent(_));
+                            refused.fetch_add(u64::from(refuses), Ordering::SeqCst);
+                        }
+                    }
+                }
+            });
+        }
+        Self { refused, created, stops, tasks }
+    }
+
+    /// Ends it; returns how many records were created.
+    async fn ended(mut self) -> u64 {
+        self.stops.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+        assert_eq!(self.refused.load(Ordering::SeqCst), 0, "records were refused");
+        self.created.load(Ordering::SeqCst)
+    }
+}
+
+/// Each of all records passes.
+async fn has_all(guard: &BloomGuard, table: &Table) {
+    for id in table.snapshot() {
+        let verdict = guard.check(&id).await.unwrap();
+        assert!(!matches!(verdict, Verdict::Absent(_)), "{id} is refused");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_to_another_name_redis_and_number_of_shards_is_guarded_throughout() {
+    let fleet = Fleet::start();
+    let old = fleet.old();
+    live(&old).await;
+    let moving = [fleet.moving(), fleet.moving()];
+    for guard in &moving {
+        live(guard).await;
+    }
+    let [before, after] = [&old, &moving[0]].map(|guard| Process::guarded(guard, &fleet.table));
+    assert_eq!(both_ways(&before, &after, 10_000).await, Harm::default());
+    drop((old, before));
+    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    moving[0].hand_over().await.unwrap();
+    for guard in &moving {
+        live(guard).await;
+        assert!(guard.state().shards.is_some(), "{:?}", guard.state());
+    }
+    assert!(traffic.ended().await > 100);
+    has_all(&moving[1], &fleet.table).await;
+    // A process of before refuses nothing, and creates nothing.
+    let straggler = fleet.old();
+    eventually("it is told", SOON, || async {
+        match straggler.insert(&50_000).await {
+            Err(ChangeError::Store(StoreError::Moved { .. })) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(straggler.check(&50_001).await, Ok(Verdict::Unknown(Doubt::Moved)));
+    assert!(straggler.rebuild_now().await.is_err());
+    assert_eq!(straggler.check(&50_001).await, Ok(Verdict::Unknown(Doubt::Moved)));
+    // And those of after need the old filter no more.
+    let next = fleet.new();
+    live(&next).await;
+    let [before, after] = [&moving[0], &next].map(|guard| Process::guarded(guard, &fleet.table));
+    assert_eq!(both_ways(&before, &after, 60_000).await, Harm::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_that_ends_at_any_moment_refuses_no_record_and_can_be_repeated() {
+    let fleet = Fleet::start();
+    let old = fleet.old();
+    live(&old).await;
+    let moving = [fleet.moving(), fleet.moving()];
+    for guard in &moving {
+        live(guard).await;
+    }
+    drop(old);
+    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    // It waits for 1.1 s, rebuilds, and waits for three seconds more, before it writes anything.
+    for ms in (900..7_000).step_by(450) {
+        let ended = timeout(Duration::from_millis(ms), moving[0].hand_over()).await;
+        for guard in &moving {
+            live(guard).await;
+        }
+        if matches!(ended, Ok(Ok(_))) {
+            break;
+        }
+    }
+    moving[1].hand_over().await.unwrap();
+    for guard in &moving {
+        live(guard).await;
+        assert!(guard.state().shards.is_some(), "{:?}", guard.state());
+    }
+    assert!(traffic.ended().await > 100);
+    has_all(&moving[0], &fleet.table).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_loses_its_data_during_a_move_or_after_it_has_no_record_refused() {
+    let fleet = Fleet::start();
+    let old = fleet.old();
+    live(&old).await;
+    let moving = [fleet.moving(), fleet.moving()];
+    for guard in &moving {
+        live(guard).await;
+    }
+    drop(old);
+    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    for redis in [&fleet.from, &fleet.to, &fleet.from] {
+        redis.run::<()>(&["FLUSHALL"]);
+        for guard in &moving {
+            // Both filters are rebuilt, by a process of the move.
+            live(guard).await;
+        }
+    }
+    moving[0].hand_over().await.unwrap();
+    for guard in &moving {
+        live(guard).await;
+    }
+    // What says that it was left is lost, and a process comes that has not seen it.
+    fleet.from.run::<()>(&["FLUSHALL"]);
+    let third = fleet.moving();
+    live(&third).await;
+    let all = [moving[0].clone(), moving[1].clone(), third.clone()];
+    let more = Traffic::start(&all, &fleet.table, 1_000_000);
+    sleep(Duration::from_secs(2)).await;
+    assert!(more.ended().await > 100 && traffic.ended().await > 100);
+    for guard in &all {
+        has_all(guard, &fleet.table).await;
+    }
+    eventually("the old filter says again that it was left", SOON, || async {
+        let header: Vec<u8> = fleet.from.run(&["GETRANGE", BITS, "0", "9"]);
+        if header == b"BLMGUARD\xff\xff" { Ok(()) } else { Err(format!("{header:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn during_a_move_a_mode_is_every_processs_and_nobody_enforces_by_the_new_filter_alone() {
+    let fleet = Fleet::start();
+    let (old, moving) = (fleet.old(), fleet.moving());
+    live(&old).await;
+    live(&moving).await;
+    old.set_fleet_mode(Mode::Shadow).await.unwrap();
+    has_mode(&moving, Mode::Shadow).await;
+    moving.set_fleet_mode(Mode::Off).await.unwrap();
+    has_mode(&old, Mode::Off).await;
+    let error = moving.enforce_everywhere().await.unwrap_err();
+    assert!(matches!(error, FleetError::Migrating), "{error:?}");
+    assert_eq!(moving.mode(), Mode::Off);
+    drop(old);
+    moving.hand_over().await.unwrap();
+    assert_eq!(moving.mode(), Mode::Off, "whoever set it ends it");
+    moving.enforce_everywhere().await.unwrap();
+    live(&moving).await;
+    has_mode(&moving, Mode::Enforce).await;
+}
+
+#[tokio::test]
+async fn a_filter_is_not_moved_to_itself() {
+    let fleet = Fleet::start();
+    let itself = |url: &str| {
+        let old = OldFilter::named("users").redis(url).secret_key(SecretKey::new(KEY));
+        fleet.builder("users", &fleet.from, 1).migrate_from(old).build()
+    };
+    let error = itself(&fleet.from.url()).unwrap_err().to_string();
+    assert!(error.contains("migrate_from \"users\""), "{error}");
+    // By another address it is seen in Redis only.
+    let guard = itself(&fleet.from.url().replace("127.0.0.1", "localhost")).unwrap();
+    live(&guard).await;
+    assert!(guard.hand_over().await.is_err());
+    live(&guard).await;
+    guard.insert(&7).await.unwrap();
+}
