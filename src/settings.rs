@@ -14,6 +14,9 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
 pub(crate) const MARKS_OF_BATCHES: u64 = 100_000;
 
+/// The most shards of a filter.
+const MOST_SHARDS: u32 = 1_024;
+
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 pub(crate) const MOST_FOUND: u64 = 1_000_000;
 
@@ -179,6 +182,16 @@ pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));
     if fits { Ok(()) } else { Err(SettingError::Name { name: name.to_owned() }) }
+}
+
+/// Whether a filter can be in so many shards.
+///
+/// # Errors
+///
+/// [`SettingError::Shards`] when that is no power of two, or more than there can be.
+pub(crate) fn shards(value: u32) -> Result<(), SettingError> {
+    let is_good = value.is_power_of_two() && value <= MOST_SHARDS;
+    if is_good { Ok(()) } else { Err(SettingError::Shards { value, max: MOST_SHARDS }) }
 }
 
 #[cfg(test)]

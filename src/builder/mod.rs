@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::old::OwnFilter;
+use self::old::{Old, OldFilter, OwnFilter};
 use self::stores::store;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
@@ -149,6 +149,24 @@ impl Builder {
         (self.foreign, self.old) = (Some(filter), None);
         self.is_migrating = false;
         self.judge("foreign", judged)
+    }
+
+    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
+    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
+    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
+    /// [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the guide's pages
+    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Defaults to no other filter.
+    pub fn migrate_from(self, old: impl Into<OldFilter>) -> Self {
+        match old.into().0 {
+            Old::Foreign(filter) => Self { is_migrating: true, ..self.foreign(*filter) },
+            Old::Own(mut old) => {
+                let judged = old.judge();
+                let this = Self { old: Some(old), foreign: None, is_migrating: true, ..self };
+                this.judge("foreign", judged)
+            }
+        }
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is

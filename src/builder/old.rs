@@ -1,6 +1,5 @@
 //! What a guard is to move away from.
 
-use super::Builder;
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
@@ -8,7 +7,7 @@ use crate::settings::{self, Settings};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::map::endpoint::Endpoint;
 
-/// A filter that a guard moves away from: [`Builder::migrate_from`]. Another system's, or a guard's of another name, on another
+/// A filter that a guard moves away from: [`Builder::migrate_from`](crate::Builder::migrate_from). Another system's, or a guard's of another name, on another
 /// Redis, with another secret key, or in another number of shards.
 ///
 /// For a guard's it states what the builder stated until then; what is not stated is as it is by default, but for the Redis.
@@ -85,7 +84,7 @@ impl OwnFilter {
     /// Returns what is wrong with it.
     pub(super) fn judge(&mut self) -> Result<(), SettingError> {
         settings::name(&self.name)?;
-        super::tuning::judge_shards(self.shards)?;
+        settings::shards(self.shards)?;
         if self.shards > 1 && self.secret_key.is_none() {
             return Err(SettingError::ShardsWithoutKey);
         }
@@ -112,28 +111,5 @@ impl OwnFilter {
         }
         let (name, secret_key) = (self.name.clone(), self.secret_key.clone());
         Ok((Settings { name, secret_key, sizing, ..settings.clone() }, endpoint))
-    }
-}
-
-/// Away from another filter.
-impl Builder {
-    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
-    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
-    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
-    /// [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the guide's pages
-    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
-    ///
-    /// Defaults to no other filter.
-    ///
-    /// [`BloomGuard`]: crate::BloomGuard
-    pub fn migrate_from(self, old: impl Into<OldFilter>) -> Self {
-        match old.into().0 {
-            Old::Foreign(filter) => Self { is_migrating: true, ..self.foreign(*filter) },
-            Old::Own(mut old) => {
-                let judged = old.judge();
-                let this = Self { old: Some(old), foreign: None, is_migrating: true, ..self };
-                this.judge("foreign", judged)
-            }
-        }
     }
 }

@@ -7,19 +7,8 @@ use http::Method;
 use super::Builder;
 use crate::decide::lane::Width;
 use crate::decide::policy::OnUnknown;
-use crate::error::SettingError;
 use crate::middleware::options::OnInvalid;
-use crate::settings::{bounds, duration, number};
-
-/// The most shards.
-const MOST_SHARDS: u32 = 1_024;
-
-/// Whether there can be so many shards.
-pub(super) fn judge_shards(shards: u32) -> Result<(), SettingError> {
-    let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
-    let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
-    if is_good { Ok(()) } else { Err(wrong) }
-}
+use crate::settings::{self, bounds, duration, number};
 
 /// Settings for tuning.
 impl Builder {
@@ -30,11 +19,11 @@ impl Builder {
     /// For filters that do not fit one string of 512 MB, or that Redis takes too long to allocate: 6 MB a shard, which is 5
     /// million ids at 1 %, stops no other command for longer than a millisecond. Needs a [`secret_key`](Self::secret_key), by
     /// which ids are told apart before Redis is asked. All processes have to have the same number: another one is another
-    /// filter, and is changed as the name is. See the guide's page [`redis`](crate::guide::redis#shards).
+    /// filter, to which a fleet [moves](Self::migrate_from). See the guide's page [`redis`](crate::guide::redis#shards).
     ///
     /// Defaults to 1. More are an error without Redis.
     pub fn shards(mut self, shards: u32) -> Self {
-        let judged = judge_shards(shards);
+        let judged = settings::shards(shards);
         self.shards = if judged.is_ok() { shards } else { self.shards };
         self.judge("shards", judged).size()
     }

@@ -96,13 +96,13 @@ impl BloomGuard {
     }
 
     /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
-    /// other system's filter any more. Then the application may be run without `migrate_from`, and the old filter be
+    /// old filter any more. Then the application may be run without `migrate_from`, and the old filter be
     /// deleted once all its processes are.
     ///
-    /// To be called once, by one process, when every program that creates records inserts into the guard's own filter: this
-    /// is what the call states. It waits for [`longest_transaction`](crate::Builder::longest_transaction), for transactions
-    /// of programs that did not; rebuilds the guard's own filter from then; and writes beside the old filter that the
-    /// guard's own has taken its place.
+    /// To be called once, by one process, when every program that creates records inserts into the new filter: this
+    /// is what the call states. It waits for the longest transaction that any process states, for transactions
+    /// of programs that did not; rebuilds the new filter from then; and writes where the old filter is that the
+    /// new one has taken its place.
     ///
     /// # Errors
     ///

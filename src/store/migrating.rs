@@ -15,13 +15,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use futures_util::future::join;
 
 use super::two_builds::TwoBuilds;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Former, Lookup, NullClaim,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Former, Lookup, NullClaim,
     Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
@@ -29,6 +29,9 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
+
+/// Within this time every process of a filter asks how it stands.
+const READ: Duration = Duration::from_secs(3);
 
 /// Both filters.
 #[derive(Debug)]
@@ -77,17 +80,20 @@ impl MigratingStore {
         }
     }
 
-    /// Writes down that the former filter was left.
+    /// Writes down that the former filter was left, and waits until its processes have read that.
     async fn leave(&self) -> Result<(), StoreError> {
-        if self.old.is_own() {
-            let (own, old) = join(self.own.survey(), self.old.survey()).await;
-            let metadata = |survey: Survey| survey.fleet.map(|fleet: FleetView| fleet.metadata);
-            let (own, old) = (metadata(own?), metadata(old?));
-            // By whatever name, address and number of shards.
-            if own.is_some() && own == old {
-                return Err(StoreError::Changing);
-            }
+        if !self.old.is_own() {
+            return self.old.leave().await;
         }
+        let (own, old) = join(self.own.survey(), self.old.survey()).await;
+        match (own?.fleet, old?.fleet) {
+            (Some(own), Some(old)) if own.metadata != old.metadata => {}
+            // It is one filter, by two addresses, or that cannot be told.
+            _ => return Err(StoreError::Changing),
+        }
+        self.old.leave().await?;
+        sleep(READ).await;
+        // A replica that took over within that time may lack it.
         self.old.leave().await
     }
 }

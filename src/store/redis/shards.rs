@@ -120,11 +120,10 @@ impl Shards {
             parts[self.of(&id).number].push(id);
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
-        let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
-        let failed = added.into_iter().filter_map(Result::err);
-        // That the filter was left says nothing of shards where another thing went wrong.
-        let worst = failed.min_by_key(|error| matches!(error, StoreError::Moved { .. }));
-        worst.map_or(Ok(()), Err)
+        let mut added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
+        // That a shard was left says nothing of one where another thing went wrong.
+        added.sort_by_key(|added| matches!(added, Err(StoreError::Moved { .. })));
+        added.into_iter().collect()
     }
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is

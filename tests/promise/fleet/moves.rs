@@ -45,7 +45,7 @@ impl Fleet {
         self.builder("users-2", &self.to, 4).migrate_from(old).build().unwrap()
     }
 
-    fn new(&self) -> BloomGuard {
+    fn moved(&self) -> BloomGuard {
         self.builder("users-2", &self.to, 4).build().unwrap()
     }
 }
@@ -145,7 +145,7 @@ async fn a_move_to_another_name_redis_and_number_of_shards_is_guarded_throughout
     assert!(straggler.rebuild_now().await.is_err());
     assert_eq!(straggler.check(&50_001).await, Ok(Verdict::Unknown(Doubt::Moved)));
     // And those of after need the old filter no more.
-    let next = fleet.new();
+    let next = fleet.moved();
     live(&next).await;
     let [before, after] = [&moving[0], &next].map(|guard| Process::guarded(guard, &fleet.table));
     assert_eq!(both_ways(&before, &after, 60_000).await, Harm::default());

@@ -11,6 +11,7 @@ use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::incarnation::identity::tests::joined;
+use crate::store::redis::incarnation::known_fleet::FleetOfAll;
 use crate::store::redis::shards::Shards;
 
 /// A Redis that never answers.
@@ -31,7 +32,8 @@ impl Connector for Silent {
 
 fn shard() -> Arc<Shard> {
     let settings = Settings::new("users".into());
-    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent))).all[0])
+    let fleet = Arc::new(FleetOfAll::new("users"));
+    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet).all[0])
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
