@@ -67,9 +67,14 @@ impl MigratingStore {
         Ok(own)
     }
 
-    /// Begins a rebuild of both, or of the guard's own alone where the former is being rebuilt or does not answer.
+    /// Begins a rebuild of both, or of one alone where the other is being rebuilt, is not due, or does not answer.
     async fn begin_both(&self, before_us: i64) -> Result<Begun, StoreError> {
-        let Begun::Leased(own) = self.own.begin(before_us).await? else { return Ok(Begun::Busy) };
+        let own = match self.own.begin(before_us).await? {
+            Begun::Leased(own) => own,
+            // Of its own shards none may be due. Where all are, another process is at it.
+            Begun::Busy if before_us < i64::MAX => return self.old.begin(before_us).await,
+            Begun::Busy => return Ok(Begun::Busy),
+        };
         match self.old.begin(before_us).await {
             Ok(Begun::Leased(old)) => Ok(Begun::Leased(Box::new(TwoBuilds::new(own, old)))),
             Ok(Begun::Busy) => Ok(Begun::Leased(own)),

@@ -43,9 +43,9 @@ rows! {
     "forward again" => going_forward_again_refuses_no_record, forward_again;
     "another filter name" => another_name_refuses_no_record, another_name;
     "another Redis, empty" => another_redis_refuses_no_record, another_redis;
+    "another number of shards" => another_number_of_shards_refuses_no_record, more_shards;
     "another Redis, a copy" => a_copied_redis_refuses_no_record, copied_redis;
     "another Redis behind the old URL" => a_url_that_is_turned_refuses_no_record, turned_url;
-    "another number of shards" => another_number_of_shards_refuses_no_record, more_shards;
     "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
     "another capacity, rate or `handler_time`" => another_capacity_refuses_no_record, another_capacity;
     "longer transactions" => longer_times_refuse_no_record, longer_times;
