@@ -62,6 +62,7 @@ impl Pending for PendingRequest {
             }
             Ruling::Refuse(proof) => {
                 let generation = lookup.claim.generation;
+                shared.tell_of_refusal(&self.id, proof, generation, now);
                 Err(Rejected::absent(proof, generation, request.method.clone()))
             }
             Ruling::Busy { retry_after } => {
