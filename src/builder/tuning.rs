@@ -100,6 +100,28 @@ impl Builder {
         self
     }
 
+    /// Whether a response to a refused request has the header `x-bloom-guard`, which says why, also with a
+    /// [rejection](BloomGuard::rejecting_with) of the application's:
+    ///
+    /// | value | status | refused because |
+    /// |---|---|---|
+    /// | `filter; generation=1700000000000000` | 404 | this generation of the filter proves the id absent |
+    /// | `null; generation=1700000000000000` | 404 | a 404 or a removal is remembered, while this generation is live |
+    /// | `invalid` | [404 or 400](Self::on_invalid) | what the request names cannot be an id |
+    /// | `busy` | 503 | the record may exist, and there is no room now |
+    ///
+    /// An answer of the application's has no such header. For a log of the application's own there is no need of it:
+    /// [`Rejected`](crate::Rejected) is in the response's extensions.
+    ///
+    /// Clients read it, too. It tells the guard's 404 from the handler's, and so a false positive at the first request, and when
+    /// the filter was rebuilt. How long a 404 takes tells most of that anyway. A proxy in front can keep it from strangers.
+    ///
+    /// Defaults to `false`.
+    pub fn explain_refusals(mut self, explain: bool) -> Self {
+        self.options.explains = explain;
+        self
+    }
+
     /// Whether a 410 is taken as a 404 is.
     ///
     /// Defaults to `false`: a 410 says nothing of the record.

@@ -11,10 +11,11 @@
 //! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
 //! | 8 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
 //! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
-//! | 10 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 11 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
-//! | 12 | [`format`](mod@format) | How can another program read the stored filter? |
-//! | 13 | [`design`] | Why is the guard built as it is? For those who change the code. |
+//! | 10 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
+//! | 11 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 12 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
+//! | 13 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 14 | [`design`] | Why is the guard built as it is? For those who change the code. |
 //!
 //! Some words, used on all pages:
 //!
@@ -60,6 +61,9 @@ pub mod fleet {}
 
 #[doc = include_str!("findings.md")]
 pub mod findings {}
+
+#[doc = include_str!("proof.md")]
+pub mod proof {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}

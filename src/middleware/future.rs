@@ -142,7 +142,10 @@ impl<P: Pending<Admitted: Into<Watch>>, S, R, ReqBody> Waiting<P, S, R, ReqBody>
                 let response = inner.call(Request::from_parts(parts, body));
                 State::Running { response, watch: Some(admitted.into()) }
             }
-            Err(rejected) => State::Rejected { response: Some(reject(&*rejection, rejected)) },
+            Err(rejected) => {
+                let response = reject(&*rejection, rejected, shared.options.explains);
+                State::Rejected { response: Some(response) }
+            }
         }
     }
 }

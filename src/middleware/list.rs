@@ -79,12 +79,12 @@ impl Pending for PendingList {
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });
-        let known: Vec<_> =
+        let listed: Vec<_> =
             self.ids.iter().map(|id| (id.hash, id.known(|| verdicts.next()))).collect();
-        let list = Listed { ids: &known, unread: self.unread };
+        let list = Listed { ids: &listed, unread: self.unread };
         match shared.guard.rule_list(&list, now) {
             ListRuling::Admit(admission) => {
-                let ids = self.ids.iter().map(|id| &id.id).zip(&known).zip(&admission.ids);
+                let ids = self.ids.iter().map(|id| &id.id).zip(&listed).zip(&admission.ids);
                 let told = ids.filter_map(|((id, (_, known)), why)| match why {
                     Ok(Why::Sample(_) | Why::Shadow(_)) => None,
                     _ => Some((id.clone(), known.map_or(Verdict::Present, |known| known.verdict))),
@@ -96,7 +96,11 @@ impl Pending for PendingList {
                 extensions.insert(Verdicts::new(&shared.extractor, told));
                 Ok(AdmittedList::new(shared, self.ids, admission))
             }
-            ListRuling::Refuse(proof) => Err(Rejected::absent(proof, request.method.clone())),
+            ListRuling::Refuse(proof) => {
+                let of = known.iter().find(|lookup| lookup.verdict == Verdict::Absent(proof));
+                let generation = of.and_then(|lookup| lookup.claim.generation);
+                Err(Rejected::absent(proof, generation, request.method.clone()))
+            }
             ListRuling::Busy { verdict, retry_after } => {
                 Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }

@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NullRules,
+    /// Whether refusals carry a header that says why.
+    pub(crate) explains: bool,
 }
 
 impl Options {
@@ -50,6 +52,7 @@ impl Options {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
+            explains: false,
             nulls: NullRules { marker: extractor.is_ambiguous(), ..NullRules::default() },
         }
     }

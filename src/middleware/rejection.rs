@@ -6,8 +6,12 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 
+use crate::filter::Generation;
 use crate::id::InvalidId;
 use crate::verdict::{Proof, Verdict};
+
+/// The header by which a refusal says why it is one, where the application wants that.
+const WHY: &str = "x-bloom-guard";
 
 /// Makes the response to a refused request.
 ///
@@ -50,6 +54,7 @@ pub struct Rejected {
     status: StatusCode,
     method: Method,
     retry_after: Option<Duration>,
+    generation: Option<Generation>,
 }
 
 /// Why a request was refused.
@@ -66,19 +71,32 @@ pub enum RejectReason {
     Busy(Verdict),
 }
 
+impl RejectReason {
+    /// Returns a short fixed name, fit for a metric's label: `filter`, `null`, `invalid` or `busy`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent(proof) => proof.as_str(),
+            Self::Invalid(_) => "invalid",
+            Self::Busy(_) => "busy",
+        }
+    }
+}
+
 impl Rejected {
-    pub(crate) fn absent(proof: Proof, method: Method) -> Self {
+    pub(crate) fn absent(proof: Proof, generation: Option<Generation>, method: Method) -> Self {
         let (reason, status) = (RejectReason::Absent(proof), StatusCode::NOT_FOUND);
-        Self { reason, status, method, retry_after: None }
+        Self { reason, status, method, retry_after: None, generation }
     }
 
     pub(crate) fn invalid(reason: InvalidId, status: StatusCode, method: Method) -> Self {
-        Self { reason: RejectReason::Invalid(reason), status, method, retry_after: None }
+        let reason = RejectReason::Invalid(reason);
+        Self { reason, status, method, retry_after: None, generation: None }
     }
 
     pub(crate) fn busy(verdict: Verdict, retry_after: Duration, method: Method) -> Self {
         let (reason, status) = (RejectReason::Busy(verdict), StatusCode::SERVICE_UNAVAILABLE);
-        Self { reason, status, method, retry_after: Some(retry_after) }
+        Self { reason, status, method, retry_after: Some(retry_after), generation: None }
     }
 
     /// Returns why the request was refused.
@@ -98,6 +116,13 @@ impl Rejected {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// Returns the generation of the filter by which the id is absent; with a null, of the one that is live. Of a list's ids,
+    /// that of one.
+    #[must_use]
+    pub const fn generation(&self) -> Option<Generation> {
+        self.generation
     }
 
     /// Returns the request's method. A response to `HEAD` has no body.
@@ -142,16 +167,20 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     }
 }
 
-/// Makes the response and lets it say why it is one.
+/// Makes the response and lets it say why it is one: to the application, and if wanted to the client.
 pub(super) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: Rejected,
+    explains: bool,
 ) -> Response<B> {
     let mut response = rejection.reject(&rejected);
     if let RejectReason::Busy(_) | RejectReason::Invalid(InvalidId::TooMany { .. }) =
         rejected.reason
     {
         keep_from_lying(&mut response, &rejected);
+    }
+    if explains {
+        explain(&mut response, &rejected);
     }
     response.extensions_mut().insert(rejected);
     response
@@ -165,6 +194,18 @@ fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
     let Some(retry_after) = rejected.retry_after else { return };
     let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
     response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+}
+
+fn explain<B>(response: &mut Response<B>, rejected: &Rejected) {
+    let reason = rejected.reason.as_str();
+    let why = match rejected.generation {
+        Some(generation) => HeaderValue::try_from(format!("{reason}; generation={generation}")),
+        None => Ok(HeaderValue::from_static(reason)),
+    };
+    // A name and a number always are a header's value.
+    if let Ok(why) = why {
+        response.headers_mut().insert(WHY, why);
+    }
 }
 
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
@@ -189,8 +230,8 @@ mod tests {
 
     #[test]
     fn the_default_is_empty_and_kept_by_no_cache() {
-        let rejected = Rejected::absent(Proof::Filter, Method::GET);
-        let response: Response<String> = reject(&NotFound, rejected);
+        let rejected = Rejected::absent(Proof::Filter, None, Method::GET);
+        let response: Response<String> = reject(&NotFound, rejected, false);
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
         assert_eq!(response.body(), "");
@@ -200,7 +241,7 @@ mod tests {
     fn problem_details_say_what_and_never_which() {
         let rejected =
             Rejected::invalid(InvalidId::Malformed, StatusCode::BAD_REQUEST, Method::GET);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected, false);
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
@@ -220,11 +261,11 @@ mod tests {
                 *response.status_mut() = status;
                 response
             };
-            let response = reject(&denies, rejected.clone());
+            let response = reject(&denies, rejected.clone(), false);
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()[RETRY_AFTER], "2");
         }
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone());
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone(), false);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         assert_eq!(
@@ -237,7 +278,7 @@ mod tests {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("9"));
             response
         };
-        let response = reject(&throttles, rejected);
+        let response = reject(&throttles, rejected, false);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
@@ -251,13 +292,13 @@ mod tests {
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         };
-        assert_eq!(reject(&denies, rejected).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(reject(&denies, rejected, false).status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]
     fn a_response_to_head_has_no_body() {
-        let rejected = Rejected::absent(Proof::Null, Method::HEAD);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
+        let rejected = Rejected::absent(Proof::Null, None, Method::HEAD);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected, false);
         assert!(response.body().is_empty());
     }
 

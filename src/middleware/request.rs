@@ -60,7 +60,11 @@ impl Pending for PendingRequest {
                 let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
                 Ok(AdmittedRequest::new(shared, self, kind, admission, claim))
             }
-            Ruling::Refuse(proof) => Err(Rejected::absent(proof, request.method.clone())),
+            Ruling::Refuse(proof) => {
+                let generation = lookup.claim.generation;
+                shared.tell_of_refusal(&self.id, proof, generation, now);
+                Err(Rejected::absent(proof, generation, request.method.clone()))
+            }
             Ruling::Busy { retry_after } => {
                 Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }

@@ -135,7 +135,8 @@ impl<S: Clone, R> BloomGuardService<S, R> {
         R: Rejection<ResBody>,
     {
         drop(self.take_ready());
-        ResponseFuture::rejected(reject(&*self.rejection, rejected))
+        let explains = self.shared.options.explains;
+        ResponseFuture::rejected(reject(&*self.rejection, rejected, explains))
     }
 }
 

@@ -3,14 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+use tracing::Level;
+
 use super::invalid::InvalidCanary;
 use super::no_id::NoIdAlarm;
 use super::options::Options;
 use crate::background::{Background, persist};
+use crate::decide::bucket::Bucket;
 use crate::extract::IdExtractor;
+use crate::filter::Generation;
 use crate::guard::Guard;
+use crate::id::Id;
 use crate::rebuild::Rebuilder;
 use crate::store::foreign::handle::ForeignHandle;
+use crate::verdict::Proof;
+
+/// How many refusals a second are told of in the log, if anybody reads so much.
+const REFUSALS_TOLD: u32 = 1;
 
 /// The shared part of a guard.
 pub(crate) struct Shared {
@@ -20,6 +30,8 @@ pub(crate) struct Shared {
     pub(super) options: Options,
     pub(super) invalid: Arc<InvalidCanary>,
     pub(super) no_id: NoIdAlarm,
+    /// Lines about refusals.
+    pub(super) told: Bucket,
     /// The filter that another system writes, as the application sees it.
     pub(super) foreign: Option<ForeignHandle>,
     /// Ends with the last clone of the guard.
@@ -42,6 +54,7 @@ impl Shared {
             extractor,
             options,
             no_id: NoIdAlarm::default(),
+            told: Bucket::new(REFUSALS_TOLD, 1),
             foreign,
             background: Background::default(),
         }
@@ -50,6 +63,26 @@ impl Shared {
     /// Returns the filter's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.guard.metrics().filter
+    }
+
+    /// Writes a line about one refusal a second, if anybody reads that. The id itself is in no line: its digest is.
+    pub(super) fn tell_of_refusal(
+        &self,
+        id: &Id,
+        proof: Proof,
+        generation: Option<Generation>,
+        now: Instant,
+    ) {
+        if tracing::enabled!(Level::DEBUG) && self.told.take(now).is_ok() {
+            tracing::debug!(
+                parent: None,
+                filter = &**self.name(),
+                by = proof.as_str(),
+                generation = generation.map(Generation::get),
+                digest = self.guard.store().digest(id).map(display),
+                "a request is refused, as its id is absent: one a second is told of"
+            );
+        }
     }
 
     /// Starts what runs in the background, at the first use inside a runtime.

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
-use crate::id::Id;
+use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 
@@ -111,6 +111,10 @@ impl Store for MigratingStore {
 
     fn copied(&self, id: &Id) -> Option<Copied> {
         self.answering().copied(id)
+    }
+
+    fn digest(&self, id: &Id) -> Option<Digest> {
+        self.answering().digest(id)
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
 use crate::filter::{Generation, Header, Sizing};
-use crate::id::Id;
+use crate::id::{Digest, Id};
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
 use crate::random;
@@ -248,6 +248,11 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Says whether this process's copy of the filter holds an id, where there is a copy.
     fn copied(&self, _id: &Id) -> Option<Copied> {
+        None
+    }
+
+    /// The digest of an id, by which the log and Redis name it; none where there is no key, or not yet.
+    fn digest(&self, _id: &Id) -> Option<Digest> {
         None
     }
 

@@ -106,6 +106,8 @@ fn named(word: &str, next: &str) -> String {
         "MOMENT"
     } else if of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_digit()) {
         "GENERATION"
+    } else if of.len() == 32 && of.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        "DIGEST"
     } else if of.parse::<f64>().is_ok() && ["s", "ms", "min", "h", "days"].contains(&next) {
         "TIME"
     } else if of.split('.').count() == 3 && of.split('.').all(|part| part.parse::<u32>().is_ok()) {

@@ -189,3 +189,37 @@ async fn an_invalid_id_that_the_handler_answers_is_noticed_and_watched_for() {
     assert_eq!(get_from(StatusCode::OK, &guard, "/users/7").await, StatusCode::OK);
     assert_eq!(guard.stats().invalid_answered, 2);
 }
+
+#[tokio::test]
+async fn a_refusal_a_second_is_told_of_by_its_digest_and_never_by_its_id() {
+    let (log, _kept) = Log::begin();
+    let guard = users()
+        .capacity(10_000, 1e-9)
+        .audits_per_second(0)
+        .rebuild(Schedule::manual(), from_iter(|| 0..10_u64))
+        .build()
+        .unwrap();
+    guard.ready().await;
+    let told = || log.with("a request is refused");
+    for _ in 0..100 {
+        assert_eq!(get(&guard, "/users/70001234").await, StatusCode::NOT_FOUND);
+    }
+    let first = told();
+    // A slow machine may take longer than a second for them.
+    assert!((1..=5).contains(&first.len()), "{first:?}");
+    let generation = guard.state().live.unwrap().generation;
+    let says = ["DEBUG", FILTER, "by=\"filter\"", &format!("generation={generation}")];
+    assert!(says.iter().all(|text| first[0].contains(text)), "{first:?}");
+    sleep(Duration::from_millis(1_100)).await;
+    get(&guard, "/users/70001234").await;
+    let digest = |line: &String| line.split("digest=").nth(1).unwrap().to_owned();
+    let last = told().pop().unwrap();
+    assert!(told().len() > first.len());
+    assert_eq!(digest(&last), digest(&first[0]), "it tells an id from another");
+    assert_eq!(digest(&last).len(), 32, "{last}");
+    sleep(Duration::from_millis(1_100)).await;
+    get(&guard, "/users/70005678").await;
+    let other = told().pop().unwrap();
+    assert_ne!(digest(&other), digest(&last));
+    assert_eq!(log.with("7000"), [""; 0]);
+}

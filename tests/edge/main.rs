@@ -2,6 +2,7 @@
 
 mod config;
 mod contract;
+mod explained;
 mod extraction;
 mod http;
 mod ids;

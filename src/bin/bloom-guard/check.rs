@@ -117,6 +117,7 @@ fn value(
         "verdict": verdict,
         "by": by,
         "only_without_credentials": looked.only_anonymous,
+        "digest": inserts.digest,
         "shard": inserts.shard,
         "generation": shard.generation().ok().map(bloom_guard::Generation::get),
         "inserted_since_build_ms": inserts.inserted_ms,
@@ -143,6 +144,7 @@ fn reasons(looked: Looked, fate: Fate, inserts: &Inserts, shard: &Shard) -> Vec<
     }
     reasons.extend(of_build(shard));
     reasons.push(of_inserts(looked, inserts, shard));
+    reasons.push(format!("digest {}, which stands for it in the log of refusals", inserts.digest));
     reasons
 }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
-use crate::id::{Id, SecretKey};
+use crate::id::{Digest, Id, SecretKey};
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
@@ -42,6 +42,10 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn start(&self) {}
+
+    fn digest(&self, id: &Id) -> Option<Digest> {
+        Some(self.0.digester.digest(id))
+    }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
         Answer::Ready(self.0.look_up(&self.0.digester.digest(id), now))
@@ -131,7 +135,6 @@ mod tests {
     use super::marks::Marks;
     use super::*;
     use crate::filter::{Filter, Header, Sizing, State};
-    use crate::id::Digest;
     use crate::verdict::Verdict;
 
     fn digest(n: u8) -> Digest {

@@ -63,7 +63,7 @@ use super::{
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
-use crate::id::Id;
+use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
@@ -115,6 +115,10 @@ impl Store for RedisStore {
 
     fn copied(&self, id: &Id) -> Option<Copied> {
         self.shards.copied(id)
+    }
+
+    fn digest(&self, id: &Id) -> Option<Digest> {
+        self.shards.digest(id)
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {

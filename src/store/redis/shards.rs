@@ -99,6 +99,13 @@ impl Shards {
         (&self.all[number], digest)
     }
 
+    /// Returns an id's digest, if the key is known.
+    pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
+        let (shard, digest) = self.place(id);
+        let live = || shard.current(&shard.node().checks);
+        digest.or_else(|| Some(live()?.identity.digester.digest(id)))
+    }
+
     /// Returns the shard that an id is in.
     pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
         self.place(id).0

@@ -14,9 +14,11 @@ const PAGE: usize = 1_000;
 const MOST_PAGES: usize = 2_000;
 
 /// When an id was inserted, so far as that can be told; moments by Redis's clock, ms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inserts {
+    /// The id's digest, as lines of the log and keys of nulls name it.
+    pub digest: String,
     /// The shard that the id is in.
     pub shard: usize,
     /// When its create mark ends, which was set when it was inserted.
@@ -51,6 +53,7 @@ impl Filter {
             Some(back) => shard.now_us / 1000 - back.as_millis() as i64 <= since_ms,
         });
         Ok(Inserts {
+            digest: digest.to_string(),
             shard: number,
             mark_ends_ms: mark.map(|ends| ends as i64),
             inserted_ms,

@@ -1,0 +1,138 @@
+//! An operator can tell the guard's refusals from the application's answers.
+
+use bloom_guard::{
+    BloomGuard, Builder, NotFound, OnUnknown, QueryList, Rejected, Rejection, Schedule, from_iter,
+};
+use http::{Request, Response, StatusCode};
+use support::model::{self, Table, handler, live};
+use support::redis_server::RedisServer;
+use tower::{Layer, ServiceExt};
+
+/// Nobody listens there.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+
+/// A guard over users 0 to 999, all but free of false positives.
+async fn guard(table: &Table, with: impl FnOnce(Builder) -> Builder) -> BloomGuard {
+    let guard = with(model::in_process(table, 10_000, 1e-9)).build().unwrap();
+    guard.ready().await;
+    guard
+}
+
+async fn ask(
+    guard: &BloomGuard,
+    rejection: impl Rejection<String>,
+    table: &Table,
+    target: &str,
+) -> Response<String> {
+    let request = Request::get(target).body(String::new()).unwrap();
+    guard.rejecting_with(rejection).layer(handler(table)).oneshot(request).await.unwrap()
+}
+
+/// The header of the response to this request.
+async fn why(guard: &BloomGuard, table: &Table, target: &str) -> Option<String> {
+    said(&ask(guard, NotFound, table, target).await)
+}
+
+fn said(response: &Response<String>) -> Option<String> {
+    let mut said = response.headers().get_all("x-bloom-guard").iter();
+    let first = said.next().map(|said| said.to_str().unwrap().to_owned());
+    assert_eq!(said.next(), None, "{response:?}");
+    first
+}
+
+fn by(proof: &str, guard: &BloomGuard) -> Option<String> {
+    let generation = guard.state().live.unwrap().generation.get();
+    assert!(generation > 1_700_000_000_000_000, "{generation}");
+    Some(format!("{proof}; generation={generation}"))
+}
+
+#[tokio::test]
+async fn a_refusal_tells_what_proved_it_and_by_which_generation() {
+    let table = Table::with(0..1_000);
+    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
+    assert_eq!(why(&guard, &table, "/users/70000").await, by("filter", &guard));
+    assert_eq!(why(&guard, &table, "/users/seven").await.as_deref(), Some("invalid"));
+    // Deleted: the handler's 404, then the null that it leaves.
+    table.delete(8);
+    assert_eq!(why(&guard, &table, "/users/8").await, None);
+    assert_eq!(why(&guard, &table, "/users/8").await, by("null", &guard));
+    guard.rebuild_now().await.unwrap();
+    assert_eq!(why(&guard, &table, "/users/8").await, by("filter", &guard));
+}
+
+#[tokio::test]
+async fn with_redis_a_refusal_tells_it_too() {
+    let (redis, table) = (RedisServer::start(), Table::with(0..1_000));
+    let builder = model::guard_over(&redis.url(), &table).explain_refusals(true);
+    let guard = builder.build().unwrap();
+    live(&guard).await;
+    assert_eq!(why(&guard, &table, "/users/70000").await, by("filter", &guard));
+}
+
+#[tokio::test]
+async fn an_answer_of_the_applications_is_never_taken_for_the_guards() {
+    let table = Table::with(0..1_000);
+    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
+    guard.insert(&5_000).await.unwrap();
+    for (target, status) in [("/users/7", 200), ("/users/5000", 404), ("/orders/7", 200)] {
+        let response = ask(&guard, NotFound, &table, target).await;
+        assert_eq!((response.status().as_u16(), said(&response)), (status, None), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_503_of_the_lane_is_told_from_the_applications() {
+    let table = Table::default();
+    let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).explain_refusals(true);
+    let busy = busy.build().unwrap();
+    let response = ask(&busy, NotFound, &table, "/users/7").await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(said(&response).as_deref(), Some("busy"));
+}
+
+#[tokio::test]
+async fn a_rejection_of_the_applications_own_is_explained_and_learns_the_same() {
+    let table = Table::with(0..1_000);
+    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
+    let own = |rejected: &Rejected| {
+        let text = format!("{:?}", rejected.generation().map(|generation| generation.get()));
+        let response = Response::builder().status(418).header("x-bloom-guard", "forged");
+        response.body(text).unwrap()
+    };
+    let response = ask(&guard, own, &table, "/users/70000").await;
+    assert_eq!((response.status().as_u16(), said(&response)), (418, by("filter", &guard)));
+    let live = guard.state().live.unwrap().generation;
+    assert_eq!(*response.body(), format!("{:?}", Some(live.get())));
+    let rejected = response.extensions().get::<Rejected>().unwrap();
+    assert_eq!(rejected.generation(), Some(live));
+    assert_eq!(rejected.reason().as_str(), "filter");
+}
+
+#[tokio::test]
+async fn a_list_that_is_refused_is_explained() {
+    let ids = from_iter(|| 0..1_000_u64);
+    let guard = BloomGuard::builder("users", QueryList::<u64>::separated("ids", ','))
+        .capacity(10_000, 1e-9)
+        .audits_per_second(0)
+        .rebuild(Schedule::manual(), ids)
+        .explain_refusals(true)
+        .build()
+        .unwrap();
+    guard.ready().await;
+    let table = Table::default();
+    assert_eq!(why(&guard, &table, "/users?ids=70000,80000").await, by("filter", &guard));
+    assert_eq!(why(&guard, &table, "/users?ids=7,80000").await, None);
+}
+
+#[tokio::test]
+async fn a_client_is_told_nothing_unless_the_application_wants_it() {
+    let table = Table::with(0..1_000);
+    let guard = guard(&table, |guard| guard).await;
+    for target in ["/users/70000", "/users/seven"] {
+        let response = ask(&guard, NotFound, &table, target).await;
+        assert!(response.extensions().get::<Rejected>().is_some());
+        assert_eq!(said(&response), None);
+    }
+    let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
+    assert_eq!(why(&busy, &table, "/users/7").await, None);
+}
