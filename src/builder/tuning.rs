@@ -101,7 +101,7 @@ impl Builder {
     }
 
     /// Whether a response to a refused request has the header `x-bloom-guard`, which says why, also with a
-    /// [rejection](BloomGuard::rejecting_with) of the application's:
+    /// [rejection](crate::BloomGuard::rejecting_with) of the application's:
     ///
     /// | value | status | refused because |
     /// |---|---|---|

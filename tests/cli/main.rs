@@ -3,6 +3,7 @@
 mod changes;
 mod command;
 mod doctor;
+mod incidents;
 mod input;
 mod reads;
 
