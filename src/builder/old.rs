@@ -7,8 +7,8 @@ use crate::settings::{self, Settings};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::map::endpoint::Endpoint;
 
-/// A filter that a guard moves away from: [`Builder::migrate_from`](crate::Builder::migrate_from). Another system's, or a guard's of another name, on another
-/// Redis, with another secret key, or in another number of shards.
+/// A filter that a guard moves away from: [`Builder::migrate_from`](crate::Builder::migrate_from). Another system's, or a
+/// guard's of another name, on another Redis, with another secret key, or in another number of shards.
 ///
 /// For a guard's it states what the builder stated until then; what is not stated is as it is by default, but for the Redis.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl OldFilter {
     #[must_use]
     pub fn redis(self, url: &str) -> Self {
         self.with(|own| match Endpoint::parse(url) {
-            Ok(redis) => own.redis = Some(redis),
+            Ok(redis) => (own.redis, own.wrong) = (Some(redis), None),
             Err(wrong) => own.wrong = Some(wrong),
         })
     }

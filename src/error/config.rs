@@ -76,7 +76,7 @@ pub enum SettingError {
     #[error("credentials: there is no redis url")]
     CredentialsWithoutRedis,
     /// A filter of another system is to be guarded, and no Redis was named.
-    #[error("a foreign filter needs a redis url")]
+    #[error("a foreign filter, or one to migrate from, needs a redis url")]
     ForeignWithoutRedis,
     /// A filter of another system is to be guarded in a Redis Cluster: its key and what the guard keeps beside it are in different
     /// slots.

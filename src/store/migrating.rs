@@ -15,13 +15,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
-
 use futures_util::future::join;
+use tokio::time::{Instant, sleep};
 
 use super::two_builds::TwoBuilds;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Former, Lookup, NullClaim,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Former, Lookup, NullClaim,
     Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
@@ -55,15 +54,16 @@ impl MigratingStore {
         self.old.is_own() && !self.old.is_left()
     }
 
-    /// Asks how both stand. The guard's own answers for them, but no transaction is over that anybody states for either.
+    /// Asks how both stand. The guard's own answers for them, but no transaction is over that anybody states for either: where
+    /// one cannot be asked, it is not known which do.
     async fn survey_both(&self) -> Result<Survey, StoreError> {
         let (own, old) = join(self.own.survey(), self.old.survey()).await;
-        let mut own = own?;
-        let Ok(old) = old else { return Ok(own) };
+        let (mut own, old) = (own?, old?);
         own.live = own.live.and_then(|live| old.live.map(|_| live));
-        if let (Some(own), Some(old)) = (&mut own.fleet, old.fleet) {
-            own.longest_transaction = own.longest_transaction.max(old.longest_transaction);
-        }
+        own.fleet = own.fleet.zip(old.fleet).map(|(own, old)| FleetView {
+            longest_transaction: own.longest_transaction.max(old.longest_transaction),
+            ..own
+        });
         Ok(own)
     }
 

@@ -104,6 +104,20 @@ impl Traffic {
     }
 }
 
+/// All processes move, and create records.
+async fn under_way() -> (Fleet, [BloomGuard; 2], Traffic) {
+    let fleet = Fleet::start();
+    let old = fleet.old();
+    live(&old).await;
+    let moving = [fleet.moving(), fleet.moving()];
+    for guard in &moving {
+        live(guard).await;
+    }
+    drop(old);
+    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    (fleet, moving, traffic)
+}
+
 /// Each of all records passes.
 async fn has_all(guard: &BloomGuard, table: &Table) {
     for id in table.snapshot() {
@@ -153,15 +167,7 @@ async fn a_move_to_another_name_redis_and_number_of_shards_is_guarded_throughout
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_that_ends_at_any_moment_refuses_no_record_and_can_be_repeated() {
-    let fleet = Fleet::start();
-    let old = fleet.old();
-    live(&old).await;
-    let moving = [fleet.moving(), fleet.moving()];
-    for guard in &moving {
-        live(guard).await;
-    }
-    drop(old);
-    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    let (fleet, moving, traffic) = under_way().await;
     // It waits for 1.1 s, rebuilds, and waits for three seconds more, before it writes anything.
     for ms in (900..7_000).step_by(450) {
         let ended = timeout(Duration::from_millis(ms), moving[0].hand_over()).await;
@@ -183,15 +189,7 @@ async fn a_hand_over_that_ends_at_any_moment_refuses_no_record_and_can_be_repeat
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_loses_its_data_during_a_move_or_after_it_has_no_record_refused() {
-    let fleet = Fleet::start();
-    let old = fleet.old();
-    live(&old).await;
-    let moving = [fleet.moving(), fleet.moving()];
-    for guard in &moving {
-        live(guard).await;
-    }
-    drop(old);
-    let traffic = Traffic::start(&moving, &fleet.table, 20_000);
+    let (fleet, moving, traffic) = under_way().await;
     for redis in [&fleet.from, &fleet.to, &fleet.from] {
         redis.run::<()>(&["FLUSHALL"]);
         for guard in &moving {
@@ -257,4 +255,24 @@ async fn a_filter_is_not_moved_to_itself() {
     assert!(guard.hand_over().await.is_err());
     live(&guard).await;
     guard.insert(&7).await.unwrap();
+}
+
+/// Its processes may have stated longer transactions than those of the new filter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_that_cannot_ask_how_long_transactions_take_does_not_guess() {
+    let fleet = Fleet::start();
+    let (old, moving) = (fleet.old(), fleet.moving());
+    live(&old).await;
+    live(&moving).await;
+    drop(old);
+    fleet.from.pause();
+    let resume = async {
+        sleep(Duration::from_secs(2)).await;
+        fleet.from.resume();
+    };
+    let (ended, ()) = tokio::join!(moving.hand_over(), resume);
+    assert!(ended.is_err(), "{ended:?}");
+    live(&moving).await;
+    let header: Vec<u8> = fleet.from.run(&["GETRANGE", BITS, "0", "9"]);
+    assert_eq!(header, b"BLMGUARD\0\x01", "it was not left");
 }
