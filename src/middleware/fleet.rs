@@ -89,6 +89,18 @@ impl BloomGuard {
         self.shared.rebuild(Shrinking::Accepted).await
     }
 
+    /// Has a process of the filter that has a [source](crate::Builder::rebuild) rebuild it, whatever its schedule says. This one
+    /// need not have any. It returns at once, and the rebuild begins within a few seconds: after one that is under way, or after
+    /// the wait that follows one that failed.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
+    pub async fn request_rebuild(&self) -> Result<(), FleetError> {
+        self.shared.start();
+        self.shared.guard.store().change_fleet(FleetChange::Rebuild).await
+    }
+
     /// Returns how far a rebuild in this process is, and how the last one ended.
     #[must_use]
     pub fn rebuild_status(&self) -> RebuildStatus {

@@ -218,11 +218,7 @@ impl Rebuilder {
                         LiveGeneration::new(generation)
                     });
                 *known = Some(seen);
-                // The first one to begin now is the one that ends settling.
-                if let Some(settles_us) = survey.settles_us
-                    && survey.now_us > settles_us
-                    && seen.good_from.get() <= settles_us
-                {
+                if survey.due_us.is_some_and(|due_us| seen.good_from.get() <= due_us) {
                     return Due::Now;
                 }
                 self.schedule.due(seen.good_from, seen.since.elapsed(), survey.now_us)
@@ -249,7 +245,10 @@ impl Rebuilder {
 /// built together are all due together. Where some of them failed since, half their age parts them from the others.
 fn cause(survey: &Survey) -> (Cause, i64) {
     match &survey.live {
-        Ok(live) => (Cause::Schedule, live.generation.get().midpoint(survey.now_us)),
+        Ok(live) => {
+            let middle = live.generation.get().midpoint(survey.now_us);
+            (Cause::Schedule, survey.due_us.map_or(middle, |due_us| middle.max(due_us + 1)))
+        }
         Err(doubt) => (Cause::NoTrust(*doubt), 0),
     }
 }

@@ -168,7 +168,7 @@ impl Store for MigratingStore {
         }
         Box::pin(async move {
             match change {
-                FleetChange::Mode(_) => {
+                FleetChange::Mode(_) | FleetChange::Rebuild => {
                     let both =
                         (self.own.change_fleet(change.clone()), self.old.change_fleet(change));
                     let (own, old) = join(both.0, both.1).await;

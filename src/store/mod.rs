@@ -173,8 +173,9 @@ pub(crate) struct Survey {
     pub(crate) live: Result<Live, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
-    /// From when on a rebuild has to begin for its filter to be believed, by that clock; nothing once one has gone live.
-    pub(crate) settles_us: Option<i64>,
+    /// Since when one is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
+    /// A filter whose build began later is what was due.
+    pub(crate) due_us: Option<i64>,
     /// How its processes stand, where they have a mode in common.
     pub(crate) fleet: Option<FleetView>,
 }
@@ -189,6 +190,8 @@ pub(crate) enum FleetChange {
     Enforce { seen: FleetView, after_us: i64 },
     /// The filter has settled: if the metadata are still those, and the live filter is as new.
     Settled { seen: FleetView, after_us: i64 },
+    /// A process that has a source rebuilds the filter.
+    Rebuild,
 }
 
 /// How all processes of a filter stand: what a change of them begins with.

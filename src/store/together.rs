@@ -47,7 +47,7 @@ impl Survey {
         Self {
             live: self.live.and_then(|one| other.live.map(|other| one.with(other))),
             now_us: self.now_us.max(other.now_us),
-            settles_us: self.settles_us.max(other.settles_us),
+            due_us: self.due_us.max(other.due_us),
             fleet: self.fleet.zip(other.fleet).map(|(one, other)| one.with(other)),
         }
     }

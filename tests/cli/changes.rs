@@ -1,9 +1,11 @@
-//! What changes a filter: `mode` and `drop`.
+//! What changes a filter: `mode`, `rebuild` and `drop`.
 
 use std::time::Duration;
 
-use bloom_guard::Mode;
+use bloom_guard::{BloomGuard, Mode, PathPattern, SecretKey};
 use support::eventually;
+use support::model::{Table, guard_over, live};
+use support::redis_server::RedisServer;
 
 use super::{Ran, filled};
 
@@ -40,4 +42,57 @@ async fn a_filter_is_deleted_only_when_no_process_polls_it() {
     Ran::with(&["drop", &redis.url(), "users"]).is_as_kept("drop_asked");
     Ran::with(&["drop", &redis.url(), "users", "--yes"]).is_as_kept("drop");
     assert_eq!(redis.keys(), ["mine"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_process_with_a_source_rebuilds_what_the_command_asks_for_in_one_shard_and_in_four() {
+    for shards in [1, 4] {
+        let redis = RedisServer::start();
+        let table = Table::with(0..1_000);
+        let mut builder = guard_over(&redis.url(), &table);
+        if shards > 1 {
+            builder = builder.secret_key(SecretKey::new([7; 16])).shards(shards);
+        }
+        let guard = builder.build().unwrap();
+        live(&guard).await;
+        let key = [("BLOOM_GUARD_SECRET_KEY", "07070707070707070707070707070707")];
+        let key = if shards == 1 { &key[..0] } else { &key[..] };
+        let run = |arguments: &[&str]| Ran::fed(arguments, "", key);
+        let generation =
+            || run(&["--json", "status", &redis.url(), "users"]).json()["generation"].clone();
+        let meta = if shards == 1 { "bg:{users}:meta" } else { "bg:{users#0/4}:meta" };
+        let field = |name: &str| redis.run::<Option<String>>(&["HGET", meta, name]);
+        let before = (field("reach"), field("settles"));
+        (1_000..1_500).for_each(|id| table.commit(id));
+        let ran = run(&["rebuild", &redis.url(), "users"]);
+        assert_eq!(ran.status, 0, "{ran:?}");
+        assert!(ran.out.trim_end().ends_with("s: a new filter is live: 1,500 ids"), "{ran:?}");
+        assert_eq!((field("reach"), field("settles")), before);
+        // Once.
+        let rebuilt = generation();
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(generation(), rebuilt);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_no_process_can_rebuild_stays_asked_until_one_can() {
+    let (redis, guard) = filled().await;
+    drop(guard);
+    let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+    let without = BloomGuard::builder("users", pattern).redis(&redis.url()).build().unwrap();
+    live(&without).await;
+    let ran = Ran::with(&["rebuild", &redis.url(), "users", "--wait", "3"]);
+    ran.is_as_kept("rebuild_no_source");
+    assert_eq!(ran.status, 1);
+    let table = Table::with(0..1_200);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    eventually("it is rebuilt", Duration::from_secs(20), || async {
+        match Ran::with(&["--json", "status", &redis.url(), "users"]).json()["items"].as_u64() {
+            Some(1_200) => Ok(()),
+            items => Err(format!("{items:?}")),
+        }
+    })
+    .await;
 }

@@ -6,6 +6,7 @@ mod doctor;
 mod incidents;
 mod input;
 mod reads;
+mod trust;
 
 use bloom_guard::BloomGuard;
 use command::Ran;

@@ -271,6 +271,7 @@ async fn garbage_in_the_metadata_stops_inserts_for_a_poll_at_most_and_refuses_no
         ("settles", "-1"),
         ("mode", "enforce"),
         ("mode_at", "0x1f"),
+        ("asked", "soon"),
         ("run", "1"),
         ("kid", "no key id"),
     ];

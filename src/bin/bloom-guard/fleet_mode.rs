@@ -1,19 +1,12 @@
 //! `mode`: changes how all processes of a filter act.
 
-use std::time::Duration;
-
-use bloom_guard::inspect::InspectError;
-use bloom_guard::{BloomGuard, Mode, PathPattern};
+use bloom_guard::{BloomGuard, Mode};
 use serde_json::json;
-use tokio::time::sleep;
 
-use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::joined;
+use crate::outcome::{Ending, Outcome, say};
 use crate::status::{Standing, name};
-use crate::target::{Target, secret_key};
-
-/// How often it is tried, and with which pause: a connection may take some time.
-const TRIES: usize = 5;
-const PAUSE: Duration = Duration::from_millis(300);
+use crate::target::Target;
 
 /// Switches all processes of a filter; returns after three seconds, when they all act so.
 ///
@@ -55,19 +48,9 @@ impl From<Wanted> for Mode {
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let (target, mode) = (&arguments.target, Mode::from(arguments.mode));
     let mut filter = target.read().await?;
-    // With a drawn key and none in Redis, a guard would make another filter.
-    if !filter.has_key() {
-        return Err(InspectError::NoKey.into());
-    }
     let before = Standing::of(&filter).mode;
-    let guard = guard(target, filter.shards.len())?;
-    for tries in 1.. {
-        match guard.set_fleet_mode(mode).await {
-            Ok(()) => break,
-            Err(error) if tries == TRIES => return Err(error.into()),
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
+    let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await };
+    joined::change(target, &filter, set).await?;
     filter.refresh().await?;
     let standing = Standing::of(&filter);
     let set = standing.mode;
@@ -78,21 +61,4 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let value = json!({ "mode": name(set), "before": name(before), "refuses": standing.refuses() });
     say(json, &text, &value)?;
     Ok(Ending::wrong_if(set != mode))
-}
-
-/// A guard that rebuilds nothing, and asks other processes for nothing.
-fn guard(target: &Target, shards: usize) -> Result<BloomGuard, Failure> {
-    let wrong = |error: &dyn std::fmt::Display| Failure(format!("{error}."));
-    let pattern = PathPattern::<String>::new("/{id}").map_err(|error| wrong(&error))?;
-    let mut builder = BloomGuard::builder(&target.name, pattern)
-        .redis(&target.url()?)
-        .shards(u32::try_from(shards).unwrap_or(1))
-        .longest_transaction(Duration::from_secs(1))
-        .handler_time(Duration::from_millis(100))
-        .audits_per_second(0)
-        .copy_limit(0);
-    if let Some(key) = secret_key()? {
-        builder = builder.secret_key(key);
-    }
-    builder.build().map_err(|error| wrong(&error))
 }

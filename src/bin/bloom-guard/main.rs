@@ -5,11 +5,14 @@ mod doctor;
 mod drop;
 mod findings;
 mod fleet_mode;
+mod joined;
 mod outcome;
 mod plan;
+mod rebuild;
 mod rights;
 mod status;
 mod target;
+mod trust;
 mod verify;
 mod watch;
 mod words;
@@ -28,7 +31,7 @@ URL is redis://[user][:password@]host[:port][/database], or any other that Build
 BLOOM_GUARD_URL, so that no password is in the list of processes. BLOOM_GUARD_SECRET_KEY is the filter's secret key, \
 32 hex digits, if the application gives it one.
 
-Only `mode` and `drop` change a filter; `doctor` writes to keys of its own. All else only reads.";
+Only `mode`, `rebuild`, `trust` and `drop` change a filter; `doctor` writes to keys of its own. All else only reads.";
 
 /// Looks at the filters of bloom-guard in Redis.
 #[derive(Debug, Parser)]
@@ -47,9 +50,11 @@ enum Command {
     Verify(verify::Arguments),
     Status(status::Arguments),
     Mode(fleet_mode::Arguments),
+    Rebuild(rebuild::Arguments),
     Doctor(doctor::Arguments),
     Plan(plan::Arguments),
     Watch(watch::Arguments),
+    Trust(trust::Arguments),
     Drop(drop::Arguments),
 }
 
@@ -60,9 +65,11 @@ impl Command {
             Self::Verify(arguments) => verify::run(&arguments, json).await,
             Self::Status(arguments) => status::run(&arguments, json).await,
             Self::Mode(arguments) => fleet_mode::run(&arguments, json).await,
+            Self::Rebuild(arguments) => rebuild::run(&arguments, json).await,
             Self::Doctor(arguments) => doctor::run(&arguments, json).await,
             Self::Plan(arguments) => plan::run(&arguments, json),
             Self::Watch(arguments) => watch::run(&arguments, json).await,
+            Self::Trust(arguments) => trust::run(&arguments, json).await,
             Self::Drop(arguments) => drop::run(&arguments, json).await,
         }
     }

@@ -12,11 +12,18 @@ pub(super) struct Fleet {
     pub(super) mode: Arc<SharedMode>,
     /// How often it was set.
     pub(super) number: AtomicI64,
+    /// When a rebuild was asked for, µs.
+    pub(super) asked_us: AtomicI64,
 }
 
 impl Fleet {
     /// Changes it; `live` is the live generation, 0 if there is none.
-    pub(super) fn change(&self, change: FleetChange, live: i64) -> Result<(), FleetError> {
+    pub(super) fn change(
+        &self,
+        change: FleetChange,
+        live: i64,
+        now_us: i64,
+    ) -> Result<(), FleetError> {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
             FleetChange::Enforce { seen, after_us } => {
@@ -27,6 +34,10 @@ impl Fleet {
             }
             // What only this process writes has nothing to settle.
             FleetChange::Settled { .. } => return Ok(()),
+            FleetChange::Rebuild => {
+                self.asked_us.store(now_us, Ordering::SeqCst);
+                return Ok(());
+            }
         };
         self.number.fetch_add(1, Ordering::SeqCst);
         self.mode.set(mode);

@@ -107,7 +107,8 @@ impl Store for MemoryStore {
             metadata: vec![(Vec::new(), self.0.fleet.number.load(Ordering::SeqCst))],
             longest_transaction: self.0.retention.overlap,
         });
-        let survey = Survey { live, now_us: self.0.clock.now_us(), settles_us: None, fleet };
+        let due_us = Some(self.0.fleet.asked_us.load(Ordering::SeqCst));
+        let survey = Survey { live, now_us: self.0.clock.now_us(), due_us, fleet };
         Box::pin(std::future::ready(Ok(survey)))
     }
 
@@ -117,7 +118,8 @@ impl Store for MemoryStore {
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
         let live = self.0.header().map_or(0, |header| header.generation.get());
-        Box::pin(std::future::ready(self.0.fleet.change(change, live)))
+        let changed = self.0.fleet.change(change, live, self.0.clock.now_us());
+        Box::pin(std::future::ready(changed))
     }
 
     fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {

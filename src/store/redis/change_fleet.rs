@@ -29,9 +29,10 @@ impl Shard {
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
         let ([mode, number, after], incarnation) = arguments(change, self.number);
+        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let args = [key_id, mode, number, after, incarnation];
+        let args = [key_id, mode, number, after, incarnation, asked];
         let keys = [self.keys.meta.as_str()];
         let reply =
             self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
@@ -42,8 +43,10 @@ impl Shard {
             "OK" => {
                 let number = next()?.int()?;
                 self.fleet.changed(change, number);
-                // No process acts on what it read before.
-                sleep(HOLDS).await;
+                if *change != FleetChange::Rebuild {
+                    // No process acts on what it read before.
+                    sleep(HOLDS).await;
+                }
                 Ok(())
             }
             "OVERTAKEN" => Err(FleetError::Overtaken),
@@ -65,6 +68,7 @@ fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
         FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
         FleetChange::Enforce { seen, after_us } => (seen, after_us, Some(Mode::Enforce)),
         FleetChange::Settled { seen, after_us } => (seen, after_us, None),
+        FleetChange::Rebuild => return ([none(), none(), none()], &[]),
     };
     // A shard that was not seen has no incarnation of which anything could be said.
     let Some((incarnation, number)) = seen.metadata.get(shard) else {

@@ -180,26 +180,26 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        self.read_view_and_fleet(link, connection, deadline).await.map(|(view, _)| view)
+        self.read_view_and_fleet(link, connection, deadline).await.map(|(view, ..)| view)
     }
 
-    /// Reads that, and how the fleet stands.
+    /// Reads that, how the fleet stands, and when a rebuild was asked for last, µs.
     async fn read_view_and_fleet(
         &self,
         link: &Link,
         connection: &Connection,
         deadline: Duration,
-    ) -> Result<(View, FleetView), StoreError> {
+    ) -> Result<(View, FleetView, i64), StoreError> {
         let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
         let reply = link.script(&connection.on, &VIEW, &keys, &[], deadline).await?;
-        let [view @ .., incarnation, number, reach] = reply.fields::<11>()?;
+        let [view @ .., incarnation, number, reach, asked] = reply.fields::<12>()?;
         // A mark lasts for twice the longest transaction, and longer.
         let longest = Duration::from_millis(reach.count()? / 2);
         let fleet = FleetView {
             metadata: vec![(incarnation.bytes()?, number.int()?)],
             longest_transaction: longest.max(self.retention.overlap),
         };
-        Ok((View::read(view)?, fleet))
+        Ok((View::read(view)?, fleet, asked.int()?))
     }
 
     /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
@@ -218,7 +218,7 @@ impl Shard {
     /// Asks how the filter and the fleet stand, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(&self.node().bulk, SURVEY).await?;
-        let (view, fleet) =
+        let (view, fleet, asked_us) =
             self.read_view_and_fleet(&self.node().bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
@@ -239,10 +239,13 @@ impl Shard {
             }
         }
         let settles_us = self.fleet.settles_ms().map(|until| until.saturating_mul(1000));
+        // What is to come was written before the clock was set back, or the filter settles still.
+        let past =
+            [settles_us, Some(asked_us)].into_iter().flatten().filter(|us| *us < view.now_us);
         Ok(Survey {
             live: live.map(Live::from),
             now_us: view.now_us,
-            settles_us,
+            due_us: past.max(),
             fleet: Some(fleet),
         })
     }

@@ -38,7 +38,7 @@ local function is_odd(field, value)
   return not string.match(value, '^%d+$') or tonumber(value) > (MOST[field] or 9007199254740992)
 end
 local FIELDS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
-  'polled', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'inc', 'key'}
+  'polled', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'asked', 'inc', 'key'}
 -- As they are in Redis.
 local meta = {}
 local function read_meta()

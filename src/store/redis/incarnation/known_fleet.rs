@@ -108,7 +108,7 @@ impl KnownFleet {
         let mode = match change {
             FleetChange::Mode(mode) => *mode,
             FleetChange::Enforce { .. } => Mode::Enforce,
-            FleetChange::Settled { .. } => return,
+            FleetChange::Settled { .. } | FleetChange::Rebuild => return,
         };
         self.of_all.note(mode, number);
     }

@@ -201,7 +201,7 @@ impl Shard {
 async fn view(server: &Server, keys: &Keys) -> Result<View, StoreError> {
     let keys = [&keys.bits, &keys.next, &keys.meta].map(String::as_str);
     let reply = server.step(VIEW.name(), VIEW.command(Sending::Whole, &keys, &[])).await?;
-    let [view @ .., _, _, _] = reply.fields::<11>()?;
+    let [view @ .., _, _, _, _] = reply.fields::<12>()?;
     View::read(view)
 }
 

@@ -1,0 +1,115 @@
+//! `rebuild`: has a process rebuild a filter, and waits for it.
+
+use std::time::Duration;
+
+use bloom_guard::BloomGuard;
+use bloom_guard::inspect::Filter;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::joined;
+use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::target::Target;
+use crate::words;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Asks the processes of a filter to rebuild it, and waits until a new one is live; says what happens meanwhile.
+///
+/// A process that has a source begins within a few seconds: after a rebuild that is under way, or after the wait that follows one that
+/// failed. This joins the filter as `mode` does.
+///
+/// Exit status 1: no new filter was live within the time. What was asked stays asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// For how long it waits, in seconds; a rebuild ends within 105 minutes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 7_200)]
+    wait: u64,
+}
+
+/// What can be seen of it from outside.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    /// No rebuild is under way.
+    Idle,
+    /// A process reads its source.
+    Scans,
+    /// The new filter comes into Redis.
+    Uploads { live: usize },
+    /// All shards have a filter that was begun later.
+    Done,
+}
+
+pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    let target = &arguments.target;
+    let mut filter = target.read().await?;
+    let asked_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
+    let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
+    joined::change(target, &filter, ask).await?;
+    let (begun, mut told) = (Instant::now(), None);
+    loop {
+        let stage = stage(&filter, &asked_us);
+        let waited = begun.elapsed();
+        if told != Some(stage) {
+            tell(stage, &filter, waited, json)?;
+            told = Some(stage);
+        }
+        if stage == Stage::Done {
+            return Ok(Ending::Fine);
+        }
+        if waited.as_secs() >= arguments.wait {
+            let text =
+                format!("no new filter after {}: what was asked stays asked", words::span(waited));
+            say(json, &text, &json!({ "stage": "given up", "seconds": waited.as_secs() }))?;
+            return Ok(Ending::Wrong);
+        }
+        sleep(LOOK_EVERY).await;
+        // A Redis that is away is waited for.
+        if let Err(error) = filter.refresh().await {
+            let Failure(why) = error.into();
+            say(json, &why, &json!({ "error": why }))?;
+        }
+    }
+}
+
+/// Tells how far it is.
+fn stage(filter: &Filter, asked_us: &[i64]) -> Stage {
+    let shards = || filter.shards.iter().zip(asked_us);
+    let live = shards()
+        .filter(|(shard, asked)| shard.generation().is_ok_and(|live| live.get() > **asked))
+        .count();
+    if live == filter.shards.len() {
+        return Stage::Done;
+    }
+    let is_at_it = filter.shards.iter().any(|shard| shard.lease_ms.is_some());
+    let uploads = filter.shards.iter().any(|shard| shard.next.is_some());
+    match is_at_it {
+        false => Stage::Idle,
+        true if live > 0 || uploads => Stage::Uploads { live },
+        true => Stage::Scans,
+    }
+}
+
+fn tell(stage: Stage, filter: &Filter, waited: Duration, json: bool) -> Result<(), Failure> {
+    let all = filter.shards.len();
+    let (name, text) = match stage {
+        Stage::Idle => (
+            "asked",
+            "no process rebuilds; one that has a source begins within a few seconds. If none does: has any a source, did a \
+             rebuild fail lately? Their logs say"
+                .to_owned(),
+        ),
+        Stage::Scans => ("scan", "a process reads its source".to_owned()),
+        Stage::Uploads { live: 0 } => ("upload", "the new filter is uploaded".to_owned()),
+        Stage::Uploads { live } => ("upload", format!("{live} of {all} shards are live")),
+        Stage::Done => {
+            let items = filter.shards.iter().filter_map(|shard| shard.numbers().ok());
+            let items = items.map(|numbers| numbers.0).sum();
+            ("live", format!("a new filter is live: {}", words::count(items, "id", "ids")))
+        }
+    };
+    let text = format!("{} s: {text}", waited.as_secs());
+    say(json, &text, &json!({ "stage": name, "seconds": waited.as_secs() }))
+}
