@@ -15,22 +15,22 @@ use support::sentinel::Sentinel;
 const SOON: Duration = Duration::from_secs(20);
 
 /// Signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn pem(&self) -> String {
+    pub(super) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// A certificate for this machine, and its key.
-    fn signs(&self) -> [String; 2] {
+    pub(super) fn signs(&self) -> [String; 2] {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(names).unwrap();

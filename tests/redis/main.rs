@@ -15,4 +15,5 @@ mod sentinel;
 mod shards;
 mod state;
 mod tls;
+mod tls_cluster;
 mod words;
