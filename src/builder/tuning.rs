@@ -164,7 +164,7 @@ impl Builder {
     /// them, and how many ids created lately are marked.
     ///
     /// With Redis, a call of [`insert`](crate::BloomGuard::insert) makes one entry, and
-    /// [`insert_many`](crate::BloomGuard::insert_many) one for each 128 ids, of about 50 bytes and 16 an id. Without Redis each id makes one, of about 32 bytes. A mark takes some 120 bytes; `insert_many` sets them while there are fewer than 100,000.
+    /// [`insert_many`](crate::BloomGuard::insert_many) one for each 128 ids, of about 50 bytes and 16 an id. Without Redis each id makes one, of about 32 bytes. A mark takes some 120 bytes, or 80 without Redis; `insert_many` sets them while there are fewer than 100,000.
     ///
     /// An entry is kept for twice `longest_transaction + handler_time`, and 105 minutes more for a rebuild: 136
     /// minutes by default. So the default holds 122 entries a second, all day long. Up to 537 ids a second all

@@ -57,9 +57,9 @@ fn listed() -> Vec<(String, Vec<String>)> {
     let rows = GUIDE.lines().filter(|line| line.starts_with("| `bloom_guard_"));
     let code =
         |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<String>>();
-    rows.map(|row| {
-        let (name, rest) = row[2..].split_once('|').expect("cells");
-        (code(name).remove(0), code(rest))
+    rows.flat_map(|row| {
+        let (names, rest) = row[2..].split_once('|').expect("cells");
+        code(names).into_iter().map(move |name| (name, code(rest)))
     })
     .collect()
 }

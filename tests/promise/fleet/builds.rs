@@ -93,15 +93,17 @@ impl Harm {
     /// Returns what the page says of it.
     pub(super) fn in_words(self) -> String {
         let counts = [
-            ("old processes refuse", self.old_refuses),
-            ("new processes refuse", self.new_refuses),
-            ("old processes fail to create", self.old_fails),
-            ("new processes fail to create", self.new_fails),
+            ("old refuse", self.old_refuses),
+            ("new refuse", self.new_refuses),
+            ("old fail to create", self.old_fails),
+            ("new fail to create", self.new_fails),
         ];
         let words = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| {
-            let count =
-                if *count + MAY_PASS >= RECORDS { RECORDS.min(*count + MAY_PASS) } else { *count };
-            format!("{what} {count} of {RECORDS}")
+            if *count + MAY_PASS >= RECORDS {
+                format!("{what} all")
+            } else {
+                format!("{what} {count} of {RECORDS}")
+            }
         });
         let words: Vec<String> = words.collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }

@@ -5,7 +5,7 @@ use super::steps::Steps;
 
 const PAGE: &str = include_str!("../../../src/guide/fleet.md");
 
-/// A row of its table.
+/// A change of its table. Those that need the same stand in one row.
 struct Row {
     change: String,
     steps: String,
@@ -17,11 +17,16 @@ fn rows() -> Vec<Row> {
     let lines = PAGE.lines().skip_while(|line| !line.starts_with("| change |"));
     let lines = lines.skip(2).take_while(|line| line.starts_with('|'));
     lines
-        .map(|line| {
+        .flat_map(|line| {
             let cells: Vec<String> =
                 line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-            let [change, steps, _meanwhile, without] = cells.try_into().expect("four cells");
-            Row { change, steps, without }
+            let [changes, steps, _meanwhile, without] = cells.try_into().expect("four cells");
+            let row = |change: &str| Row {
+                change: change.to_owned(),
+                steps: steps.clone(),
+                without: without.clone(),
+            };
+            changes.split("; ").map(row).collect::<Vec<_>>()
         })
         .collect()
 }

@@ -23,7 +23,7 @@ impl Steps {
 
     /// Returns what the page has to say.
     pub(super) fn in_words(&self) -> String {
-        self.order.join(", then ")
+        self.order.join("; ")
     }
 
     /// Says what the trial does next, whether or not steps are taken.
