@@ -62,6 +62,11 @@ async fn it_says_how_the_filter_stands() {
     Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_off");
     redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
     drop(guard);
+    eventually("its connections are closed", Duration::from_secs(5), || async {
+        let clients: String = redis.run(&["CLIENT", "LIST"]);
+        if clients.contains("name=bloom-guard:") { Err(clients) } else { Ok(()) }
+    })
+    .await;
     Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_gone");
     let gone = Ran::fed(&["verify", &redis.url(), "users"], "1\n", &[]);
     gone.is_as_kept("verify_gone");

@@ -8,6 +8,7 @@ mod fleet_mode;
 mod joined;
 mod outcome;
 mod plan;
+mod processes;
 mod rebuild;
 mod rights;
 mod status;

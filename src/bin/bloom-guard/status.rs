@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use crate::check::notes;
 use crate::outcome::{Ending, Outcome, say};
+use crate::processes::Processes;
 use crate::target::Target;
 use crate::words;
 
-/// Says how a filter stands, by what is in Redis. Only reads.
+/// Says how a filter stands, by what is in Redis, and which processes are connected. Only reads.
 ///
 /// Exit status 1: it refuses nothing now, or a rebuild that began now would fail.
 #[derive(Debug, clap::Args)]
@@ -213,7 +214,10 @@ pub(crate) fn name(mode: Mode) -> &'static str {
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let filter = arguments.target.read().await?;
     let standing = Standing::of(&filter);
+    let processes = Processes::of(&filter, &arguments.target.name).await?;
     let (mut text, mut value) = (standing.text(), standing.value());
+    text += &format!("\n{}", processes.text());
+    value["processes"] = processes.value();
     for note in notes(&filter) {
         text += &format!("\n{note}");
     }
