@@ -98,12 +98,10 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
-pub use builder::old::OldFilter;
 pub use decide::lane::LaneState;
 pub use decide::policy::OnUnknown;
 pub use error::{
     BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
-    TrustError,
 };
 #[cfg(feature = "axum")]
 pub use extract::Captures;
@@ -130,17 +128,20 @@ pub use rebuild::{
     from_blocking, from_fn, from_iter,
 };
 pub use store::JournalReach;
-pub use store::foreign::filter::ForeignFilter;
-pub use store::foreign::handle::ForeignHandle;
-pub use store::foreign::inspection::Inspection;
-pub use store::foreign::size::BloomSize;
-pub use store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials};
 #[cfg(feature = "tls")]
 pub use store::link::tls::TlsSettings;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
+pub use {
+    builder::place::old::OldFilter,
+    store::foreign::{
+        error::TrustError, filter::ForeignFilter, handle::ForeignHandle, inspection::Inspection,
+        size::BloomSize,
+    },
+    store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials},
+};
 
 /// What the command `bloom-guard` needs, and no application. It may change with any release.
 #[cfg(feature = "cli")]

@@ -4,6 +4,7 @@
 //! same protocol; the third has filters that other systems write.
 
 pub(crate) mod foreign;
+mod former;
 pub(crate) mod journal_room;
 pub(crate) mod link;
 pub(crate) mod map;
@@ -11,8 +12,6 @@ pub(crate) mod memory;
 pub(crate) mod migrating;
 pub(crate) mod redis;
 pub(crate) mod scan;
-mod together;
-mod two_builds;
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +22,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
-use crate::filter::{Generation, Header, Sizing};
+use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id};
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
@@ -123,17 +122,19 @@ pub(crate) struct Live {
     pub(crate) bytes: u64,
 }
 
-impl From<Header> for Live {
-    fn from(header: Header) -> Self {
-        let Header { generation, rate, .. } = header;
-        let (items, capacity) = (header.items.into(), header.capacity.into());
+impl Live {
+    /// Returns two filters as one, as old as the older.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let items = self.items + other.items;
+        let part = |live: &Self| live.expected_rate * live.capacity as f64;
+        let capacity = self.capacity + other.capacity;
         Self {
-            generation,
+            generation: self.generation.min(other.generation),
             items,
             capacity,
-            rate,
-            expected_rate: header.expected_rate(),
-            bytes: header.string_len(),
+            rate: self.rate.max(other.rate),
+            expected_rate: (part(&self) + part(&other)) / capacity as f64,
+            bytes: self.bytes + other.bytes,
         }
     }
 }
@@ -301,21 +302,6 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
     /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>>;
-}
-
-/// A filter that is to be left for another one.
-pub(crate) trait Former: Store {
-    /// Whether the other one is known to have taken its place.
-    fn is_left(&self) -> bool;
-
-    /// Acknowledges ids in it, if it was not left.
-    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Has no process rely on it any more, for good. May be repeated.
-    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Whether it is a guard's own: it is rebuilt beside the other one, and its processes have a mode in common.
-    fn is_own(&self) -> bool;
 }
 
 /// The result of trying to begin a rebuild.

@@ -31,7 +31,7 @@ const STORES: [&[&str]; 5] = [
     &["redis", "foreign", "memory"],
     // Where Redis is.
     &["map"],
-    &["link", "scan", "together", "two_builds"],
+    &["former", "link", "scan"],
     &["journal_room", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
