@@ -70,9 +70,18 @@
 //!
 //! # Features
 //!
-//! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
-//! (`rediss://` URLs, `TlsSettings`), `metrics` ([counters, gauges and times](guide::operating) through the
-//! `metrics` facade), `uuid` (re-exports `Uuid`), `cli` (the command `bloom-guard`).
+//! | feature | what it adds |
+//! |---|---|
+//! | `redis`, on by default | a filter in Redis, and all that is about one |
+//! | `cron` | `Schedule::cron`: a rebuild at the times of a cron expression |
+//! | `axum` | `Captures`, which reads the id from the router's own captures |
+//! | `metrics` | [counters, gauges and times](guide::operating) through the `metrics` facade |
+//! | `tls`, implies `redis` | `rediss://` URLs, `TlsSettings` |
+//! | `uuid` | re-exports `Uuid` |
+//! | `cli`, implies `redis` | the command `bloom-guard` |
+//!
+//! A guard whose filter is in its process needs none of them: `default-features = false`. It
+//! [takes half as long to build](guide::getting_started#which-features).
 
 #![warn(clippy::unwrap_used)]
 
@@ -134,6 +143,7 @@ pub use store::link::tls::TlsSettings;
 #[doc(no_inline)]
 pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
+#[cfg(feature = "redis")]
 pub use {
     builder::place::old::OldFilter,
     store::foreign::{

@@ -20,6 +20,7 @@ pub(crate) const MOST_FOUND: u64 = 1_000_000;
 /// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
 /// smaller.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are about a filter in Redis"))]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,

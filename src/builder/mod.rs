@@ -1,6 +1,7 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
 mod here;
+#[cfg_attr(not(feature = "redis"), path = "in_process.rs")]
 pub(crate) mod place;
 mod tuning;
 

@@ -11,10 +11,12 @@ pub(crate) mod lengths;
 mod memory;
 mod rate;
 mod sizing;
+#[cfg(feature = "redis")]
 mod stored;
 
 pub(crate) use block::{Geometry, Membership};
 pub use generation::Generation;
 pub(crate) use memory::Filter;
 pub use sizing::{Sizing, SizingError};
+#[cfg(feature = "redis")]
 pub(crate) use stored::{FilterReader, FormatError, Header, Position, Span, State, format, moved};

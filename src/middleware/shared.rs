@@ -19,7 +19,10 @@ use crate::rebuild::Rebuilder;
 use crate::verdict::Proof;
 
 /// The store of a filter that another system writes. Without the crate feature `redis` there is none.
+#[cfg(feature = "redis")]
 pub(crate) type Foreign = Arc<crate::store::foreign::ForeignStore>;
+#[cfg(not(feature = "redis"))]
+pub(crate) type Foreign = std::convert::Infallible;
 
 /// How many refusals a second are told of in the log, if anybody reads so much.
 const REFUSALS_TOLD: u32 = 1;

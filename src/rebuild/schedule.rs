@@ -1,9 +1,11 @@
 //! When a rebuild is due.
 
+#[cfg(feature = "cron")]
 mod cron;
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +26,12 @@ pub struct Schedule(Kind);
 enum Kind {
     Every(Duration),
     Manual,
+    #[cfg_attr(not(feature = "cron"), expect(dead_code, reason = "only an expression names times"))]
     Named(Arc<dyn Times>),
 }
 
 /// Times that are named one by one.
-trait Times: fmt::Debug + Send + Sync {
+trait Times: fmt::Debug + Send + Sync + RefUnwindSafe {
     /// Says what is wrong with them.
     fn judge(&self) -> Result<(), SettingError>;
 

@@ -3,13 +3,19 @@
 //! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild, [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the
 //! same protocol; the third has filters that other systems write.
 
+#[cfg(feature = "redis")]
 pub(crate) mod foreign;
+#[cfg(feature = "redis")]
 mod former;
 pub(crate) mod journal_room;
+#[cfg(feature = "redis")]
 pub(crate) mod link;
+#[cfg(feature = "redis")]
 pub(crate) mod map;
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
 pub(crate) mod migrating;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod scan;
 
@@ -189,6 +195,7 @@ pub(crate) enum FleetChange {
     /// filter's rebuild began after this moment of the store's clock, µs.
     Enforce { seen: FleetView, after_us: i64 },
     /// The filter has settled: if the metadata are still those, and the live filter is as new.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a hand-over does it"))]
     Settled { seen: FleetView, after_us: i64 },
 }
 
@@ -295,6 +302,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
     /// more. It may be repeated. Fails where the guard moves to the filter that it comes from.
+    #[cfg(feature = "redis")]
     fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
         None
     }

@@ -63,3 +63,14 @@ impl Builder {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn the_default_is_within_the_bounds() {
+        assert!(CHECK_DEADLINE.contains(&Settings::new("users".into()).check_deadline));
+    }
+}

@@ -18,7 +18,9 @@ const CRON_HORIZON: i64 = 3_653;
 
 impl Schedule {
     /// Rebuilds at the times of a cron expression of five fields (six with seconds first, seven
-    /// with years last), in UTC. It has to name a time within the next ten years. Needs the crate feature `cron`.
+    /// with years last), in UTC. It has to name a time within the next ten years.
+    ///
+    /// Needs the crate feature `cron`.
     #[must_use]
     pub fn cron(expression: &str) -> Self {
         let times = read(expression)
