@@ -1,6 +1,6 @@
 //! A filter rebuilt from a `SQLite` database, by schedule and by hand.
 //!
-//! `cargo run --release --example rebuild`: shows the progress, then ends.
+//! `cargo run --release --example rebuild --features cron`: shows the progress, then ends.
 
 use std::time::Duration;
 

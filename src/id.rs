@@ -234,7 +234,7 @@ impl Digester {
     /// Returns the digester of a namespace (a filter's name, at most 255 bytes) under a key.
     pub(crate) fn new(key: &SecretKey, namespace: &str) -> Self {
         let len = u8::try_from(namespace.len()).unwrap_or(u8::MAX);
-        let mut beginning = SipHasher24::new_with_key(&key.0);
+        let mut beginning = SipHasher24::new_with_key(key.as_bytes());
         beginning.write(&[len]);
         beginning.write(namespace.as_bytes());
         Self { beginning, key_id: key.id_for(namespace) }
@@ -244,7 +244,7 @@ impl Digester {
     pub(crate) fn digest(&self, id: &Id) -> Digest {
         let mut hasher = self.beginning;
         hasher.write(id.as_bytes());
-        Digest(hasher.finish128().as_bytes())
+        Digest::from_bytes(hasher.finish128().as_bytes())
     }
 
     /// Returns the id of the key.
@@ -255,7 +255,7 @@ impl Digester {
 
 impl fmt::Debug for Digester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Digester(key id {:08x})", self.key_id)
+        write!(f, "Digester(key id {:08x})", self.key_id())
     }
 }
 

@@ -70,9 +70,18 @@
 //!
 //! # Features
 //!
-//! None is on by default: `axum` (`Captures`, which reads the id from the router's own captures), `tls`
-//! (`rediss://` URLs, `TlsSettings`), `metrics` ([counters, gauges and times](guide::operating) through the
-//! `metrics` facade), `uuid` (re-exports `Uuid`), `cli` (the command `bloom-guard`).
+//! | feature | what it adds |
+//! |---|---|
+//! | `redis`, on by default | a filter in Redis, and all that is about one |
+//! | `cron` | `Schedule::cron`: a rebuild at the times of a cron expression |
+//! | `axum` | `Captures`, which reads the id from the router's own captures |
+//! | `metrics` | [counters, gauges and times](guide::operating) through the `metrics` facade |
+//! | `tls`, implies `redis` | `rediss://` URLs, `TlsSettings` |
+//! | `uuid` | re-exports `Uuid` |
+//! | `cli`, implies `redis` | the command `bloom-guard` |
+//!
+//! A guard whose filter is in its process needs none of them: `default-features = false`. It
+//! [takes half as long to build](guide::getting_started#which-features).
 
 #![warn(clippy::unwrap_used)]
 
@@ -98,12 +107,10 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
-pub use builder::old::OldFilter;
 pub use decide::lane::LaneState;
 pub use decide::policy::OnUnknown;
 pub use error::{
     BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
-    TrustError,
 };
 #[cfg(feature = "axum")]
 pub use extract::Captures;
@@ -130,17 +137,21 @@ pub use rebuild::{
     from_blocking, from_fn, from_iter,
 };
 pub use store::JournalReach;
-pub use store::foreign::filter::ForeignFilter;
-pub use store::foreign::handle::ForeignHandle;
-pub use store::foreign::inspection::Inspection;
-pub use store::foreign::size::BloomSize;
-pub use store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials};
 #[cfg(feature = "tls")]
 pub use store::link::tls::TlsSettings;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
+#[cfg(feature = "redis")]
+pub use {
+    builder::place::old::OldFilter,
+    store::foreign::{
+        error::TrustError, filter::ForeignFilter, handle::ForeignHandle, inspection::Inspection,
+        size::BloomSize,
+    },
+    store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials},
+};
 
 /// What the command `bloom-guard` needs, and no application. It may change with any release.
 #[cfg(feature = "cli")]

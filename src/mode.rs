@@ -22,22 +22,6 @@ impl Mode {
     pub(crate) fn milder(self, other: Self) -> Self {
         if self as u8 > other as u8 { self } else { other }
     }
-
-    /// Returns the letter that stands for it in the metadata.
-    pub(crate) const fn letter(self) -> char {
-        match self {
-            Self::Enforce => 'e',
-            Self::Shadow => 's',
-            Self::Off => 'o',
-        }
-    }
-
-    /// Reads a letter of the metadata.
-    pub(crate) fn from_letter(letter: &str) -> Option<Self> {
-        [Self::Enforce, Self::Shadow, Self::Off]
-            .into_iter()
-            .find(|mode| letter.chars().eq([mode.letter()]))
-    }
 }
 
 /// A mode that changes while requests read it.
@@ -68,16 +52,6 @@ mod tests {
         for (mild, strict) in [(Shadow, Enforce), (Off, Enforce), (Off, Shadow), (Off, Off)] {
             assert_eq!(mild.milder(strict), mild);
             assert_eq!(strict.milder(mild), mild);
-        }
-    }
-
-    #[test]
-    fn a_letter_says_which_mode_and_any_other_says_none() {
-        for mode in [Mode::Enforce, Mode::Shadow, Mode::Off] {
-            assert_eq!(Mode::from_letter(&mode.letter().to_string()), Some(mode));
-        }
-        for other in ["", "E", "es", "x"] {
-            assert_eq!(Mode::from_letter(other), None);
         }
     }
 }

@@ -14,15 +14,13 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
 pub(crate) const MARKS_OF_BATCHES: u64 = 100_000;
 
-/// The most shards of a filter.
-const MOST_SHARDS: u32 = 1_024;
-
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 pub(crate) const MOST_FOUND: u64 = 1_000_000;
 
 /// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
 /// smaller.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are about a filter in Redis"))]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
@@ -101,11 +99,6 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// How long a rebuild may take: the journal reaches back over it and the overlap.
-    pub(crate) fn span(&self) -> Duration {
-        self.journal - self.overlap
-    }
-
     /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
     /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
     /// 404 may have been read from a replica that lags.
@@ -128,11 +121,7 @@ pub(crate) mod bounds {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub(crate) const NULL_TTL: RangeInclusive<Duration> = SECOND..=HOUR;
-    pub(crate) const CHECK_DEADLINE: RangeInclusive<Duration> =
-        Duration::from_millis(1)..=Duration::from_secs(10);
     pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
-    pub(crate) const SETTLE: RangeInclusive<Duration> =
-        Duration::ZERO..=Duration::from_secs(7 * 24 * 60 * 60);
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
     pub(crate) const JOURNAL_ENTRIES: RangeInclusive<u64> = 1_000..=1_000_000_000;
     pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
@@ -184,16 +173,6 @@ pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     if fits { Ok(()) } else { Err(SettingError::Name { name: name.to_owned() }) }
 }
 
-/// Whether a filter can be in so many shards.
-///
-/// # Errors
-///
-/// [`SettingError::Shards`] when that is no power of two, or more than there can be.
-pub(crate) fn shards(value: u32) -> Result<(), SettingError> {
-    let is_good = value.is_power_of_two() && value <= MOST_SHARDS;
-    if is_good { Ok(()) } else { Err(SettingError::Shards { value, max: MOST_SHARDS }) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +191,6 @@ mod tests {
     fn the_defaults_are_within_the_bounds() {
         let settings = Settings::new("users".into());
         assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
-        assert!(bounds::CHECK_DEADLINE.contains(&settings.check_deadline));
         assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
         assert!(bounds::HANDLER_TIME.contains(&settings.handler_time));
         assert!(bounds::JOURNAL_ENTRIES.contains(&settings.journal_entries));

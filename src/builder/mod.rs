@@ -1,17 +1,16 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
-mod access;
-pub(crate) mod old;
-mod registry;
-mod stores;
+mod here;
+#[cfg_attr(not(feature = "redis"), path = "in_process.rs")]
+pub(crate) mod place;
 mod tuning;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::old::{Old, OldFilter, OwnFilter};
-use self::stores::store;
+use self::here::Stores;
+use self::place::Place;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
@@ -24,10 +23,6 @@ use crate::middleware::shared::Shared;
 use crate::observe::metrics::Metrics;
 use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
 use crate::settings::{self, Settings, bounds};
-use crate::store::foreign::filter::ForeignFilter;
-use crate::store::foreign::handle::ForeignHandle;
-use crate::store::link::access::Access;
-use crate::store::map::endpoint::Endpoint;
 
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -59,13 +54,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     pub(crate) settings: Settings,
-    pub(crate) redis: Option<Endpoint>,
-    /// What it is reached with, beside what its URL says.
-    access: Access,
-    foreign: Option<ForeignFilter>,
-    /// The guard's filter that it moves away from, if it is one.
-    old: Option<OwnFilter>,
-    is_migrating: bool,
+    pub(crate) place: Place,
     /// How many ids at which rate, and over how many shards.
     capacity: (u64, f64),
     pub(crate) shards: u32,
@@ -94,11 +83,7 @@ impl BloomGuard {
             settings,
             capacity: (sizing.capacity(), sizing.rate()),
             shards: 1,
-            redis: None,
-            access: Access::default(),
-            foreign: None,
-            old: None,
-            is_migrating: false,
+            place: Place::default(),
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
@@ -111,64 +96,6 @@ impl BloomGuard {
 
 /// The settings that matter.
 impl Builder {
-    /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
-    /// same name. Redis 6.2 or later, or Valkey. Whether a server is there does not matter now.
-    ///
-    /// | URL | what |
-    /// |---|---|
-    /// | `redis://[user][:password@]host[:port][/database]` | a server |
-    /// | `redis+unix:///path` | a server's socket |
-    /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's |
-    /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes |
-    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
-    ///
-    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one, with
-    /// `& + % #` percent-encoded.
-    ///
-    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says otherwise. The feature `tls` installs
-    /// rustls's `ring` provider, unless the application chose one before.
-    ///
-    /// Defaults to keeping them in this process.
-    pub fn redis(mut self, url: &str) -> Self {
-        let endpoint = Endpoint::parse(url);
-        self.redis = endpoint.as_ref().ok().cloned();
-        self.judge("redis", endpoint.map(drop))
-    }
-
-    /// Stands in front of a filter that another system writes, in the Redis at [`redis`](Self::redis), instead of one of the
-    /// guard's own: [`insert`](BloomGuard::insert) writes to it as that system does. See the guide's page
-    /// [`other_filters`](crate::guide::other_filters).
-    ///
-    /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) and
-    /// [`Schedule::manual`] it is refilled in place after that, whenever trust was lost; any other schedule is an error.
-    ///
-    /// Defaults to a filter of the guard's own.
-    pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
-        let judged = filter.judge();
-        (self.foreign, self.old) = (Some(filter), None);
-        self.is_migrating = false;
-        self.judge("foreign", judged)
-    }
-
-    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
-    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
-    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
-    /// [`hand_over`](BloomGuard::hand_over); then the guard's own does. See the guide's pages
-    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
-    ///
-    /// Defaults to no other filter.
-    pub fn migrate_from(self, old: impl Into<OldFilter>) -> Self {
-        match old.into().0 {
-            Old::Foreign(filter) => Self { is_migrating: true, ..self.foreign(*filter) },
-            Old::Own(mut old) => {
-                let judged = old.judge();
-                let this = Self { old: Some(old), foreign: None, is_migrating: true, ..self };
-                this.judge("foreign", judged)
-            }
-        }
-    }
-
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
     /// full: 0.001 is one in a thousand. A rebuild that finds more ids sizes the filter for those. As many
     /// ids, and a million at most, are remembered as found lately, 16 bytes each.
@@ -210,21 +137,6 @@ impl Builder {
         self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
     }
 
-    /// For how long a new filter settles: what it has passes, what it lacks is unknown, and nothing is refused. While a
-    /// version of the application is rolled out, processes may still run that create records without inserting them here.
-    /// A filter is new when Redis has no metadata of it and no process knows better, or when no process has looked at them
-    /// for a minute. Settling ends with the first filter whose rebuild began after this time, or with
-    /// [`enforce_everywhere`](BloomGuard::enforce_everywhere). See the guide's page [`fleet`](crate::guide::fleet).
-    ///
-    /// Zero is for applications whose processes all insert already, and for tests. The process that meets the new filter
-    /// first decides. Without Redis there is nothing to settle.
-    ///
-    /// Defaults to 30 minutes: 15 for a roll-out, 15 for the longest transaction; to 7 days at most.
-    pub fn settle(mut self, time: Duration) -> Self {
-        self.settings.settle = time;
-        self.judge("settle", settings::duration("settle", time, &bounds::SETTLE))
-    }
-
     /// The key of the digests, which makes false positives impossible to forge. All processes that
     /// share a filter must have the same. To change it, give the filter another name: the guide's page
     /// [`fleet`](crate::guide::fleet) has the steps.
@@ -244,41 +156,23 @@ impl Builder {
     ///
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let this = self.accessed();
-        let Self { settings, redis, foreign, old, source, extractor, options, policy, .. } = this;
-        let (problems, is_migrating) = (this.problems, this.is_migrating);
-        let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
-        let is_own = foreign.is_none() || is_migrating;
-        problems.extend(wrong_with_shards(&settings, redis.as_ref(), is_own));
-        let has_schedule = source.as_ref().is_some_and(|(schedule, _)| !schedule.is_manual());
-        if has_schedule && foreign.is_some() && !is_migrating {
-            problems.push(SettingError::ForeignSchedule);
-        }
-        // Values that are out of bounds make no store.
-        let made =
-            || store(&settings, redis.as_ref(), foreign.as_ref(), old.as_ref(), is_migrating);
-        let (store, foreign) = match problems.is_empty().then(made) {
-            Some(Ok(made)) => made,
-            problem => {
-                problems.extend(problem.and_then(Result::err));
-                return Err(ConfigError::new(problems));
-            }
-        };
+        let Self { settings, mut place, source, extractor, options, policy, problems, .. } = self;
+        let schedule = source.as_ref().map(|(schedule, _)| schedule);
+        let has_schedule = schedule.is_some_and(|schedule| !schedule.is_manual());
+        let stores = place.stores(&settings, has_schedule, problems);
+        let Stores { store, foreign } = stores.map_err(ConfigError::new)?;
         if source.is_none() && foreign.is_none() {
-            tell_that_nobody_builds(&settings.name, redis.as_ref());
+            tell_that_nobody_builds(&settings.name, place.is_shared());
         }
         let metrics = Arc::new(Metrics::new(&settings.name));
-        let nulls = null_limits(&settings, source.as_ref().map(|(schedule, _)| schedule));
+        let nulls = null_limits(&settings, schedule);
         let policy = policy.with(&settings);
         let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
-        let foreign = foreign.map(|foreign| ForeignHandle::new(foreign, Arc::clone(&extractor)));
         let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
         let audits = policy.audits;
         let shared = Shared::new(guard, rebuilder, extractor, options, audits, foreign);
         let shared = Arc::new(shared);
-        if let Some(redis) = &redis {
-            registry::note(&shared, redis);
-        }
+        place.note(&shared);
         shared.start();
         Ok(BloomGuard::new(shared))
     }
@@ -306,22 +200,6 @@ impl Policy {
     }
 }
 
-/// Returns why the filter cannot be in shards, if it is to be.
-fn wrong_with_shards(
-    settings: &Settings,
-    redis: Option<&Endpoint>,
-    is_own: bool,
-) -> Vec<SettingError> {
-    let mut wrong = Vec::new();
-    if settings.sizing.shards() > 1 {
-        let without_key = settings.secret_key.is_none();
-        wrong.extend(without_key.then_some(SettingError::ShardsWithoutKey));
-        let is_here = is_own && redis.is_some();
-        wrong.extend((!is_here).then_some(SettingError::ShardsElsewhere));
-    }
-    wrong
-}
-
 fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
     let removed_ttl = settings.removed_ttl.or_else(|| schedule.and_then(Schedule::longest_gap));
     NullLimits {
@@ -332,8 +210,8 @@ fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
 }
 
 /// A guard without a source lets everything pass until another process has built its filter.
-fn tell_that_nobody_builds(filter: &str, redis: Option<&Endpoint>) {
-    if redis.is_some() {
+fn tell_that_nobody_builds(filter: &str, is_shared: bool) {
+    if is_shared {
         tracing::info!(filter, "no source: another process has to build the filter");
     } else {
         tracing::warn!(
@@ -345,11 +223,10 @@ fn tell_that_nobody_builds(filter: &str, redis: Option<&Endpoint>) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, redis, foreign, options, policy, problems, .. } = self;
+        let Self { settings, place, options, policy, problems, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
-            .field("redis", redis)
-            .field("foreign", foreign)
+            .field("place", place)
             .field("options", options)
             .field("policy", policy)
             .field("problems", problems)

@@ -6,14 +6,12 @@ mod config;
 mod fleet;
 mod rebuild;
 mod store;
-mod trust;
 
 pub use change::ChangeError;
 pub use config::{ConfigError, SettingError};
 pub use fleet::FleetError;
 pub use rebuild::RebuildError;
 pub use store::StoreError;
-pub use trust::TrustError;
 
 /// Writes an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -1,4 +1,4 @@
-//! The filter itself: its size, its stored bytes and its bits.
+//! The filter itself: its size, its bits and its stored bytes.
 //!
 //! Everything here is pure: no I/O, no clock, no task. [`Sizing`] turns "a number of ids at a
 //! false-positive rate" into blocks and hashes, [`Geometry`] turns a [`Digest`](crate::id::Digest) into
@@ -6,17 +6,17 @@
 //! byte by byte what they look like in Redis.
 
 mod block;
-pub(crate) mod format;
-mod header;
+mod generation;
+pub(crate) mod lengths;
 mod memory;
 mod rate;
 mod sizing;
-mod state;
+#[cfg(feature = "redis")]
+mod stored;
 
-pub(crate) use block::{Geometry, Membership, Position, Span};
-pub(crate) use format::FormatError;
-pub(crate) use header::{Header, moved};
-pub(crate) use memory::{Filter, FilterReader};
+pub(crate) use block::{Geometry, Membership};
+pub use generation::Generation;
+pub(crate) use memory::Filter;
 pub use sizing::{Sizing, SizingError};
-pub use state::Generation;
-pub(crate) use state::State;
+#[cfg(feature = "redis")]
+pub(crate) use stored::{FilterReader, FormatError, Header, Position, Span, State, format, moved};

@@ -1,7 +1,7 @@
 //! How large a filter must be.
 
 use super::block::Geometry;
-use super::format::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
+use super::lengths::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
 
 /// The least number of ids a filter can be sized for.

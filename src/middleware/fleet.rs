@@ -106,37 +106,6 @@ impl BloomGuard {
     pub fn rebuild_status(&self) -> RebuildStatus {
         self.shared.rebuilder.status()
     }
-
-    /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
-    /// old filter any more. Then the application may be run without `migrate_from`, and the old filter be
-    /// deleted once all its processes are.
-    ///
-    /// To be called once, by one process, when every program that creates records inserts into the new filter: this
-    /// is what the call states. It waits for the longest transaction that any process states, for transactions
-    /// of programs that did not; rebuilds the new filter from then; and writes where the old filter is that the
-    /// new one has taken its place.
-    ///
-    /// # Errors
-    ///
-    /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
-    /// the last step's reply was lost, none or the guard's own. Call it again.
-    pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
-        let (seen, _) = self.shared.view_fleet().await?;
-        let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
-        // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
-        let settled = FleetChange::Settled { seen, after_us };
-        match self.shared.guard.store().change_fleet(settled).await {
-            Ok(()) => {}
-            Err(FleetError::Overtaken | FleetError::Migrating) => {
-                return Err(Arc::new(StoreError::OtherRedis.into()));
-            }
-            Err(FleetError::Rebuild(error)) => return Err(error),
-            Err(FleetError::Store(error)) => return Err(Arc::new(error.into())),
-        }
-        hand_over.await.map_err(RebuildError::from)?;
-        Ok(report)
-    }
 }
 
 impl Shared {
@@ -146,7 +115,7 @@ impl Shared {
     }
 
     /// Returns what the metadata say of the fleet, and what Redis's clock showed then, µs.
-    async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
+    pub(super) async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
         self.start();
         let survey = self.guard.store().survey().await.map_err(RebuildError::from)?;
         let why = || match self.guard.store().condition() {
@@ -162,7 +131,7 @@ impl Shared {
 
     /// Makes a filter live that has what all processes have begun to create until now; says after when it began, by Redis's
     /// clock, µs.
-    async fn rebuild_with_what_was_begun(
+    pub(super) async fn rebuild_with_what_was_begun(
         &self,
         seen: &FleetView,
     ) -> Result<(i64, RebuildReport), Arc<RebuildError>> {

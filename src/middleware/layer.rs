@@ -20,7 +20,6 @@ use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
-use crate::store::foreign::handle::ForeignHandle;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -201,14 +200,6 @@ impl BloomGuard {
                 tokio::time::sleep(READY_POLL).await;
             }
         }
-    }
-
-    /// Returns the filter that another system writes, if this guard stands in front of one or moves away from it:
-    /// [`Builder::foreign`](crate::Builder::foreign), [`Builder::migrate_from`](crate::Builder::migrate_from).
-    #[must_use]
-    pub fn foreign(&self) -> Option<ForeignHandle> {
-        self.shared.start();
-        self.shared.foreign.clone()
     }
 
     /// Returns what decides, with all that runs in the background.

@@ -1,6 +1,8 @@
 //! The HTTP edge: layer, service and future, and the responses to refused requests.
 
 mod fleet;
+#[cfg(feature = "redis")]
+mod foreign;
 pub(crate) mod future;
 mod invalid;
 pub(crate) mod layer;

@@ -16,8 +16,13 @@ use crate::filter::Generation;
 use crate::guard::Guard;
 use crate::id::Id;
 use crate::rebuild::Rebuilder;
-use crate::store::foreign::handle::ForeignHandle;
 use crate::verdict::Proof;
+
+/// The store of a filter that another system writes. Without the crate feature `redis` there is none.
+#[cfg(feature = "redis")]
+pub(crate) type Foreign = Arc<crate::store::foreign::ForeignStore>;
+#[cfg(not(feature = "redis"))]
+pub(crate) type Foreign = std::convert::Infallible;
 
 /// How many refusals a second are told of in the log, if anybody reads so much.
 const REFUSALS_TOLD: u32 = 1;
@@ -32,8 +37,8 @@ pub(crate) struct Shared {
     pub(super) no_id: NoIdAlarm,
     /// Lines about refusals.
     pub(super) told: Bucket,
-    /// The filter that another system writes, as the application sees it.
-    pub(super) foreign: Option<ForeignHandle>,
+    /// The filter that another system writes, if there is one.
+    pub(super) foreign: Option<Foreign>,
     /// Ends with the last clone of the guard.
     background: Background,
 }
@@ -45,7 +50,7 @@ impl Shared {
         extractor: Arc<dyn IdExtractor>,
         options: Options,
         audits: u32,
-        foreign: Option<ForeignHandle>,
+        foreign: Option<Foreign>,
     ) -> Self {
         Self {
             invalid: Arc::new(InvalidCanary::new(guard.metrics(), audits)),
@@ -103,11 +108,12 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { guard, options, rebuilder, background, .. } = self;
+        let Self { guard, options, rebuilder, foreign, background, .. } = self;
         f.debug_struct("Shared")
             .field("guard", guard)
             .field("options", options)
             .field("rebuilder", rebuilder)
+            .field("foreign", foreign)
             .field("background", background)
             .finish_non_exhaustive()
     }

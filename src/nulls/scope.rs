@@ -17,23 +17,6 @@ impl Scope {
     pub(crate) fn covers(self, needed: Self) -> bool {
         self == Self::Everyone || needed == Self::Anonymous
     }
-
-    /// Returns the letter a stored null is marked with.
-    pub(crate) const fn as_byte(self) -> u8 {
-        match self {
-            Self::Everyone => b'e',
-            Self::Anonymous => b'a',
-        }
-    }
-
-    /// Reads a letter back.
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            b'e' => Some(Self::Everyone),
-            b'a' => Some(Self::Anonymous),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -48,12 +31,5 @@ mod tests {
         assert!(
             Scope::Anonymous.covers(Scope::Anonymous) && !Scope::Anonymous.covers(Scope::Everyone)
         );
-    }
-
-    #[test]
-    fn a_scope_survives_being_stored() {
-        let read: Vec<_> = (0..=u8::MAX).filter_map(Scope::from_byte).collect();
-        assert_eq!(read, [Scope::Anonymous, Scope::Everyone]);
-        assert!(read.iter().all(|scope| Scope::from_byte(scope.as_byte()) == Some(*scope)));
     }
 }

@@ -168,7 +168,7 @@ where
 ///     Ok(())
 /// });
 /// let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)
-///     .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC; the first one now
+///     .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC (feature `cron`); the first one now
 ///     .build()?;
 ///
 /// let report = guard.rebuild_now().await?;

@@ -1,11 +1,13 @@
 //! When a rebuild is due.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
+#[cfg(feature = "cron")]
+mod cron;
 
-use chrono::{DateTime, Utc};
-use croner::Cron;
-use croner::errors::CronError;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::panic::RefUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::SettingError;
 use crate::filter::Generation;
@@ -23,13 +25,21 @@ pub struct Schedule(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Every(Duration),
-    Cron(Box<Cron>),
-    /// A cron expression that names no time, and why.
-    Useless {
-        expression: Box<str>,
-        reason: Box<str>,
-    },
     Manual,
+    #[cfg_attr(not(feature = "cron"), expect(dead_code, reason = "only an expression names times"))]
+    Named(Arc<dyn Times>),
+}
+
+/// Times that are named one by one.
+trait Times: fmt::Debug + Send + Sync + RefUnwindSafe {
+    /// Says what is wrong with them.
+    fn judge(&self) -> Result<(), SettingError>;
+
+    /// Returns the longest time between two of them that come.
+    fn longest_gap(&self) -> Option<Duration>;
+
+    /// Whether there is one after the first of these moments, up to the second, both in µs since the Unix epoch.
+    fn is_one_between(&self, after_us: i64, until_us: i64) -> bool;
 }
 
 impl Schedule {
@@ -46,27 +56,13 @@ impl Schedule {
         Self(Kind::Every(period))
     }
 
-    /// Rebuilds at the times of a cron expression of five fields (six with seconds first, seven
-    /// with years last), in UTC. It has to name a time within the next ten years.
-    #[must_use]
-    pub fn cron(expression: &str) -> Self {
-        let kind = read(expression).map(|cron| Kind::Cron(Box::new(cron)));
-        Self(kind.unwrap_or_else(|reason| Kind::Useless {
-            expression: expression.into(),
-            reason: reason.into(),
-        }))
-    }
-
     /// Says what [`build`](crate::Builder::build) reports of it.
     pub(crate) fn judge(&self) -> Result<(), SettingError> {
         const PERIOD: RangeInclusive<Duration> = Schedule::MIN_PERIOD..=Schedule::MAX_PERIOD;
         match &self.0 {
-            Kind::Manual | Kind::Cron(_) => Ok(()),
+            Kind::Manual => Ok(()),
             Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
-            Kind::Useless { expression, reason } => Err(SettingError::Cron {
-                expression: expression.to_string(),
-                reason: reason.to_string(),
-            }),
+            Kind::Named(times) => times.judge(),
         }
     }
 
@@ -84,13 +80,9 @@ impl Schedule {
     /// Returns the longest time between two rebuilds, and a quarter more, if the schedule bounds it.
     pub(crate) fn longest_gap(&self) -> Option<Duration> {
         let gap = match &self.0 {
-            Kind::Manual | Kind::Useless { .. } => return None,
+            Kind::Manual => return None,
             Kind::Every(period) => *period,
-            Kind::Cron(cron) => {
-                let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
-                let gaps = times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok());
-                gaps.max()?
-            }
+            Kind::Named(times) => times.longest_gap()?,
         };
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
@@ -103,36 +95,19 @@ impl Schedule {
             built_us = now_us.saturating_sub(micros(known));
         }
         let due = match &self.0 {
-            Kind::Manual | Kind::Useless { .. } => false,
+            Kind::Manual => false,
             Kind::Every(period) => {
                 let period = micros(*period);
                 let spread = (live.get().cast_unsigned().wrapping_mul(SPREAD) >> 54).cast_signed();
                 let period = period.saturating_add((period / 10240).saturating_mul(spread));
                 now_us.saturating_sub(built_us) >= period
             }
-            Kind::Cron(cron) => DateTime::<Utc>::from_timestamp_micros(built_us)
-                .and_then(|built| cron.find_next_occurrence(&built, false).ok())
-                .is_some_and(|next| next.timestamp_micros() <= now_us),
+            Kind::Named(times) => times.is_one_between(built_us, now_us),
         };
         if due { Due::Now } else { Due::Later }
     }
 }
 
-/// Reads a cron expression that names a time to come.
-fn read(expression: &str) -> Result<Cron, String> {
-    let cron: Cron = expression.parse().map_err(|error: CronError| error.to_string())?;
-    let now = Utc::now();
-    match cron.find_next_occurrence(&now, false) {
-        Ok(next) if (next - now).num_days() < CRON_HORIZON => Ok(cron),
-        _ => Err("it names no time within the next ten years".to_owned()),
-    }
-}
-
-/// How many occurrences of a cron expression are looked at for the longest gap: a week of hourly
-/// ones, half a year of daily ones.
-const CRON_TIMES: usize = 170;
-/// Ten years in days: a leap day comes sooner, even over a century without one.
-const CRON_HORIZON: i64 = 3_653;
 /// How far clocks may differ. A generation from further in the future shows that the clock was set back.
 const SKEW_US: i64 = 5 * 60 * 1_000_000;
 /// 2^64 over the golden ratio: spreads consecutive numbers evenly (Knuth, TAOCP 6.4).
@@ -174,48 +149,29 @@ mod tests {
     }
 
     #[test]
-    fn cron_is_due_once_per_occurrence() {
-        let nightly = Schedule::cron("30 3 * * *");
-        let night = NOON + (15 * 3600 + 1800) * SECOND;
-        assert_eq!(due(&nightly, NOON, night - SECOND), Due::Later);
-        assert_eq!(due(&nightly, NOON, night), Due::Now);
-        assert_eq!(due(&nightly, night + SECOND, night + 3600 * SECOND), Due::Later);
-    }
-
-    #[test]
     fn a_clock_set_back_does_not_stop_rebuilds() {
         let hourly = Schedule::every(Duration::from_secs(3600));
-        let nightly = Schedule::cron("30 3 * * *");
         for ahead in [600, 3600, 23 * 3600, 48 * 3600] {
             let future = Generation::new(NOON + ahead * SECOND).unwrap();
             let due = |known| hourly.due(future, Duration::from_secs(known), NOON);
             assert_eq!(due(3599), Due::Later, "{ahead} s ahead, and no storm");
             assert_eq!(due(3960), Due::Now, "{ahead} s ahead");
-            let due = |hours: u64| nightly.due(future, Duration::from_secs(hours * 3600), NOON);
-            assert_eq!(due(8), Due::Later, "{ahead} s ahead, and no night since");
-            assert_eq!(due(9), Due::Now, "{ahead} s ahead");
         }
     }
 
     #[test]
     fn clocks_that_differ_a_little_do_not_hasten_rebuilds() {
         let known = Duration::from_secs(3600);
-        let schedules = [Schedule::every(Duration::from_secs(600)), Schedule::cron("*/10 * * * *")];
-        for schedule in schedules {
-            for ahead in [1, 60, 300] {
-                let built = Generation::new(NOON + ahead * SECOND).unwrap();
-                assert_eq!(schedule.due(built, known, NOON), Due::Later, "{schedule:?} {ahead} s");
-            }
+        let schedule = Schedule::every(Duration::from_secs(600));
+        for ahead in [1, 60, 300] {
+            let built = Generation::new(NOON + ahead * SECOND).unwrap();
+            assert_eq!(schedule.due(built, known, NOON), Due::Later, "{ahead} s");
         }
     }
 
     #[test]
-    fn bad_schedules_are_named() {
+    fn a_bad_period_is_named() {
         let error = Schedule::every(Duration::ZERO).judge().unwrap_err().to_string();
         assert_eq!(error, "rebuild period of 0ns is not between 1s and 2678400s");
-        let error = Schedule::cron("61 * * * *").judge().unwrap_err();
-        let told = error.to_string();
-        assert!(told.starts_with("cron expression \"61 * * * *\" makes no schedule: "), "{told}");
-        assert!(!told.ends_with(": "), "the parser's reason is given: {told}");
     }
 }

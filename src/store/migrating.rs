@@ -12,15 +12,18 @@
 //! Why inserts meet the former filter first, and go there even after the hand-over: its Redis may lose what was written. Then
 //! a process that has not seen it goes by that filter again.
 
+mod two_builds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::{Instant, sleep};
 
-use super::two_builds::TwoBuilds;
+use self::two_builds::TwoBuilds;
+use super::former::Former;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Former, Lookup, NullClaim,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NullClaim,
     Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};

@@ -3,16 +3,21 @@
 //! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild, [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the
 //! same protocol; the third has filters that other systems write.
 
+#[cfg(feature = "redis")]
 pub(crate) mod foreign;
+#[cfg(feature = "redis")]
+mod former;
 pub(crate) mod journal_room;
+#[cfg(feature = "redis")]
 pub(crate) mod link;
+#[cfg(feature = "redis")]
 pub(crate) mod map;
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
 pub(crate) mod migrating;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod scan;
-mod together;
-mod two_builds;
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +28,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
-use crate::filter::{Generation, Header, Sizing};
+use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id};
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
@@ -123,17 +128,19 @@ pub(crate) struct Live {
     pub(crate) bytes: u64,
 }
 
-impl From<Header> for Live {
-    fn from(header: Header) -> Self {
-        let Header { generation, rate, .. } = header;
-        let (items, capacity) = (header.items.into(), header.capacity.into());
+impl Live {
+    /// Returns two filters as one, as old as the older.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let items = self.items + other.items;
+        let part = |live: &Self| live.expected_rate * live.capacity as f64;
+        let capacity = self.capacity + other.capacity;
         Self {
-            generation,
+            generation: self.generation.min(other.generation),
             items,
             capacity,
-            rate,
-            expected_rate: header.expected_rate(),
-            bytes: header.string_len(),
+            rate: self.rate.max(other.rate),
+            expected_rate: (part(&self) + part(&other)) / capacity as f64,
+            bytes: self.bytes + other.bytes,
         }
     }
 }
@@ -189,6 +196,7 @@ pub(crate) enum FleetChange {
     /// filter's rebuild began after this moment of the store's clock, µs.
     Enforce { seen: FleetView, after_us: i64 },
     /// The filter has settled: if the metadata are still those, and the live filter is as new.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a hand-over does it"))]
     Settled { seen: FleetView, after_us: i64 },
     /// A process that has a source rebuilds the filter.
     Rebuild,
@@ -297,6 +305,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
     /// more. It may be repeated. Fails where the guard moves to the filter that it comes from.
+    #[cfg(feature = "redis")]
     fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
         None
     }
@@ -304,21 +313,6 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
     /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>>;
-}
-
-/// A filter that is to be left for another one.
-pub(crate) trait Former: Store {
-    /// Whether the other one is known to have taken its place.
-    fn is_left(&self) -> bool;
-
-    /// Acknowledges ids in it, if it was not left.
-    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Has no process rely on it any more, for good. May be repeated.
-    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Whether it is a guard's own: it is rebuilt beside the other one, and its processes have a mode in common.
-    fn is_own(&self) -> bool;
 }
 
 /// The result of trying to begin a rebuild.

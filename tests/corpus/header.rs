@@ -4,7 +4,8 @@
 use bloom_guard::{Doubt, StoreError};
 use redis::Value;
 
-use crate::filter::format::{BLOCK_LEN, FormatError, HEADER_LEN, STATE_OFFSET, TRAILER_LEN};
+use crate::filter::format::{FormatError, STATE_OFFSET};
+use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN, TRAILER_LEN};
 use crate::filter::{Filter, Header, Membership};
 use crate::id::Digest;
 use crate::replies;

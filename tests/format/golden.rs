@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::filter::format::BLOCK_LEN;
+use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Generation, Geometry, Header, Membership, Sizing, State};
 use crate::id::{Digest, Digester, Id, SecretKey};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::filter::format::{BLOCK_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN};
 use crate::filter::{Filter, Generation, Geometry, Header, Membership, Position, Sizing, State};
 use crate::id::Digest;
 

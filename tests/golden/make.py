@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes vectors.json: what the stored format looks like, byte by byte.
 
-This is a second implementation, written from the specification in src/filter/format.rs and from the
+This is a second implementation, written from the specification in src/filter/stored/format.rs and from the
 papers, in plain Python: SipHash-2-4-128, MurmurHash3 x64-128, SplitMix64, CRC-32 by zlib, and the
 false-positive rate in closed form with 60 digits. It shares nothing with the crate.
 

@@ -31,12 +31,14 @@ const STORES: [&[&str]; 5] = [
     &["redis", "foreign", "memory"],
     // Where Redis is.
     &["map"],
-    &["link", "scan", "together", "two_builds"],
+    &["former", "link", "scan"],
     &["journal_room", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 8] = [
     ("redis", &["store/link/", "store/map/", "store/redis/", "store/foreign/"]),
+    ("chrono", &["bin/", "rebuild/"]),
+    ("croner", &["rebuild/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
     ("clap", &["bin/"]),

@@ -29,9 +29,9 @@ fn main() -> io::Result<()> {
     for watched in ["../../src", "main.rs", "seeded/list.rs", "plan/flavour.rs"] {
         println!("cargo::rerun-if-changed={watched}");
     }
-    // The crate's features are off here.
+    // The crate's features are off here, but for `redis`.
     println!(
-        r#"cargo::rustc-check-cfg=cfg(feature, values("axum", "cli", "metrics", "tls", "uuid"))"#
+        r#"cargo::rustc-check-cfg=cfg(feature, values("axum", "cli", "cron", "metrics", "tls", "uuid"))"#
     );
 
     let simulation = Items::read(&here.join("main.rs"))?;

@@ -1,7 +1,8 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
 use crate::filter::Header;
-use crate::filter::format::{STAMP_FROM_END, TRAILER_LEN, TRAILER_NUMBER_FROM_END};
+use crate::filter::format::{STAMP_FROM_END, TRAILER_NUMBER_FROM_END};
+use crate::filter::lengths::TRAILER_LEN;
 use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;

@@ -118,7 +118,7 @@ impl Instance {
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };
-        builder.redis = Some(Endpoint::Primary(Arc::new(net::Address(number))));
+        builder.place.redis = Some(Endpoint::Primary(Arc::new(net::Address(number))));
         let schedule =
             config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
         let builder = builder.rebuild(schedule, database::Scan);

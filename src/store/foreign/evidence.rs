@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::redis::cmd;
 use tokio::time::Instant;
 
+use super::error::TrustError;
 use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
 use super::layout::{Kind, Layout};
 use super::module;
@@ -13,7 +14,6 @@ use super::record::{Record, handed_over_to};
 use super::round::Round;
 use super::seal;
 use super::site::{Connection, Site};
-use crate::error::TrustError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::store::link::transport::pipeline;

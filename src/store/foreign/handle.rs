@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ForeignStore;
+use super::error::TrustError;
 use super::inspection::Inspection;
-use crate::error::{StoreError, TrustError};
+use crate::error::StoreError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::Id;
 

@@ -18,6 +18,7 @@
 
 mod batch;
 mod bitmap;
+pub(crate) mod error;
 mod evidence;
 pub(crate) mod filter;
 pub(crate) mod handle;
@@ -52,21 +53,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::error::TrustError;
 use self::filter::ForeignFilter;
 use self::inspection::Inspection;
 use self::layout::Layout;
 use self::refill::{Pause, Refill};
 use self::site::Site;
 use self::trust::Trust;
+use super::former::Former;
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Former, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
 };
 use crate::background::Background;
-use crate::error::{FleetError, StoreError, TrustError};
+use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use ::redis::{Cmd, cmd};
 
 use crate::filter::Header;
-use crate::filter::format::BLOCK_LEN;
+use crate::filter::lengths::BLOCK_LEN;
 use crate::id::Digest;
 
 /// One Lua script. It is sent by its hash, and whole only where the server does not know it.

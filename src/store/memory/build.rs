@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::inner::{BATCH, Books, Inner, LiveFilter};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Header, Membership, Sizing, State};
+use crate::filter::{Filter, Generation, Membership, Sizing};
 use crate::id::Id;
-use crate::store::scan::{Given, Scan};
+use crate::store::scan::{Given, LOST, Scan};
 use crate::store::{BoxFuture, Build, BuildPart, Live};
 use crate::verdict::Doubt;
 
@@ -27,6 +27,8 @@ pub(super) struct MemoryBuild {
     /// The journal's first entry that is not in the filter yet, once any has been read.
     cursor: Option<u64>,
     scan: Scan,
+    /// What the source gave, once all of it is in.
+    given: Option<Given>,
     /// Whether the journal has been read up to a moment after *upload*.
     replayed: bool,
 }
@@ -43,10 +45,11 @@ impl MemoryBuild {
         Some(Self {
             inner: Arc::clone(inner),
             token,
-            previous: inner.header().ok().map(|header| header.items.into()),
+            previous: inner.live().ok().map(|live| live.items),
             began: Instant::now(),
             cursor: None,
             scan: Scan::default(),
+            given: None,
             replayed: false,
         })
     }
@@ -70,9 +73,13 @@ impl MemoryBuild {
         Ok(cursor - from)
     }
 
+    fn given(&self) -> Result<&Given, StoreError> {
+        self.given.as_ref().ok_or(LOST)
+    }
+
     /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
     fn building(&self, books: &Books, step: &'static str) -> Result<Arc<Filter>, StoreError> {
-        match (self.scan.given(), &books.building) {
+        match (self.given(), &books.building) {
             (Ok(Given { filter, .. }), Some(building)) if Arc::ptr_eq(filter, building) => {
                 Ok(Arc::clone(filter))
             }
@@ -87,28 +94,25 @@ impl MemoryBuild {
         }
         let mut books = self.inner.books();
         let filter = self.building(&books, step)?;
-        let Given { sizing, ids, .. } = self.scan.given()?;
+        let Given { sizing, ids, .. } = self.given()?;
         if self.inner.generation().is_some_and(|live| live >= self.token) {
             return Err(StoreError::Fenced { step });
         }
-        let header = Header {
-            state: State::Live,
+        let figures = Live {
             generation: self.token,
-            nonce: 0,
-            geometry: filter.geometry(),
-            key_id: self.inner.digester.key_id(),
-            run: 0,
-            items: u32::try_from(*ids).unwrap_or(u32::MAX),
-            capacity: sizing.share(),
+            items: *ids,
+            capacity: sizing.share().into(),
             rate: sizing.rate() as f32,
+            expected_rate: sizing.expected_rate(*ids),
+            bytes: sizing.bytes(),
         };
-        let replaced_disproved = self.inner.header() == Err(Doubt::Disproved);
-        let live = LiveFilter { header, filter, replaced_disproved };
+        let replaced_disproved = self.inner.live() == Err(Doubt::Disproved);
+        let live = LiveFilter { figures, filter, is_disproved: false, replaced_disproved };
         let former = self.inner.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);
         drop(former); // freeing it may take a while
-        Ok(header.into())
+        Ok(figures)
     }
 
     fn let_go(&self) {
@@ -125,6 +129,7 @@ impl Build for MemoryBuild {
     }
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.given = None;
         Box::pin(self.scan.begin(&self.inner.digester, sizing, |_| true))
     }
 
@@ -134,7 +139,7 @@ impl Build for MemoryBuild {
 
     fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
         Box::pin(async {
-            self.scan.end().await?;
+            self.given = self.scan.end().await?.pop().or(self.given.take());
             Ok(vec![self as &mut dyn BuildPart])
         })
     }
@@ -148,20 +153,20 @@ impl Build for MemoryBuild {
 impl BuildPart for MemoryBuild {
     fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async {
-            let filter = Arc::clone(&self.scan.given()?.filter);
+            let filter = Arc::clone(&self.given()?.filter);
             self.read_up(&filter).await
         })
     }
 
     fn allocate(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(ready(self.scan.given().map(|given| given.filter.byte_len() as u64)))
+        Box::pin(ready(self.given().map(|given| given.filter.byte_len() as u64)))
     }
 
     fn upload<'a>(
         &'a mut self,
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let uploaded = self.scan.given().map(|Given { filter, .. }| {
+        let uploaded = self.given().map(|Given { filter, .. }| {
             self.inner.books().building = Some(Arc::clone(filter));
             progress(filter.byte_len() as u64);
         });
@@ -182,7 +187,7 @@ impl BuildPart for MemoryBuild {
     }
 
     fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        let whole = self.scan.given().is_ok_and(|Given { filter, sample, .. }| {
+        let whole = self.given().is_ok_and(|Given { filter, sample, .. }| {
             sample.iter().all(|digest| filter.lookup(digest) == Membership::Possible)
         });
         Box::pin(ready(if whole { Ok(()) } else { Err(StoreError::Lost { step: "verify" }) }))

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::fleet::Fleet;
 use super::journal::Journal;
 use super::marks::Marks;
-use crate::filter::{Filter, Generation, Header, Membership, State};
+use crate::filter::{Filter, Generation, Membership};
 use crate::id::{Digest, Digester, SecretKey};
 use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
 use crate::settings::{Retention, Settings};
 use crate::store::journal_room::JournalRoom;
-use crate::store::{Lookup, NullClaim, Remembered};
+use crate::store::{Live, Lookup, NullClaim, Remembered};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many digests are worked on before other tasks get their turn.
@@ -35,8 +35,10 @@ pub(super) struct Inner {
 
 /// The filter that answers.
 pub(super) struct LiveFilter {
-    pub(super) header: Header,
+    pub(super) figures: Live,
     pub(super) filter: Arc<Filter>,
+    /// Whether an id that exists was found missing from it.
+    pub(super) is_disproved: bool,
     /// Whether it took the place of a disproved filter.
     pub(super) replaced_disproved: bool,
 }
@@ -82,7 +84,7 @@ impl Inner {
         let live = self.live.load();
         let (generation, (verdict, scope)) = match &*live {
             None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
-            Some(live) => (Some(live.header.generation), self.look_into(live, digest)),
+            Some(live) => (Some(live.figures.generation), self.look_into(live, digest)),
         };
         // No null can rest on other verdicts: a claim of long ago, which is too late.
         let asked_us = match verdict {
@@ -93,13 +95,13 @@ impl Inner {
     }
 
     fn look_into(&self, live: &LiveFilter, digest: &Digest) -> (Verdict, Scope) {
-        if live.header.state != State::Live {
+        if live.is_disproved {
             return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
         }
         if live.filter.lookup(digest) == Membership::Never {
             return (Verdict::Absent(Proof::Filter), Scope::Everyone);
         }
-        match self.nulls.find(digest, live.header.generation) {
+        match self.nulls.find(digest, live.figures.generation) {
             Some(null) => (Verdict::Absent(Proof::Null), null.scope),
             None => (Verdict::Present, Scope::Everyone),
         }
@@ -152,28 +154,27 @@ impl Inner {
     }
 
     pub(super) fn generation(&self) -> Option<Generation> {
-        self.live.load().as_ref().map(|live| live.header.generation)
+        self.live.load().as_ref().map(|live| live.figures.generation)
     }
 
-    pub(super) fn header(&self) -> Result<Header, Doubt> {
-        let header = self.live.load().as_ref().map(|live| live.header).ok_or(Doubt::NoFilter)?;
-        if header.state == State::Live { Ok(header) } else { Err(Doubt::Disproved) }
+    /// Returns what the live filter is, or why there is none to trust.
+    pub(super) fn live(&self) -> Result<Live, Doubt> {
+        match &*self.live.load() {
+            None => Err(Doubt::NoFilter),
+            Some(live) if live.is_disproved => Err(Doubt::Disproved),
+            Some(live) => Ok(live.figures),
+        }
     }
 
     pub(super) fn distrust(&self, generation: Generation) {
         // Under the lock, so that no swap falls in between.
         let _books = self.books();
         if let Some(live) = &*self.live.load()
-            && live.header.generation == generation
+            && live.figures.generation == generation
             && !live.replaced_disproved
         {
-            let header = live.header.with_state(State::Disproved);
             let filter = Arc::clone(&live.filter);
-            self.live.store(Some(Arc::new(LiveFilter {
-                header,
-                filter,
-                replaced_disproved: false,
-            })));
+            self.live.store(Some(Arc::new(LiveFilter { filter, is_disproved: true, ..**live })));
         }
     }
 
@@ -186,7 +187,7 @@ impl Inner {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inner")
-            .field("live", &self.header())
+            .field("live", &self.live())
             .field("nulls", &self.nulls)
             .finish_non_exhaustive()
     }

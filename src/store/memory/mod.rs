@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Live, Lookup,
-    NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookup, NullClaim,
+    Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -92,7 +92,7 @@ impl Store for MemoryStore {
         });
         drop(books);
         Condition {
-            live: self.0.header().map(Live::from),
+            live: self.0.live(),
             shards: None,
             copy: None,
             settling: None,
@@ -102,7 +102,7 @@ impl Store for MemoryStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        let live = self.0.header().map(Live::from);
+        let live = self.0.live();
         let fleet = Some(FleetView {
             metadata: vec![(Vec::new(), self.0.fleet.number.load(Ordering::SeqCst))],
             longest_transaction: self.0.retention.overlap,
@@ -117,7 +117,7 @@ impl Store for MemoryStore {
     }
 
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        let live = self.0.header().map_or(0, |header| header.generation.get());
+        let live = self.0.live().map_or(0, |live| live.generation.get());
         let changed = self.0.fleet.change(change, live, self.0.clock.now_us());
         Box::pin(std::future::ready(changed))
     }
@@ -136,7 +136,8 @@ mod tests {
     use super::inner::LiveFilter;
     use super::marks::Marks;
     use super::*;
-    use crate::filter::{Filter, Header, Sizing, State};
+    use crate::filter::{Filter, Sizing};
+    use crate::store::Live;
     use crate::verdict::Verdict;
 
     fn digest(n: u8) -> Digest {
@@ -148,13 +149,23 @@ mod tests {
         let settings = Settings { journal_entries: marks, ..Settings::new("users".into()) };
         let store = MemoryStore::new(&settings, &SecretKey::new([7; 16]));
         let inner = &store.0;
-        let generation = Generation::new(1).unwrap();
         let sizing = Sizing::new(10, 0.01).unwrap();
-        let header = Header::new(generation, 0, &sizing, 0).with_state(State::Live);
         let filter = Filter::new(sizing.geometry(0));
         (0..=u8::MAX).for_each(|n| filter.insert(&digest(n)));
-        let live = LiveFilter { header, filter: Arc::new(filter), replaced_disproved: false };
-        inner.live.store(Some(Arc::new(live)));
+        let figures = Live {
+            generation: Generation::new(1).unwrap(),
+            items: 256,
+            capacity: 10,
+            rate: 0.01,
+            expected_rate: 1.0,
+            bytes: sizing.bytes(),
+        };
+        inner.live.store(Some(Arc::new(LiveFilter {
+            figures,
+            filter: Arc::new(filter),
+            is_disproved: false,
+            replaced_disproved: false,
+        })));
         store
     }
 

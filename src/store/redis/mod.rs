@@ -35,6 +35,7 @@ mod incarnation;
 pub(crate) mod inspect;
 mod keys;
 mod leave;
+mod letters;
 mod null;
 mod rebuild;
 mod regroup;
@@ -42,6 +43,7 @@ mod sample;
 mod settings_differ;
 mod shard;
 mod shards;
+mod together;
 mod view;
 
 use std::fmt;
@@ -55,10 +57,11 @@ use self::incarnation::known_fleet::FleetOfAll;
 use self::rebuild::RedisBuild;
 use self::shard::Shard;
 use self::shards::Shards;
+use super::former::Former;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Former, Lookup, NullClaim,
-    Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
+    Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};

@@ -353,6 +353,21 @@ impl Shard {
     }
 }
 
+impl From<Header> for Live {
+    fn from(header: Header) -> Self {
+        let Header { generation, rate, .. } = header;
+        let (items, capacity) = (header.items.into(), header.capacity.into());
+        Self {
+            generation,
+            items,
+            capacity,
+            rate,
+            expected_rate: header.expected_rate(),
+            bytes: header.string_len(),
+        }
+    }
+}
+
 /// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
 pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
     let identity = &connection.identity;

@@ -2,7 +2,6 @@
 
 mod filling;
 
-use std::mem;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
@@ -10,20 +9,19 @@ use tokio::task::spawn_blocking;
 use self::filling::{Filled, Filling};
 use super::random_bytes;
 use crate::error::StoreError;
-use crate::filter::format::BLOCK_LEN;
+use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester, Id};
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
 
-const LOST: StoreError = StoreError::Lost { step: "the end of the scan" };
+pub(crate) const LOST: StoreError = StoreError::Lost { step: "the end of the scan" };
 
 /// What a rebuild has of its scan.
 #[derive(Default)]
 pub(crate) struct Scan {
     under_way: Option<UnderWay>,
-    given: Vec<Given>,
 }
 
 /// A filter with all ids of a scan in it that belong there.
@@ -72,33 +70,23 @@ impl Scan {
         Ok(())
     }
 
-    /// Puts the rest in.
+    /// Puts the rest in. Returns what the source gave to each shard that was wanted, in their order; nothing once that was done.
     ///
     /// # Errors
     ///
     /// [`StoreError::Lost`]: the thread that filled the filters ended early, as when the runtime ends.
-    pub(crate) async fn end(&mut self) -> Result<(), StoreError> {
-        if let Some(UnderWay { sizing, mut filling }) = self.under_way.take() {
-            let given = |Filled { filter, ids, sample, .. }| Given {
-                filter: Arc::new(filter),
-                sizing: sizing.one(),
-                ids,
-                sample,
-            };
-            let filled = filling.finish().await.ok_or(LOST)?;
-            self.given = filled.into_iter().flatten().map(given).collect();
-        }
-        Ok(())
-    }
-
-    /// Takes what the source gave to each shard that was wanted, in their order.
-    pub(crate) fn take(&mut self) -> Vec<Given> {
-        mem::take(&mut self.given)
-    }
-
-    /// Returns what the source gave to a store of one filter, once all of it is in.
-    pub(crate) fn given(&self) -> Result<&Given, StoreError> {
-        self.given.first().ok_or(LOST)
+    pub(crate) async fn end(&mut self) -> Result<Vec<Given>, StoreError> {
+        let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
+            return Ok(Vec::new());
+        };
+        let given = |Filled { filter, ids, sample, .. }| Given {
+            filter: Arc::new(filter),
+            sizing: sizing.one(),
+            ids,
+            sample,
+        };
+        let filled = filling.finish().await.ok_or(LOST)?;
+        Ok(filled.into_iter().flatten().map(given).collect())
     }
 }
 

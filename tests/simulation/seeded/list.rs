@@ -39,7 +39,7 @@ const GUARD: &str = "guard/mod.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 /// A copy is taken for whole, and what was not read holds nothing.
 const HALF_READ: Edit = Raw {
-    file: "filter/memory.rs",
+    file: "filter/stored/blocks.rs",
     from: "        let Self { geometry, blocks } = self;\n",
     to: "        let Self { geometry, mut blocks } = self;
         if SEEDED {

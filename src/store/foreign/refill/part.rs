@@ -5,8 +5,9 @@ use std::sync::Arc;
 use ::redis::{Cmd, cmd};
 
 use super::bits::Bits;
-use crate::error::{StoreError, TrustError};
+use crate::error::StoreError;
 use crate::store::Live;
+use crate::store::foreign::error::TrustError;
 use crate::store::foreign::inspection::{DEADLINE, SAMPLED, Sight, SiteInspection};
 use crate::store::foreign::layout::Kind;
 use crate::store::foreign::module::seal_ids;

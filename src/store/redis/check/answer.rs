@@ -11,8 +11,9 @@
 
 use crate::error::StoreError;
 use crate::filter::format::{
-    BLOCK_LEN, GENERATION_OFFSET, STAMP_FROM_END, STATE_OFFSET, TRAILER_NUMBER_FROM_END,
+    GENERATION_OFFSET, STAMP_FROM_END, STATE_OFFSET, TRAILER_NUMBER_FROM_END,
 };
+use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Header, Membership, Position, Span, State};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::copies::{Copies, FilterCopy};
 use super::room::Room;
 use crate::error::StoreError;
-use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{FilterReader, Header};
 use crate::random;
 use crate::store::link::reply::Reply;

@@ -13,6 +13,7 @@ use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Digest;
+use crate::settings::Retention;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 use crate::store::redis::incarnation::identity::Connection;
@@ -205,4 +206,11 @@ impl Terms {
 
 fn odd(answer: String) -> StoreError {
     StoreError::Odd { step: LEASE.name(), answer }
+}
+
+impl Retention {
+    /// How long a rebuild may take: the journal reaches back over it and the overlap.
+    pub(crate) fn span(&self) -> Duration {
+        self.journal - self.overlap
+    }
 }

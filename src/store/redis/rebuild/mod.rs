@@ -99,9 +99,9 @@ impl Build for RedisBuild {
 
     fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
         Box::pin(async {
-            self.scan.end().await?;
+            let given = self.scan.end().await?;
             let pace = Pace::new();
-            for (build, given) in self.builds.iter_mut().zip(self.scan.take()) {
+            for (build, given) in self.builds.iter_mut().zip(given) {
                 (build.given, build.pace) = (Some(given), pace.clone());
             }
             Ok(self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect())

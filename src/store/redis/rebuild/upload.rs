@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
-use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Header, State};
 use crate::store::link::process::Memory;
 use crate::store::link::script::Script;

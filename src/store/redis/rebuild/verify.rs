@@ -4,7 +4,7 @@ use ::redis::{Pipeline, cmd};
 
 use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
-use crate::filter::format::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
 use crate::id::Digest;
 use crate::store::link::reply::Reply;

@@ -1,14 +1,16 @@
 //! The first 64 bytes of a stored filter, and the last.
 
-use super::block::Geometry;
 use super::format::{
     BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,
-    HEADER_LEN, ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, MOVED, NONCE_OFFSET,
-    RATE_OFFSET, RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_LEN,
-    TRAILER_NUMBER_FROM_END, VERSION, VERSION_OFFSET, string_len,
+    ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, MOVED, NONCE_OFFSET, RATE_OFFSET,
+    RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_NUMBER_FROM_END, VERSION,
+    VERSION_OFFSET,
 };
-use super::rate::false_positive_rate;
-use super::state::{Generation, State};
+use super::state::State;
+use crate::filter::block::Geometry;
+use crate::filter::generation::Generation;
+use crate::filter::lengths::{HEADER_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN, string_len};
+use crate::filter::rate::false_positive_rate;
 
 /// What a stored filter says of itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,6 +124,42 @@ impl Header {
     }
 }
 
+impl Geometry {
+    /// Returns the geometry with these numbers. [`Sizing::geometry`](crate::filter::Sizing::geometry) finds
+    /// good ones.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Blocks`] and [`FormatError::Hashes`] when a number is zero or beyond
+    /// [`MAX_BLOCKS`] or [`MAX_HASHES`].
+    pub(crate) const fn new(blocks: u32, hashes: u8, seed: u32) -> Result<Self, FormatError> {
+        if blocks == 0 || blocks > MAX_BLOCKS {
+            return Err(FormatError::Blocks { found: blocks });
+        }
+        if hashes == 0 || hashes > MAX_HASHES {
+            return Err(FormatError::Hashes { found: hashes });
+        }
+        Ok(Self::sized(blocks, hashes, seed))
+    }
+
+    /// Returns the number of positions per id.
+    pub(crate) const fn hashes(&self) -> u8 {
+        self.hashes
+    }
+
+    /// Returns the seed of the positions.
+    pub(crate) const fn seed(&self) -> u32 {
+        self.seed
+    }
+}
+
+impl Generation {
+    /// Returns the number a complete string of this generation ends with.
+    pub(crate) const fn trailer_number(self) -> i64 {
+        MAGIC.cast_signed() ^ self.get()
+    }
+}
+
 /// Returns the header that a filter is replaced with that was left for another one: newer than any rebuild can be.
 pub(crate) fn moved() -> [u8; HEADER_LEN] {
     let mut bytes = [0; HEADER_LEN];
@@ -185,7 +223,7 @@ impl Header {
     pub(crate) const fn new(
         generation: Generation,
         nonce: u64,
-        sizing: &super::Sizing,
+        sizing: &crate::filter::Sizing,
         seed: u32,
     ) -> Self {
         Self {
@@ -206,7 +244,6 @@ impl Header {
 mod tests {
     use super::*;
     use crate::filter::Sizing;
-    use crate::filter::format::MAX_BLOCKS;
 
     fn header() -> Header {
         let sizing = Sizing::new(1000, 0.01).unwrap();
@@ -273,5 +310,14 @@ mod tests {
         let (loading, live) = (header().encode(), header().with_state(State::Live).encode());
         let changed: Vec<_> = (0..HEADER_LEN).filter(|at| loading[*at] != live[*at]).collect();
         assert_eq!(changed, [STATE_OFFSET]);
+    }
+
+    #[test]
+    fn a_geometry_has_blocks_and_hashes() {
+        assert_eq!(Geometry::new(0, 1, 0), Err(FormatError::Blocks { found: 0 }));
+        assert_eq!(Geometry::new(1, 0, 0), Err(FormatError::Hashes { found: 0 }));
+        assert_eq!(Geometry::new(1, 33, 0), Err(FormatError::Hashes { found: 33 }));
+        let found = MAX_BLOCKS + 1;
+        assert_eq!(Geometry::new(found, 1, 0), Err(FormatError::Blocks { found }));
     }
 }

@@ -2,10 +2,10 @@
 
 use futures_util::future::join;
 
-use super::{BoxFuture, Build, BuildPart};
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
+use crate::store::{BoxFuture, Build, BuildPart};
 
 /// Both rebuilds.
 pub(super) struct TwoBuilds {

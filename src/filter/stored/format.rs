@@ -1,6 +1,8 @@
 //! The stored format, byte by byte.
 //!
-#![doc = include_str!("format.md")]
+#![doc = include_str!("../format.md")]
+
+use crate::filter::lengths::{MAX_BLOCKS, MAX_HASHES};
 
 /// The first eight bytes: `BLMGUARD`.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
@@ -12,21 +14,6 @@ pub(crate) const VERSION: u16 = 1;
 pub(crate) const MOVED: u16 = u16::MAX;
 /// The layout of the bits this crate reads and writes: cache-line blocks.
 pub(crate) const LAYOUT: u8 = 1;
-
-/// The size of the header in bytes.
-pub(crate) const HEADER_LEN: usize = 64;
-/// The size of a block in bytes.
-pub(crate) const BLOCK_LEN: usize = 64;
-/// The size of the trailer in bytes.
-pub(crate) const TRAILER_LEN: usize = 64;
-/// The longest string Redis takes by default (`proto-max-bulk-len`): 512 MiB.
-pub(crate) const MAX_STRING_LEN: u64 = 512 * 1024 * 1024;
-/// The most blocks a string has room for.
-pub(crate) const MAX_BLOCKS: u32 =
-    ((MAX_STRING_LEN as usize - HEADER_LEN - TRAILER_LEN) / BLOCK_LEN) as u32;
-
-/// The most positions an id can have.
-pub(crate) const MAX_HASHES: u8 = 32;
 
 /// Where the state is, in bytes from the start.
 pub(crate) const STATE_OFFSET: usize = 11;
@@ -52,11 +39,6 @@ pub(super) const ITEMS_OFFSET: usize = 48;
 pub(super) const CAPACITY_OFFSET: usize = 52;
 pub(super) const RATE_OFFSET: usize = 56;
 pub(super) const CHECKSUM_OFFSET: usize = 60;
-
-/// Returns the length of a string with this many blocks.
-pub(super) const fn string_len(blocks: u64) -> u64 {
-    blocks.saturating_mul(BLOCK_LEN as u64).saturating_add((HEADER_LEN + TRAILER_LEN) as u64)
-}
 
 /// Why bytes are not a filter of ours.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]

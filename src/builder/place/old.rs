@@ -7,6 +7,9 @@ use crate::settings::{self, Settings};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::map::endpoint::Endpoint;
 
+/// The most shards of a filter.
+const MOST_SHARDS: u32 = 1_024;
+
 /// A filter that a guard moves away from: [`Builder::migrate_from`](crate::Builder::migrate_from). Another system's, or a
 /// guard's of another name, on another Redis, with another secret key, or in another number of shards.
 ///
@@ -84,7 +87,7 @@ impl OwnFilter {
     /// Returns what is wrong with it.
     pub(super) fn judge(&mut self) -> Result<(), SettingError> {
         settings::name(&self.name)?;
-        settings::shards(self.shards)?;
+        shards(self.shards)?;
         if self.shards > 1 && self.secret_key.is_none() {
             return Err(SettingError::ShardsWithoutKey);
         }
@@ -112,4 +115,14 @@ impl OwnFilter {
         let (name, secret_key) = (self.name.clone(), self.secret_key.clone());
         Ok((Settings { name, secret_key, sizing, ..settings.clone() }, endpoint))
     }
+}
+
+/// Whether a filter can be in so many shards.
+///
+/// # Errors
+///
+/// [`SettingError::Shards`] when that is no power of two, or more than there can be.
+pub(super) fn shards(value: u32) -> Result<(), SettingError> {
+    let is_good = value.is_power_of_two() && value <= MOST_SHARDS;
+    if is_good { Ok(()) } else { Err(SettingError::Shards { value, max: MOST_SHARDS }) }
 }

@@ -1,23 +1,6 @@
 //! How several filters that hold the ids of one together stand.
 
-use super::{Condition, CopyCondition, FleetView, JournalReach, Live, Survey};
-
-impl Live {
-    /// Returns two filters as one, as old as the older.
-    pub(crate) fn with(self, other: Self) -> Self {
-        let items = self.items + other.items;
-        let part = |live: &Self| live.expected_rate * live.capacity as f64;
-        let capacity = self.capacity + other.capacity;
-        Self {
-            generation: self.generation.min(other.generation),
-            items,
-            capacity,
-            rate: self.rate.max(other.rate),
-            expected_rate: (part(&self) + part(&other)) / capacity as f64,
-            bytes: self.bytes + other.bytes,
-        }
-    }
-}
+use crate::store::{Condition, CopyCondition, FleetView, JournalReach, Survey};
 
 impl CopyCondition {
     fn with(self, other: Self) -> Self {

@@ -1,6 +1,6 @@
 //! Why a filter that another system writes is not trusted.
 
-use super::StoreError;
+use crate::error::StoreError;
 use crate::id::InvalidId;
 
 /// Why [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after) stated nothing.

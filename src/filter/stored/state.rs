@@ -1,8 +1,6 @@
-//! Which build a filter is from, and how far it has come.
+//! How far the build of a stored filter has come.
 
-use std::fmt;
-
-use super::format::{FormatError, MAGIC};
+use super::format::FormatError;
 
 /// How far the build of a filter has come.
 ///
@@ -37,39 +35,6 @@ impl State {
     }
 }
 
-/// The fencing token of a build: a Redis time in microseconds, greater than any before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Generation(i64);
-
-impl Generation {
-    /// The greatest generation: a time in the year 2255. Up to here whole numbers are exact in Lua, and
-    /// there is always a greater one to come after.
-    pub(crate) const MAX: Self = Self((1 << 53) - 2);
-
-    /// Returns the generation of this time, or `None` when it is not greater than zero or greater than
-    /// [`MAX`](Self::MAX).
-    pub(crate) const fn new(micros: i64) -> Option<Self> {
-        if micros > 0 && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
-    }
-
-    /// Returns the time in microseconds.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-
-    /// Returns the number a complete string of this generation ends with.
-    pub(crate) const fn trailer_number(self) -> i64 {
-        MAGIC.cast_signed() ^ self.0
-    }
-}
-
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,12 +58,5 @@ mod tests {
                 assert!((one ^ other).count_ones() >= 4, "{one:#04x} and {other:#04x}");
             }
         }
-    }
-
-    #[test]
-    fn a_generation_is_greater_than_zero() {
-        assert_eq!(Generation::new(0), None);
-        assert_eq!(Generation::new(i64::MIN), None);
-        assert_eq!(Generation::new(1).unwrap().get(), 1);
     }
 }

@@ -1,14 +1,12 @@
 //! What Redis is reached with, beside what its URL says.
 
-use super::Builder;
-use super::old::OwnFilter;
+use super::old::Old;
+use super::{Other, Place};
+use crate::builder::Builder;
 use crate::error::SettingError;
 use crate::store::link::credentials::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::link::tls::TlsSettings;
-
-/// Under which its mistakes are noted.
-const ACCESS: &str = "access";
 
 /// What Redis is reached with, beside what its URL says.
 impl Builder {
@@ -22,7 +20,7 @@ impl Builder {
     ///
     /// Defaults to what the URL says; one with a password is an error then.
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
-        self.access.set_credentials(provider);
+        self.place.access.set_credentials(provider);
         self
     }
 
@@ -32,32 +30,33 @@ impl Builder {
     /// Defaults to the system's root certificates, and none to show.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, settings: TlsSettings) -> Self {
-        self.access.set_tls(settings);
+        self.place.access.set_tls(settings);
         self
     }
+}
 
+impl Place {
     /// Has Redis reached so, wherever it is.
-    pub(super) fn accessed(mut self) -> Self {
+    pub(super) fn reach(&mut self, is_named: bool) -> Result<(), SettingError> {
         if self.access.is_plain() {
-            return self;
+            return Ok(());
         }
-        let is_named =
-            self.redis.is_some() || self.problems.iter().any(|(name, _)| *name == "redis");
         if !is_named {
-            let unused = self.access.unused();
-            return self.judge(ACCESS, Err(unused));
+            return Err(self.access.unused());
         }
-        let reached = self.reach();
-        self.judge(ACCESS, reached)
-    }
-
-    fn reach(&mut self) -> Result<(), SettingError> {
         if let Some(redis) = &mut self.redis {
             *redis = redis.with(&self.access)?;
         }
-        if let Some(redis) = self.old.as_mut().and_then(OwnFilter::redis) {
-            *redis = redis.with(&self.access)?;
+        match &mut self.other {
+            Other::None => Ok(()),
+            Other::Instead(filter) => filter.reach_with(&self.access),
+            Other::Left(Old::Foreign(filter)) => filter.reach_with(&self.access),
+            Other::Left(Old::Own(own)) => {
+                if let Some(redis) = own.redis() {
+                    *redis = redis.with(&self.access)?;
+                }
+                Ok(())
+            }
         }
-        self.foreign.as_mut().map_or(Ok(()), |foreign| foreign.reach_with(&self.access))
     }
 }

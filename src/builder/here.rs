@@ -1,0 +1,23 @@
+//! A guard whose filter is in this process.
+
+use std::sync::Arc;
+
+use crate::error::SettingError;
+use crate::id::SecretKey;
+use crate::middleware::shared::Foreign;
+use crate::settings::Settings;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+
+/// The store that answers, and the filter that another system writes, where it is that one, or moves away from it.
+pub(super) struct Stores {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) foreign: Option<Foreign>,
+}
+
+/// Makes the store of a filter in this process.
+pub(super) fn stores(settings: &Settings) -> Result<Stores, SettingError> {
+    let key = settings.secret_key.clone().map_or_else(SecretKey::random, Ok);
+    let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
+    Ok(Stores { store: Arc::new(MemoryStore::new(settings, &key)), foreign: None })
+}

@@ -1,0 +1,88 @@
+//! The setters of a filter that is not in this process alone.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::Other;
+use super::old::{Old, OldFilter};
+use crate::builder::Builder;
+use crate::settings;
+use crate::store::foreign::filter::ForeignFilter;
+use crate::store::map::endpoint::Endpoint;
+
+/// The bounds of settling.
+const SETTLE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Where the filter is, and which one it is: with the crate feature `redis`.
+impl Builder {
+    /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
+    /// same name. Redis 6.2 or later, or Valkey. Whether a server is there does not matter now.
+    ///
+    /// | URL | what |
+    /// |---|---|
+    /// | `redis://[user][:password@]host[:port][/database]` | a server |
+    /// | `redis+unix:///path` | a server's socket |
+    /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's |
+    /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes |
+    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
+    ///
+    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one, with
+    /// `& + % #` percent-encoded.
+    ///
+    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says otherwise. The feature `tls` installs
+    /// rustls's `ring` provider, unless the application chose one before.
+    ///
+    /// Defaults to keeping them in this process.
+    pub fn redis(mut self, url: &str) -> Self {
+        let endpoint = Endpoint::parse(url);
+        self.place.redis = endpoint.as_ref().ok().cloned();
+        self.judge("redis", endpoint.map(drop))
+    }
+
+    /// Stands in front of a filter that another system writes, in the Redis at [`redis`](Self::redis), instead of one of the
+    /// guard's own: [`insert`](crate::BloomGuard::insert) writes to it as that system does. See the guide's page
+    /// [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Nothing is refused before the application has said that the filter is whole:
+    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) and
+    /// [`Schedule::manual`](crate::Schedule::manual) it is refilled in place after that, whenever trust was lost; any other schedule is an error.
+    ///
+    /// Defaults to a filter of the guard's own.
+    pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
+        let judged = filter.judge();
+        self.place.other = Other::Instead(filter);
+        self.judge("foreign", judged)
+    }
+
+    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
+    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
+    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
+    /// [`hand_over`](crate::BloomGuard::hand_over); then the guard's own does. See the guide's pages
+    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
+    ///
+    /// Defaults to no other filter.
+    pub fn migrate_from(mut self, old: impl Into<OldFilter>) -> Self {
+        let mut old = old.into().0;
+        let judged = match &mut old {
+            Old::Foreign(filter) => filter.judge(),
+            Old::Own(own) => own.judge(),
+        };
+        self.place.other = Other::Left(old);
+        self.judge("foreign", judged)
+    }
+
+    /// For how long a new filter settles: what it has passes, what it lacks is unknown, and nothing is refused. While a
+    /// version of the application is rolled out, processes may still run that create records without inserting them here.
+    /// A filter is new when Redis has no metadata of it and no process knows better, or when no process has looked at them
+    /// for a minute. Settling ends with the first filter whose rebuild began after this time, or with
+    /// [`enforce_everywhere`](crate::BloomGuard::enforce_everywhere). See the guide's page [`fleet`](crate::guide::fleet).
+    ///
+    /// Zero is for applications whose processes all insert already, and for tests. The process that meets the new filter
+    /// first decides. Without Redis there is nothing to settle.
+    ///
+    /// Defaults to 30 minutes: 15 for a roll-out, 15 for the longest transaction; to 7 days at most.
+    pub fn settle(mut self, time: Duration) -> Self {
+        self.settings.settle = time;
+        self.judge("settle", settings::duration("settle", time, &SETTLE))
+    }
+}

@@ -1,0 +1,14 @@
+//! What a filter looks like in Redis: its header, its blocks, and where in the string the bits of an id are.
+
+mod blocks;
+pub(crate) mod format;
+mod header;
+mod position;
+mod state;
+
+pub(crate) use super::block::Position;
+pub(crate) use blocks::FilterReader;
+pub(crate) use format::FormatError;
+pub(crate) use header::{Header, moved};
+pub(crate) use position::Span;
+pub(crate) use state::State;
