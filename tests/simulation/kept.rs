@@ -100,6 +100,7 @@ const CONFIG: Config = Config {
     slow: 0,
     copies: false,
     shards: 1,
+    former: None,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };
@@ -136,6 +137,7 @@ fn refused_writes() -> Plan {
         slow: 0,
         copies: false,
         shards: 1,
+        former: None,
         flavour: Flavour::Evicting,
         rules: Rules::DEFAULT,
     };

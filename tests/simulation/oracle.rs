@@ -107,7 +107,7 @@ pub(crate) fn swapped(bits: &[u8], now_ms: u64) {
 pub(crate) fn live_for(ms: u64) -> bool {
     let now = net::now_ms();
     FINDINGS.with_borrow(|Findings { first_swaps, .. }| {
-        first_swaps.len() == shards::all().len() && first_swaps.values().all(|at| at + ms <= now)
+        first_swaps.len() == shards::own().len() && first_swaps.values().all(|at| at + ms <= now)
     })
 }
 
