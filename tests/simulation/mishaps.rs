@@ -154,7 +154,9 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
         return;
     }
     let [meta, log, ..] = scripts::keys_of(command) else { return };
-    if node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil {
+    // Of the filter that is moved to, nothing is forgotten when it is new.
+    let are_there = node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil;
+    if moves::are_new(node.run_id, meta, are_there) || are_there {
         return;
     }
     FORGOT.set(Some(now_ms));

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::BloomGuard;
-use crate::model::keyspace::Value;
+use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
 use crate::plan::{Flavour, Former};
 use crate::{net, oracle, shards};
@@ -42,6 +42,9 @@ struct Moves {
     /// A hand-over was called, and one has returned.
     called: bool,
     handed_over: bool,
+    /// The processes of Redis with which the run began, and the metadata that were there.
+    first: Vec<u64>,
+    made: BTreeSet<(u64, Bytes)>,
     /// Processes that have inserted since, and so know of it.
     aware: BTreeSet<usize>,
     /// Counts what has befallen Redis, and when the last did, ms since the run began.
@@ -133,6 +136,24 @@ pub(crate) fn keeps_former(site: usize, befalls: &[u32]) -> bool {
     })
 }
 
+/// A process joins a filter's metadata, which are there or not: says whether they are made for the first time, in a run that
+/// moves.
+pub(crate) fn are_new(node: u64, meta: &[u8], are_there: bool) -> bool {
+    with(|moves| {
+        if are_there {
+            moves.made.insert((node, meta.to_vec()));
+        }
+        moves.former.is_some()
+            && moves.first.contains(&node)
+            && !moves.made.contains(&(node, meta.to_vec()))
+    })
+}
+
+/// The processes of Redis with which a run begins.
+pub(crate) fn begin_on(nodes: &[Node]) {
+    with(|moves| moves.first = nodes.iter().map(|node| node.run_id).collect());
+}
+
 /// Something befalls Redis.
 pub(crate) fn befallen() {
     let now = net::now_ms();
@@ -159,6 +180,7 @@ pub(crate) async fn hand_over(guard: BloomGuard, instance: usize) -> bool {
         oracle::violated(format!("{now} ms: a hand-over has returned, and the filter is not left"));
     }
     with(|moves| moves.handed_over = true);
+    oracle::note(|findings| findings.handed_over += 1);
     true
 }
 

@@ -21,6 +21,7 @@ use crate::mishaps;
 use crate::model::keyspace::Keyspace;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
+use crate::moves;
 use crate::oracle;
 use crate::plan::{Config, Mishap};
 use crate::rng::Rng;
@@ -177,6 +178,7 @@ pub(crate) fn begin(config: &Config, seed: u64) {
     };
     let mut nodes = vec![start()];
     nodes.extend(config.former.filter(|former| former.elsewhere).map(|_| start()));
+    moves::begin_on(&nodes);
     let net = Net {
         began: Instant::now(),
         rng,

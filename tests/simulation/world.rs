@@ -302,6 +302,7 @@ impl World {
         if may_begin && moves::may_run(instance, version) {
             trace::line(|| format!("       instance {instance} is {version:?}"));
             moves::run(instance, version);
+            oracle::note(|findings| findings.moved += u64::from(version == Version::New));
             self.config.processes[instance] = process;
             self.instances[instance] = Instance::start(&self.config, instance);
         }
@@ -379,11 +380,16 @@ impl World {
     /// All processes come to have the new filter only.
     async fn end_move(&mut self) {
         self.all_run(Version::Moving);
+        // There is no filter of an empty table.
+        let is_empty = database::ids().is_empty();
         let callers = (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
-        if let Some(caller) = callers.last() {
+        if let Some(caller) = callers.last().filter(|_| !is_empty) {
             let handed_over = timeout(ms(RECOVERY), async {
                 let guard = &self.instances[caller].guard;
-                while !moves::hand_over(guard.clone(), caller).await {
+                // The new filter may have more than there is by now.
+                while guard.rebuild_accepting_loss().await.is_err()
+                    || !moves::hand_over(guard.clone(), caller).await
+                {
                     sleep(ms(500)).await;
                 }
             });

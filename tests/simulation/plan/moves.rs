@@ -11,10 +11,15 @@ const MOVES: u64 = 0x5eed_304e;
 const MOVED: u64 = 125;
 /// How often what befalls keys befalls those of one filter's shard, in a thousand.
 const ALONE: u64 = 500;
-/// The longest transactions, ms: a hand-over waits for them.
-const LONGEST: u64 = 2000;
+/// The longest transactions and handlers, ms: a hand-over waits for them.
+const LONGEST: u64 = 1000;
+const HANDLER: u64 = 100;
 /// How long a hand-over takes besides, ms.
 const TAKES: u64 = 4000;
+/// How much longer such a run is: a move takes its time.
+const LONGER: u64 = 2;
+/// How much of what befalls Redis does, in a thousand: a process does not end before it has said its inserts again.
+const BEFALLS: u64 = 300;
 
 /// The filter that a run's processes have first.
 #[derive(Debug, Clone, Copy)]
@@ -53,10 +58,10 @@ impl Plan {
         }
         let former = Former::draw(&mut rng, self.config.shards);
         self.config.former = Some(former);
-        for process in &mut self.config.processes {
-            process.longest_transaction = process.longest_transaction.min(LONGEST);
-        }
+        self.config.processes = self.config.processes.map(Process::brief);
+        self.operations.retain(|operation| !operation.what.is_of_redis() || rng.happens(BEFALLS));
         for operation in &mut self.operations {
+            operation.at *= LONGER;
             operation.what.while_moving(&mut rng, self.config.shards + former.shards, former);
         }
         let steps = What::of_move(&mut rng, &self.config).into_iter();
@@ -67,7 +72,23 @@ impl Plan {
     }
 }
 
+impl Process {
+    fn brief(self) -> Self {
+        let longest_transaction = self.longest_transaction.min(LONGEST);
+        Self { longest_transaction, handler_time: self.handler_time.min(HANDLER), ..self }
+    }
+}
+
 impl What {
+    /// Whether it befalls Redis.
+    const fn is_of_redis(&self) -> bool {
+        match self {
+            Self::Redis(_) => true,
+            Self::Trap(trap) => matches!(trap.effect, Effect::Then(_) | Effect::Midway(_)),
+            _ => false,
+        }
+    }
+
     /// Has it befall either filter.
     fn while_moving(&mut self, rng: &mut Rng, shards: u32, former: Former) {
         let mishap = match self {
@@ -77,7 +98,7 @@ impl What {
                 return;
             }
             Self::Redeploy { process, .. } => {
-                process.longest_transaction = process.longest_transaction.min(LONGEST);
+                *process = process.brief();
                 return;
             }
             Self::Redis(mishap) => mishap,
@@ -110,23 +131,30 @@ impl What {
             };
             Self::Run { instance, version, process: Process { longest_transaction, ..process } }
         };
-        let (from, spread) = (rng.within(0..4000), rng.pick(&[1, 500, 3000]));
+        let (from, spread) = (rng.within(0..1500), rng.pick(&[1, 500, 2000]));
         let mut steps: Vec<_> = (0..config.instances)
             .map(|instance| (from + rng.within(0..spread), run(instance, Version::Moving)))
             .collect();
+        let mut again = Vec::new();
+        for later in [1500, 3000, 5000, 7000] {
+            let at = from + spread + later;
+            again.extend((0..config.instances).map(|n| (at, run(n, Version::Moving))));
+        }
         if rng.happens(300) {
             let (instance, at) = (any(rng), from + rng.within(0..spread * 2));
             steps.push((at, run(instance, Version::Old)));
             steps.push((at + rng.within(10..1000), run(instance, Version::Moving)));
         }
         let last = steps.iter().map(|(at, _)| *at).max().unwrap_or_default();
+        // Where one could not end yet.
+        steps.extend(again);
         steps.extend(Self::outlived_by_a_transaction(rng, config, last));
-        let called = last + rng.pick(&[1, 300, 2000]);
+        let called = last + rng.pick(&[1, 300, 1500]);
         steps.extend(Self::of_hand_over(rng, config, called));
         let done = called + TAKES + rng.within(0..LONGEST);
-        for again in [0, 1500, 3000] {
+        for again in [0, 1000, 2000, 3000, 5000] {
             for instance in 0..config.instances {
-                steps.push((done + again + rng.within(0..1500), run(instance, Version::New)));
+                steps.push((done + again + rng.within(0..1000), run(instance, Version::New)));
             }
         }
         if rng.happens(500) {
@@ -135,7 +163,7 @@ impl What {
             steps.push((at, run(instance, Version::Old)));
             steps.push((at + rng.within(100..2000), run(instance, Version::Moving)));
         }
-        steps.push((done + 5000 + rng.within(0..2000), Self::DropFormer));
+        steps.push((done + 3500 + rng.within(0..3000), Self::DropFormer));
         steps
     }
 
@@ -144,7 +172,7 @@ impl What {
         let any = |rng: &mut Rng| rng.within(0..config.instances as u64) as usize;
         let caller = any(rng);
         let mut steps = vec![(called, Self::HandOver { instance: caller })];
-        for later in [500, 2000, 4000, 6000, 8000] {
+        for later in [500, 1500, 3000, 4500, 6000, 8000] {
             if rng.happens(400) {
                 steps.push((called + later, Self::HandOver { instance: any(rng) }));
             }
@@ -173,7 +201,7 @@ impl What {
 
     /// The former filter is lost with what says that it was left, while a process begins anew.
     fn forgotten_that_it_was_left(rng: &mut Rng, config: &Config, called: u64) -> Vec<(u64, Self)> {
-        let at = called + TAKES + rng.within(0..LONGEST * 2);
+        let at = called + TAKES + rng.within(0..LONGEST * 3);
         let instance = rng.within(0..config.instances as u64) as usize;
         let lost = match config.former {
             Some(former) if former.elsewhere => Mishap::AtFormer(Box::new(Mishap::FlushAll)),

@@ -1534,7 +1534,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: MIGRATING,
             from: "        let (mut own, old) = (own?, old?);
         own.live",
-            to: "        let old = if SEEDED { old.or_else(|_| own.clone()) } else { old };
+            to: "        let old = match (&own, old) {
+            (Ok(own), Err(_)) if SEEDED => Ok(own.clone()),
+            (_, old) => old,
+        };
         let (mut own, old) = (own?, old?);
         own.live",
         }],
