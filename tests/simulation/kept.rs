@@ -2,6 +2,7 @@
 
 mod copies;
 mod fleet;
+mod moves;
 mod shards;
 mod waits;
 
@@ -67,6 +68,8 @@ fn drawn_up() -> Vec<Plan> {
         shards::lost_in_one(),
         shards::away_in_a_batch(),
         shards::settled_one_by_one(),
+        moves::known_to_the_former(),
+        moves::former_stands_still(),
     ]
 }
 

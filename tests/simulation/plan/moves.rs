@@ -14,6 +14,8 @@ const ALONE: u64 = 500;
 /// The longest transactions and handlers, ms: a hand-over waits for them.
 const LONGEST: u64 = 1000;
 const HANDLER: u64 = 100;
+/// How many rows a transaction creates that outlives its process.
+const TOGETHER: u64 = 4;
 /// How long a hand-over takes besides, ms.
 const TAKES: u64 = 4000;
 /// How much longer such a run is: a move takes its time.
@@ -148,8 +150,9 @@ impl What {
         let last = steps.iter().map(|(at, _)| *at).max().unwrap_or_default();
         // Where one could not end yet.
         steps.extend(again);
-        steps.extend(Self::outlived_by_a_transaction(rng, config, last));
         let called = last + rng.pick(&[1, 300, 1500]);
+        let outlived = Self::outlived_by_transactions(rng, config, &steps, called);
+        steps.extend(outlived);
         steps.extend(Self::of_hand_over(rng, config, called));
         let done = called + TAKES + rng.within(0..LONGEST);
         for again in [0, 1000, 2000, 3000, 5000] {
@@ -215,17 +218,23 @@ impl What {
         ]
     }
 
-    /// A process with a transaction that is open makes way for one that moves.
-    fn outlived_by_a_transaction(rng: &mut Rng, config: &Config, last: u64) -> Vec<(u64, Self)> {
+    /// Processes with transactions that are open make way for such that move.
+    fn outlived_by_transactions(
+        rng: &mut Rng,
+        config: &Config,
+        runs: &[(u64, Self)],
+        called: u64,
+    ) -> Vec<(u64, Self)> {
         let mut steps = Vec::new();
-        for instance in 0..config.instances {
+        for (instance, (at, _)) in runs.iter().enumerate().take(config.instances) {
             let id = rng.within(0..config.pool);
             let longest = config.processes[instance].longest_transaction;
-            let create = Create::of(id, longest - rng.within(0..longest / 4));
-            steps.push((last.saturating_sub(40), Self::Create { instance, create }));
-            for later in (0..6).map(|n| n * 700) {
+            let ids = id..(id + TOGETHER).min(config.pool);
+            let create = Create { ids: ids.clone(), ..Create::of(id, longest - 50) };
+            steps.push((at.saturating_sub(30), Self::Create { instance, create }));
+            for (later, id) in (0..5).flat_map(|n| ids.clone().map(move |id| (n * 400, id))) {
                 let instance = rng.within(0..config.instances as u64) as usize;
-                steps.push((last + longest + later, Self::Check { instance, id }));
+                steps.push((called + longest + later, Self::Check { instance, id }));
             }
         }
         steps

@@ -1637,19 +1637,4 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             },
         ],
     },
-    Bug {
-        name: "an insert into the new filter first",
-        flavours: ANY,
-        edits: &[Raw {
-            file: MIGRATING,
-            from: "        Box::pin(async move {
-            (if",
-            to: "        Box::pin(async move {
-            if SEEDED {
-                self.own.add(ids.clone()).await?;
-                return self.old.add_until_left(ids).await;
-            }
-            (if",
-        }],
-    },
 ];
