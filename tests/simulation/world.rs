@@ -382,8 +382,9 @@ impl World {
         self.all_run(Version::Moving);
         // There is no filter of an empty table.
         let is_empty = database::ids().is_empty();
-        let callers = (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
-        if let Some(caller) = callers.last().filter(|_| !is_empty) {
+        let mut callers =
+            (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
+        if let Some(caller) = callers.next_back().filter(|_| !is_empty) {
             let handed_over = timeout(ms(RECOVERY), async {
                 let guard = &self.instances[caller].guard;
                 // The new filter may have more than there is by now.
