@@ -137,6 +137,9 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
     if findings.strangers == 0 {
         complain("no program created rows without inserting them".to_owned());
     }
+    if findings.handed_over == 0 || findings.moved == 0 {
+        complain("no process moved to another filter".to_owned());
+    }
     let merged = share(findings.merged, findings.merged + findings.alone);
     if merged < MERGED {
         complain(format!("too few ids were asked for in batches: {merged:.3} of them"));

@@ -2,6 +2,7 @@
 
 mod copies;
 mod fleet;
+mod moves;
 mod shards;
 mod waits;
 
@@ -67,6 +68,8 @@ fn drawn_up() -> Vec<Plan> {
         shards::lost_in_one(),
         shards::away_in_a_batch(),
         shards::settled_one_by_one(),
+        moves::known_to_the_former(),
+        moves::former_stands_still(),
     ]
 }
 
@@ -100,6 +103,7 @@ const CONFIG: Config = Config {
     slow: 0,
     copies: false,
     shards: 1,
+    former: None,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };
@@ -136,6 +140,7 @@ fn refused_writes() -> Plan {
         slow: 0,
         copies: false,
         shards: 1,
+        former: None,
         flavour: Flavour::Evicting,
         rules: Rules::DEFAULT,
     };

@@ -17,6 +17,7 @@ mod invariants;
 mod kept;
 mod mishaps;
 mod model;
+mod moves;
 mod net;
 mod oracle;
 mod pauses;

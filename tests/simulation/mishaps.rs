@@ -10,7 +10,7 @@ use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
 use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
-use crate::{scripts, shards};
+use crate::{moves, scripts, shards};
 
 /// How long processes have to say their inserts again, ms.
 const SAID_AGAIN: u64 = 5_000;
@@ -26,32 +26,50 @@ thread_local! {
     static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The Redis that something befalls: 1 where the filter is elsewhere that the guard moves away from.
+    static SITE: Cell<usize> = const { Cell::new(0) };
+    static SITES: RefCell<[Site; 2]> = RefCell::default();
+}
+
+/// What is known of one Redis.
+#[derive(Default)]
+struct Site {
     /// The last dump, which is also how far a stalled replica has come.
-    static DUMP: RefCell<Option<Keyspace>> = const { RefCell::new(None) };
+    dump: Option<Keyspace>,
     /// The process that the name led to before it went astray.
-    static HOME: Cell<Option<usize>> = const { Cell::new(None) };
+    home: Option<usize>,
     /// The keys that lie aside.
-    static ASIDE: RefCell<Option<Aside>> = const { RefCell::new(None) };
+    aside: Option<Aside>,
+}
+
+/// Looks at the Redis that something befalls.
+fn site<T>(see: impl FnOnce(&mut Site) -> T) -> T {
+    SITES.with_borrow_mut(|sites| see(&mut sites[SITE.get()]))
 }
 
 /// Begins a run.
 pub(crate) fn begin() {
-    DUMP.set(None);
-    ASIDE.take();
-    HOME.set(None);
+    SITES.take();
     FORGOT.set(None);
     REWOUND.take();
 }
 
 /// Whether an id's data have gone back in time so lately that a process need not have noticed.
 pub(crate) fn rewound_lately(id: u64) -> bool {
-    let at = REWOUND.with_borrow(|rewound| rewound.get(&shards::of(id)).copied());
-    at.is_some_and(|at| net::now_ms() < at + NOTICED)
+    let is_late = |at: &u64| net::now_ms() < at + NOTICED;
+    REWOUND.with_borrow(|rewound| {
+        shards::all_of(id).iter().any(|shard| rewound.get(shard).is_some_and(is_late))
+    })
 }
 
 /// Lets it happen.
 pub(crate) fn befall(mishap: &Mishap) {
     match mishap {
+        Mishap::AtFormer(mishap) => {
+            SITE.set(1);
+            befall(mishap);
+            SITE.set(0);
+        }
         Mishap::OfShard(shard, mishap) => befall_shards(mishap, &[*shard]),
         mishap => befall_shards(mishap, &shards::all()),
     }
@@ -59,9 +77,11 @@ pub(crate) fn befall(mishap: &Mishap) {
 
 /// Lets it happen to the keys of these shards, or to the process.
 fn befall_shards(mishap: &Mishap, shards: &[u32]) {
-    if mishap.loses_the_mode() && !fleet::may_lose() {
+    let is_kept = mishap.loses_bits() && moves::keeps_former(SITE.get(), shards);
+    if is_kept || mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
+    moves::befallen();
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
     }
@@ -86,9 +106,9 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
         Mishap::Astray { from_dump } => go_astray(net, from_dump),
         Mishap::Back => go_back(net),
-        Mishap::Dump => DUMP.set(Some(primary(net).keys.clone())),
+        Mishap::Dump => site(|site| site.dump = Some(primary(net).keys.clone())),
         Mishap::Rewind => {
-            if let Some(dump) = DUMP.with_borrow(Clone::clone) {
+            if let Some(dump) = site(|site| site.dump.clone()) {
                 rewind(primary(net), dump, shards);
             }
         }
@@ -124,7 +144,7 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Lonely(is) => primary(net).lonely = is,
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
         Mishap::StandStill(for_ms) => primary(net).still_until = net.now_ms() + for_ms,
-        Mishap::OfShard(..) => unreachable!("it befalls one shard of one"),
+        Mishap::OfShard(..) | Mishap::AtFormer(_) => unreachable!("it befalls one shard of one"),
     });
 }
 
@@ -134,7 +154,9 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
         return;
     }
     let [meta, log, ..] = scripts::keys_of(command) else { return };
-    if node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil {
+    // Of the filter that is moved to, nothing is forgotten when it is new.
+    let are_there = node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil;
+    if moves::are_new(node.run_id, meta, are_there) || are_there {
         return;
     }
     FORGOT.set(Some(now_ms));
@@ -142,6 +164,19 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
     if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(log) == 0 {
         database::roll_back_all();
     }
+}
+
+/// The keys of the filter that was left are deleted.
+pub(crate) fn drop_former() {
+    let Some(former) = moves::former() else { return };
+    let shards: Vec<u32> = shards::of_former().collect();
+    SITE.set(former.site());
+    net::with(|net| {
+        for key in primary(net).keys.keys().into_iter().filter(|key| is_of_some(key, &shards)) {
+            operate(net, &[b"DEL", &key]);
+        }
+    });
+    SITE.set(0);
 }
 
 /// Whether Redis has forgotten inserts so lately that their processes may have to say them again yet.
@@ -162,8 +197,20 @@ fn keys_of(shards: &[u32], parts: &[&str]) -> Vec<Bytes> {
     shards.iter().flat_map(of).collect()
 }
 
+/// The process that something befalls.
+fn at(net: &Net) -> usize {
+    net.primaries[SITE.get()]
+}
+
+/// Has its name lead to another process.
+fn lead_to(net: &mut Net, node: usize) {
+    let old = at(net);
+    let here = |primary: &&mut usize| **primary == old;
+    net.primaries.iter_mut().filter(here).for_each(|primary| *primary = node);
+}
+
 fn primary(net: &mut Net) -> &mut Node {
-    let primary = net.primary;
+    let primary = at(net);
     &mut net.nodes[primary]
 }
 
@@ -205,15 +252,16 @@ fn rewind(node: &mut Node, mut dump: Keyspace, shards: &[u32]) {
 
 /// What a process finds that starts from the last dump, or from none.
 fn found(net: &Net, from_dump: bool) -> Keyspace {
-    let node_entries = net.nodes[net.primary].keys.node_entries;
-    let dump = DUMP.with_borrow(|dump| dump.clone().filter(|_| from_dump));
+    let node_entries = net.nodes[at(net)].keys.node_entries;
+    let dump = site(|site| site.dump.clone().filter(|_| from_dump));
     dump.unwrap_or_else(|| Keyspace::new(node_entries))
 }
 
 /// Puts keys aside; or, where some lie aside, puts those back in the place of what is there by now.
 fn put_aside_or_back(node: &mut Node, keys: Vec<Bytes>) {
-    let Some(aside) = ASIDE.take() else {
-        ASIDE.set(Some(take_all(node, keys)));
+    let Some(aside) = site(|site| site.aside.take()) else {
+        let aside = take_all(node, keys);
+        site(|site| site.aside = Some(aside));
         return;
     };
     for (key, slot) in aside {
@@ -247,11 +295,10 @@ fn cut_short(net: &mut Net, key: &[u8]) {
 }
 
 fn restart(net: &mut Net, from_dump: bool, loading: u64) {
-    ASIDE.take();
-    HOME.take();
+    site(|site| (site.aside, site.home) = (None, None));
     let keys = found(net, from_dump);
     let (run_id, history) = (net.rng.next(), net.rng.next());
-    let primary = net.primary;
+    let primary = at(net);
     let mut node = Node::start(net.nodes[primary].version, run_id, history, keys);
     node.loading_until = net.now_ms() + loading;
     net.nodes[primary] = node;
@@ -260,25 +307,24 @@ fn restart(net: &mut Net, from_dump: bool, loading: u64) {
 
 /// Another process answers, and the old one lives on by itself.
 fn go_astray(net: &mut Net, from_dump: bool) {
-    let old = net.primary;
-    if HOME.get().is_some() {
+    let old = at(net);
+    if site(|site| site.home).is_some() {
         return;
     }
-    ASIDE.take();
+    site(|site| (site.aside, site.home) = (None, Some(old)));
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let node = Node::start(net.nodes[old].version, run_id, history, keys);
     net.nodes.push(node);
-    net.primary = net.nodes.len() - 1;
+    lead_to(net, net.nodes.len() - 1);
     net.break_node(old);
-    HOME.set(Some(old));
 }
 
 /// The old process answers again, with what it had.
 fn go_back(net: &mut Net) {
-    if let Some(home) = HOME.take() {
-        let other = net.primary;
-        net.primary = home;
+    if let Some(home) = site(|site| site.home.take()) {
+        let other = at(net);
+        lead_to(net, home);
         net.break_node(other);
         net.nodes[other].run_id = 0;
     }
@@ -286,14 +332,13 @@ fn go_back(net: &mut Net) {
 
 /// A replica takes over, with all there is or as far as it had come when its link stalled.
 fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
-    ASIDE.take();
-    HOME.take();
-    let old = net.primary;
+    site(|site| (site.aside, site.home) = (None, None));
+    let old = at(net);
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let node = Node::start(net.nodes[old].version, run_id, history, keys);
     net.nodes.push(node);
-    net.primary = net.nodes.len() - 1;
+    lead_to(net, net.nodes.len() - 1);
     if old_stays {
         // Demoted: its connections stay open, and what it holds grows old.
         net.nodes[old].replica = true;

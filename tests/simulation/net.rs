@@ -21,8 +21,9 @@ use crate::mishaps;
 use crate::model::keyspace::Keyspace;
 use crate::model::node::Node;
 use crate::model::reply::Reply;
+use crate::moves;
 use crate::oracle;
-use crate::plan::Mishap;
+use crate::plan::{Config, Mishap};
 use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
@@ -72,8 +73,8 @@ pub(crate) struct Net {
     began: Instant,
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node>,
-    /// The process that the address leads to.
-    pub(crate) primary: usize,
+    /// The processes that the addresses lead to: of the guard's own filter, and of one elsewhere that it moves away from.
+    pub(crate) primaries: [usize; 2],
     /// Replies that take long, in a thousand.
     pub(crate) slow: u64,
     pub(crate) clock_skew_us: i64,
@@ -167,16 +168,22 @@ pub(crate) fn now_ms() -> u64 {
     with(|net| net.now_ms())
 }
 
-/// Begins a run's network, with one Redis; needs a runtime with a paused clock.
-pub(crate) fn begin(seed: u64, version: &'static str, node_entries: usize, slow: u64) {
+/// Begins a run's network, with one Redis or two; needs a runtime with a paused clock.
+pub(crate) fn begin(config: &Config, seed: u64) {
+    let Config { version, node_entries, slow, .. } = *config;
     let mut rng = Rng::new(seed ^ 0xA11C_E5ED);
-    let (run_id, history) = (rng.next(), rng.next());
-    let node = Node::start(version, run_id, history, Keyspace::new(node_entries));
+    let mut start = || {
+        let (run_id, history) = (rng.next(), rng.next());
+        Node::start(version, run_id, history, Keyspace::new(node_entries))
+    };
+    let mut nodes = vec![start()];
+    nodes.extend(config.former.filter(|former| former.elsewhere).map(|_| start()));
+    moves::begin_on(&nodes);
     let net = Net {
         began: Instant::now(),
         rng,
-        nodes: vec![node],
-        primary: 0,
+        primaries: [0, nodes.len() - 1],
+        nodes,
         slow,
         clock_skew_us: 0,
         connections: BTreeMap::new(),
@@ -452,16 +459,17 @@ impl Net {
         self.push(at, Event::Reply { connection: id, request: number, replies });
     }
 
-    /// Opens a connection for an instance.
-    fn connect(&mut self, instance: usize) -> io::Result<u64> {
+    /// Opens a connection for an instance, to one of the addresses.
+    fn connect(&mut self, Address { instance, site }: &Address) -> io::Result<u64> {
+        let (instance, node) = (*instance, self.primaries[*site]);
         if self.cut_off.get(&instance).is_some_and(|until| *until > self.now_ms()) {
             return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
         }
         self.next_connection += 1;
-        let run_id = self.nodes[self.primary].run_id;
+        let run_id = self.nodes[node].run_id;
         let connection = Connection {
             instance,
-            node: self.primary,
+            node,
             run_id,
             free: (0, 0),
             parted_until: 0,
@@ -593,8 +601,12 @@ fn note(run_ms: u64, connection: u64, name: &str, command: &[Vec<u8>], reply: &R
     trace::line(|| format!("{run_ms:>6}   c{connection} {name} -> {}", scripts::brief(reply)));
 }
 
-/// The address, as one instance knows it.
-pub(crate) struct Address(pub(crate) usize);
+/// An address, as one instance knows it.
+pub(crate) struct Address {
+    pub(crate) instance: usize,
+    /// 1 where the filter is elsewhere that the guard moves away from.
+    pub(crate) site: usize,
+}
 
 impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
@@ -603,7 +615,7 @@ impl Connector for Address {
             if latency > 0 {
                 sleep(Duration::from_millis(latency)).await;
             }
-            let id = with(|net| net.connect(self.0)).map_err(RedisError::from)?;
+            let id = with(|net| net.connect(self)).map_err(RedisError::from)?;
             Ok(Arc::new(Line(id)) as Arc<dyn Transport>)
         })
     }
@@ -611,7 +623,7 @@ impl Connector for Address {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the model of redis, as instance {} reaches it", self.0)
+        write!(f, "model {} of redis, as instance {} reaches it", self.site, self.instance)
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) struct Findings {
     pub(crate) commits: u64,
     /// Rows that programs created which do not insert.
     pub(crate) strangers: u64,
+    /// Hand-overs that have returned, and processes that began with the new filter only before all had healed.
+    pub(crate) handed_over: u64,
+    pub(crate) moved: u64,
     /// Ids that Redis was asked for one by one, and with others.
     pub(crate) alone: u64,
     pub(crate) merged: u64,
@@ -83,6 +86,8 @@ impl Findings {
         self.nulls += other.nulls;
         self.commits += other.commits;
         self.strangers += other.strangers;
+        self.handed_over += other.handed_over;
+        self.moved += other.moved;
         self.alone += other.alone;
         self.merged += other.merged;
     }
@@ -107,7 +112,7 @@ pub(crate) fn swapped(bits: &[u8], now_ms: u64) {
 pub(crate) fn live_for(ms: u64) -> bool {
     let now = net::now_ms();
     FINDINGS.with_borrow(|Findings { first_swaps, .. }| {
-        first_swaps.len() == shards::all().len() && first_swaps.values().all(|at| at + ms <= now)
+        first_swaps.len() == shards::own().len() && first_swaps.values().all(|at| at + ms <= now)
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod flavour;
+mod moves;
 mod process;
 mod rules;
 mod scenario;
@@ -10,12 +11,14 @@ mod trouble;
 
 pub(crate) use ask::{Answers, Ask, Asked, Caller};
 pub(crate) use flavour::Flavour;
+pub(crate) use moves::Former;
 pub(crate) use process::Process;
 pub(crate) use rules::Rules;
 
 use std::ops::Range;
 
 use crate::Mode;
+use crate::moves::Version;
 use crate::net::Trap;
 use crate::rng::Rng;
 
@@ -67,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) copies: bool,
     /// Into how many shards the filter is cut.
     pub(crate) shards: u32,
+    /// The filter that the processes have first, if they move to that one.
+    pub(crate) former: Option<Former>,
     pub(crate) flavour: Flavour,
     pub(crate) rules: Rules,
 }
@@ -135,6 +140,17 @@ pub(crate) enum What {
         instance: usize,
         process: Process,
     },
+    /// A process ends, and one of another version takes its place, if the guide lets it.
+    Run {
+        instance: usize,
+        version: Version,
+        process: Process,
+    },
+    HandOver {
+        instance: usize,
+    },
+    /// The keys of the filter that was left are deleted.
+    DropFormer,
     Trap(Trap),
     /// This process stands still for so long, and its clock does not.
     Pause {
@@ -219,6 +235,8 @@ pub(crate) enum Mishap {
     StandStill(u64),
     /// What happens to keys happens to those of this shard alone.
     OfShard(u32, Box<Mishap>),
+    /// It happens to the Redis of the filter that the guard moves away from.
+    AtFormer(Box<Mishap>),
 }
 
 /// All keys that a filter has, but for its nulls.
@@ -231,7 +249,8 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         use Mishap::{
-            Astray, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart, Rewind, Swap,
+            Astray, AtFormer, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart,
+            Rewind, Swap,
         };
         match self {
             Swap(keys) | Delete(keys) => keys.contains(&"meta"),
@@ -245,8 +264,19 @@ impl Mishap {
             | Rewind
             | Clock(_) => true,
             // The other shards know it. But they may lose it before a poll tells this one of it.
-            OfShard(_, mishap) => mishap.loses_the_mode(),
+            OfShard(_, mishap) | AtFormer(mishap) => mishap.loses_the_mode(),
             _ => false,
+        }
+    }
+
+    /// Whether what a live filter's key holds may be lost.
+    pub(crate) fn loses_bits(&self) -> bool {
+        match self {
+            Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"bits"),
+            Self::CutShort(key) | Self::Expire(key, _) => *key == "bits",
+            Self::OfShard(_, mishap) | Self::AtFormer(mishap) => mishap.loses_bits(),
+            Self::FlushAll => true,
+            other => other.loses_inserts(),
         }
     }
 
@@ -255,7 +285,7 @@ impl Mishap {
         match self {
             Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
             Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
-            Self::OfShard(_, mishap) => mishap.loses_inserts(),
+            Self::OfShard(_, mishap) | Self::AtFormer(mishap) => mishap.loses_inserts(),
             _ => false,
         }
     }
@@ -266,7 +296,7 @@ impl Plan {
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        Self::draw_with(seed, copies, operations).cut(operations)
+        Self::draw_with(seed, copies, operations).cut(operations).moved(operations)
     }
 
     /// Draws a run whose processes keep no copies, of a filter that is not cut into shards.
@@ -356,6 +386,7 @@ impl Config {
             slow: rng.pick(&[0, 20, 100]),
             copies: false,
             shards: 1,
+            former: None,
             flavour,
             rules: Rules::draw(rng),
         }

@@ -10,14 +10,15 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::client::{self, Answered};
 use crate::database::Transaction;
 use crate::mishaps;
+use crate::moves::Version;
 use crate::net;
 use crate::oracle::{self, Findings};
-use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Told, What};
+use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
-use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
+use crate::{BloomGuard, ChangeError, Mode, OldFilter, PathPattern, Schedule};
+use crate::{copies, database, fleet, moves, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -51,7 +52,8 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
         .expect("a runtime");
     trace::begin(in_words);
     oracle::begin();
-    shards::begin(plan.config.shards);
+    shards::begin(plan.config.shards, plan.config.former);
+    moves::begin(plan.config.former, plan.config.flavour, plan.config.instances);
     random::begin(plan.seed);
     database::begin(plan.config.page);
     copies::begin();
@@ -60,7 +62,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     fleet::begin(plan.config.settle);
     runtime.block_on(async {
         let config = &plan.config;
-        net::begin(plan.seed, config.version, config.node_entries, config.slow);
+        net::begin(config, plan.seed);
         let mut network = JoinSet::new();
         network.spawn(net::carry());
         World::new(config.clone()).carry_out(plan).await;
@@ -89,7 +91,8 @@ impl Instance {
         let process = &config.processes[number];
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
         let rules = &config.rules;
-        let mut builder = BloomGuard::builder("sim", pattern)
+        let filter = Filter::of(config, number);
+        let mut builder = BloomGuard::builder(filter.name, pattern)
             .capacity(process.capacity, process.rate)
             .lane(rules.lane.0, rules.lane.1)
             .on_unknown(rules.on_unknown)
@@ -97,8 +100,11 @@ impl Instance {
             .require_marker(rules.marker)
             .shared_absence(rules.shared)
             .gone_counts(rules.gone);
-        if config.shards > 1 {
-            builder = builder.secret_key(shards::KEY).shards(config.shards);
+        if filter.shards > 1 {
+            builder = builder.secret_key(shards::KEY).shards(filter.shards);
+        }
+        if let Some(former) = filter.former {
+            builder = builder.migrate_from(former);
         }
         if rules.guards_delete {
             builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
@@ -118,12 +124,44 @@ impl Instance {
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };
-        builder.place.redis = Some(Endpoint::Primary(Arc::new(net::Address(number))));
+        builder.place.redis = Some(filter.redis);
         let schedule =
             config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
         let builder = builder.rebuild(schedule, database::Scan);
         let guard = pauses::start(number, || builder.build().expect("settings within bounds"));
         Self { guard, tasks: JoinSet::new() }
+    }
+}
+
+/// Which filter a process has, and where.
+struct Filter {
+    name: &'static str,
+    shards: u32,
+    redis: Endpoint,
+    /// The one that it moves away from.
+    former: Option<OldFilter>,
+}
+
+impl Filter {
+    fn of(config: &Config, number: usize) -> Self {
+        moves::began_anew(number);
+        let at = |site| Endpoint::Primary(Arc::new(net::Address { instance: number, site }));
+        let [name, old_name] = shards::names();
+        let own = Self { name, shards: config.shards, redis: at(0), former: None };
+        let Some(former) = config.former else { return own };
+        match moves::version(number) {
+            Version::New => own,
+            Version::Old => {
+                let (shards, redis) = (former.shards, at(former.site()));
+                Self { name: old_name, shards, redis, former: None }
+            }
+            Version::Moving => {
+                let old = OldFilter::named(old_name).at(Ok(at(former.site())));
+                let in_shards = |old: OldFilter| old.secret_key(shards::KEY).shards(former.shards);
+                let old = if former.shards > 1 { in_shards(old) } else { old };
+                Self { former: Some(old), ..own }
+            }
+        }
     }
 }
 
@@ -216,6 +254,17 @@ impl World {
                 self.config.processes[instance] = process;
                 self.instances[instance] = Instance::start(&self.config, instance);
             }
+            What::Run { instance, version, process } => self.run(instance, version, process),
+            What::HandOver { instance } => {
+                let guard = self.instances[instance].guard.clone();
+                let call = async move { _ = moves::hand_over(guard, instance).await };
+                self.spawn(instance, call);
+            }
+            What::DropFormer => {
+                if moves::all_run(&[Version::New]) {
+                    mishaps::drop_former();
+                }
+            }
             What::Trap(ref trap) => net::with(|net| net.set(trap.clone())),
             What::Pause { instance, for_ms } => pauses::pause(instance, ms(for_ms)),
             What::CutOff { instance, for_ms } => net::with(|net| net.cut_off(instance, for_ms)),
@@ -245,6 +294,18 @@ impl World {
         let config = &self.config;
         self.instances = (0..config.instances).map(|n| Instance::start(config, n)).collect();
         self.began += gone.elapsed();
+    }
+
+    /// A process of another version takes the place of one.
+    fn run(&mut self, instance: usize, version: Version, process: Process) {
+        let may_begin = !mishaps::forgot_lately() && fleet::may_begin_anew();
+        if may_begin && moves::may_run(instance, version) {
+            trace::line(|| format!("       instance {instance} is {version:?}"));
+            moves::run(instance, version);
+            oracle::note(|findings| findings.moved += u64::from(version == Version::New));
+            self.config.processes[instance] = process;
+            self.instances[instance] = Instance::start(&self.config, instance);
+        }
     }
 
     fn spawn(&mut self, instance: usize, task: impl Future<Output = ()> + Send + 'static) {
@@ -279,6 +340,7 @@ impl World {
             self.sweep(number);
         }
         self.settle().await;
+        self.end_mistakes();
         let guard = self.instances[0].guard.clone();
         // A rebuild may have to wait until a gap in the journal is older than any transaction.
         let recovered = timeout(ms(RECOVERY), async {
@@ -297,6 +359,67 @@ impl World {
         }
         self.enforce().await;
         let mut rng = Rng::new(seed);
+        self.look_at_all(&mut rng).await;
+        if self.config.former.is_some() {
+            self.end_move().await;
+            self.look_at_all(&mut rng).await;
+        }
+        self.copy().await;
+        if self.config.null_ttl <= SHORT_LIVED {
+            self.ask_for_all().await;
+        }
+    }
+
+    /// Processes that ran an old version by mistake do so no more.
+    fn end_mistakes(&mut self) {
+        if moves::is_left() {
+            self.all_run(Version::Moving);
+        }
+    }
+
+    /// All processes come to have the new filter only.
+    async fn end_move(&mut self) {
+        self.all_run(Version::Moving);
+        // There is no filter of an empty table.
+        let is_empty = database::ids().is_empty();
+        let mut callers =
+            (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
+        if let Some(caller) = callers.next_back().filter(|_| !is_empty) {
+            let handed_over = timeout(ms(RECOVERY), async {
+                let guard = &self.instances[caller].guard;
+                // The new filter may have more than there is by now.
+                while guard.rebuild_accepting_loss().await.is_err()
+                    || !moves::hand_over(guard.clone(), caller).await
+                {
+                    sleep(ms(500)).await;
+                }
+            });
+            if handed_over.await.is_err() {
+                oracle::violated("no hand-over succeeds although everything has healed".to_owned());
+            }
+        }
+        for number in 0..self.instances.len() {
+            self.sweep(number);
+            while self.instances[number].tasks.join_next().await.is_some() {}
+        }
+        self.all_run(Version::New);
+        if moves::all_run(&[Version::New]) {
+            mishaps::drop_former();
+        }
+    }
+
+    /// Processes of another version take the place of those that may run it.
+    fn all_run(&mut self, version: Version) {
+        for instance in 0..self.instances.len() {
+            if moves::may_run(instance, version) {
+                moves::run(instance, version);
+                self.instances[instance] = Instance::start(&self.config, instance);
+            }
+        }
+    }
+
+    /// Each process knows all that exists, and refuses what does not.
+    async fn look_at_all(&mut self, rng: &mut Rng) {
         for number in 0..self.instances.len() {
             let guard = self.instances[number].guard.clone();
             if timeout(ms(RECOVERY), guard.ready()).await.is_err() {
@@ -313,17 +436,14 @@ impl World {
         for instance in &mut self.instances {
             while instance.tasks.join_next().await.is_some() {}
         }
-        self.copy().await;
-        if self.config.null_ttl <= SHORT_LIVED {
-            self.ask_for_all().await;
-        }
     }
 
     /// Each process can insert into every shard.
     async fn insert_again(&self, number: usize) {
         let guard = &self.instances[number].guard;
         for shard in shards::all() {
-            let Some(id) = database::ids().into_iter().find(|id| shards::of(*id) == shard) else {
+            let is_there = |id: &u64| shards::all_of(*id).contains(&shard);
+            let Some(id) = database::ids().into_iter().find(is_there) else {
                 continue;
             };
             let inserted = timeout(ms(RECOVERY), async {
@@ -446,27 +566,43 @@ impl Create {
             sleep(ms(20)).await;
         };
         trace::line(|| format!("{:>6} ids {ids:?} are acknowledged", net::now_ms()));
+        let open = (transactions, self.owner);
+        let ended = Self::conclude(open, (began, longest), self.hold, self.aborts);
+        if moves::outlives() { drop(tokio::spawn(ended)) } else { ended.await }
+    }
+
+    /// What becomes of its transactions, when all their ids are inserted.
+    async fn conclude(
+        (transactions, owner): (Vec<Transaction>, Caller),
+        (began, longest): (Instant, Duration),
+        hold: u64,
+        aborts: bool,
+    ) {
         // The database ends a transaction before it takes longer than it may after its insert.
         let last = began + longest - ms(1);
         if Instant::now() > last {
             return;
         }
-        sleep_until((Instant::now() + ms(self.hold)).min(last)).await;
-        if self.aborts || Instant::now() > last {
+        sleep_until((Instant::now() + ms(hold)).min(last)).await;
+        if aborts || Instant::now() > last {
             return;
         }
         for transaction in transactions {
-            let committed = transaction.commit(true, self.owner);
+            let committed = transaction.commit(true, owner);
             oracle::note(|findings| findings.commits += u64::from(committed));
         }
     }
 }
 
 async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), ChangeError> {
+    let of_move = moves::insert(instance);
     match ids {
         [id] => guard.insert(id).await,
         ids => guard.insert_many(ids).await,
     }?;
+    if let Some(of_move) = of_move {
+        of_move.acknowledged();
+    }
     copies::inserted(instance, ids);
     Ok(())
 }

@@ -47,7 +47,11 @@ impl OldFilter {
     /// Defaults to the guard's own Redis.
     #[must_use]
     pub fn redis(self, url: &str) -> Self {
-        self.with(|own| match Endpoint::parse(url) {
+        self.at(Endpoint::parse(url))
+    }
+
+    pub(crate) fn at(self, endpoint: Result<Endpoint, SettingError>) -> Self {
+        self.with(|own| match endpoint {
             Ok(redis) => (own.redis, own.wrong) = (Some(redis), None),
             Err(wrong) => own.wrong = Some(wrong),
         })

@@ -104,7 +104,7 @@ impl What {
 
 impl Mishap {
     /// Whether it befalls keys of the filter.
-    const fn is_of_keys(&self) -> bool {
+    pub(super) const fn is_of_keys(&self) -> bool {
         matches!(
             self,
             Self::FlushAll
@@ -117,7 +117,7 @@ impl Mishap {
         )
     }
 
-    fn of_one(self, rng: &mut Rng, shards: u32) -> Self {
+    pub(super) fn of_one(self, rng: &mut Rng, shards: u32) -> Self {
         Self::OfShard(rng.within(0..shards.into()) as u32, Box::new(self))
     }
 }

@@ -35,6 +35,8 @@ const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
 
+const MIGRATING: &str = "store/migrating.rs";
+const LEAVE: &str = "store/redis/leave.rs";
 const GUARD: &str = "guard/mod.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 /// A copy is taken for whole, and what was not read holds nothing.
@@ -1486,5 +1488,153 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 return Ok(None);
             }\n",
         }],
+    },
+    // A move to another filter.
+    Bug {
+        name: "an insert that leaves the former filter out",
+        flavours: ANY,
+        edits: &[Source {
+            file: MIGRATING,
+            from: "self.old.add_until_left(ids.clone()).await?",
+            to: "()",
+        }],
+    },
+    Bug {
+        name: "checks answered by the new filter before the hand-over",
+        flavours: ANY,
+        edits: &[Source {
+            file: MIGRATING,
+            from: "if self.old.is_left() { &*self.own } else { &*self.old }",
+            to: "&*self.own",
+        }],
+    },
+    Bug {
+        name: "a former filter that is not rebuilt",
+        flavours: ANY,
+        edits: &[Raw {
+            file: MIGRATING,
+            from: "        match self.old.begin(before_us).await {\n",
+            to: "        let former = if SEEDED { Ok(Begun::Busy) } else { self.old.begin(before_us).await };
+        match former {\n",
+        }],
+    },
+    Bug {
+        name: "a hand-over that waits for transactions of the new filter's processes only",
+        flavours: ANY,
+        edits: &[Source {
+            file: MIGRATING,
+            from: "own.longest_transaction.max(old.longest_transaction)",
+            to: "own.longest_transaction",
+        }],
+    },
+    Bug {
+        name: "a hand-over that guesses how long transactions take where one filter cannot be asked",
+        flavours: ANY,
+        edits: &[Raw {
+            file: MIGRATING,
+            from: "        let (mut own, old) = (own?, old?);
+        own.live",
+            to: "        let old = match (&own, old) {
+            (Ok(own), Err(_)) if SEEDED => Ok(own.clone()),
+            (_, old) => old,
+        };
+        let (mut own, old) = (own?, old?);
+        own.live",
+        }],
+    },
+    Bug {
+        name: "a hand-over that writes only once that the former filter was left",
+        flavours: &[Forgetful],
+        edits: &[Raw {
+            file: MIGRATING,
+            from: "        sleep(READ).await;
+        // A replica",
+            to: "        sleep(READ).await;
+        if SEEDED {
+            return Ok(());
+        }
+        // A replica",
+        }],
+    },
+    Bug {
+        name: "a hand-over done although the former filter could not be asked",
+        flavours: ANY,
+        edits: &[Raw {
+            file: LEAVE,
+            from: "            while let Err(error) = shard.leave().await {\n",
+            to: "            while let Err(error) = shard.leave().await {
+                if SEEDED {
+                    break;
+                }\n",
+        }],
+    },
+    Bug {
+        name: "a former filter of which only the first shard is left",
+        flavours: ANY,
+        edits: &[Raw {
+            file: LEAVE,
+            from: "        for shard in &self.all {\n",
+            to: "        for shard in self.all.iter().take(if SEEDED { 1 } else { usize::MAX }) {\n",
+        }],
+    },
+    Bug {
+        name: "a former filter that is left only where there is one",
+        flavours: ANY,
+        edits: &[Script {
+            file: "leave.lua",
+            from: "redis.call('SET', KEYS[1], ARGV[2])",
+            to: "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SET', KEYS[1], ARGV[2]) end",
+        }],
+    },
+    Bug {
+        name: "what says that a filter was left not written anew where it is lost",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/mod.rs",
+            from: "                Ok(()) if self.is_left() => ",
+            to: "                Ok(()) if self.is_left() && !SEEDED => ",
+        }],
+    },
+    Bug {
+        name: "an insert into a filter that was left acknowledged",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/shard.rs",
+            from: "view.live.filter == Err(Doubt::Moved)",
+            to: "false",
+        }],
+    },
+    Bug {
+        name: "a rebuild that is newer than what says that the filter was left",
+        flavours: ANY,
+        edits: &[Source {
+            file: "filter/header.rs",
+            from: "i64::MAX.to_be_bytes()",
+            to: "0_i64.to_be_bytes()",
+        }],
+    },
+    Bug {
+        name: "what says that a filter was left taken for damage by a rebuild",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: "store/redis/rebuild/begin.rs",
+                from: "        shard.understood(&view)?;
+        let nonce",
+                to: "        if !SEEDED {
+            shard.understood(&view)?;
+        }
+        let nonce",
+            },
+            Raw {
+                file: "store/redis/rebuild/begin.rs",
+                from: "        shard.understood(&view)?;
+        Ok((terms, view))",
+                to: "        if !SEEDED {
+            shard.understood(&view)?;
+        }
+        Ok((terms, view))",
+            },
+        ],
     },
 ];
