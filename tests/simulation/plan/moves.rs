@@ -119,20 +119,23 @@ impl What {
         }
     }
 
+    /// A process of this version; one that knows the new filter has transactions of so many ms at most.
+    fn run(config: &Config, most: u64, instance: usize, version: Version) -> Self {
+        let process = config.processes[instance];
+        let longest_transaction = match version {
+            Version::Old => process.longest_transaction,
+            Version::Moving | Version::New => process.longest_transaction.min(most),
+        };
+        Self::Run { instance, version, process: Process { longest_transaction, ..process } }
+    }
+
     /// The steps of the guide, with when they are taken, ms since the run began.
     fn of_move(rng: &mut Rng, config: &Config) -> Vec<(u64, Self)> {
         let instances = config.instances as u64;
         let any = |rng: &mut Rng| rng.within(0..instances) as usize;
         // The new version may promise shorter transactions.
         let most = rng.pick(&[LONGEST, LONGEST, LONGEST / 2]);
-        let run = |instance: usize, version| {
-            let process = config.processes[instance];
-            let longest_transaction = match version {
-                Version::Old => process.longest_transaction,
-                Version::Moving | Version::New => process.longest_transaction.min(most),
-            };
-            Self::Run { instance, version, process: Process { longest_transaction, ..process } }
-        };
+        let run = |instance, version| Self::run(config, most, instance, version);
         let (from, spread) = (rng.within(0..1500), rng.pick(&[1, 500, 2000]));
         let mut steps: Vec<_> = (0..config.instances)
             .map(|instance| (from + rng.within(0..spread), run(instance, Version::Moving)))
