@@ -63,6 +63,7 @@ impl MigratingStore {
         let (own, old) = join(self.own.survey(), self.old.survey()).await;
         let (mut own, old) = (own?, old?);
         own.live = own.live.and_then(|live| old.live.map(|_| live));
+        own.due_us = own.due_us.max(old.due_us);
         own.fleet = own.fleet.zip(old.fleet).map(|(own, old)| FleetView {
             longest_transaction: own.longest_transaction.max(old.longest_transaction),
             ..own
@@ -95,7 +96,7 @@ impl MigratingStore {
         }
         let (own, old) = join(self.own.survey(), self.old.survey()).await;
         match (own?.fleet, old?.fleet) {
-            (Some(own), Some(old)) if own.metadata != old.metadata => {}
+            (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
             // It is one filter, by two addresses, or that cannot be told.
             _ => return Err(StoreError::Changing),
         }
@@ -147,9 +148,11 @@ impl Store for MigratingStore {
 
     fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
         let (old, own) = (self.old.distrust(id, generation), self.own.distrust(id, generation));
+        let is_left = self.old.is_left();
         Box::pin(async move {
-            old.await?;
-            own.await
+            let (old, own) = join(old, own).await;
+            // One that was left may be away for good.
+            if is_left { own } else { old.and(own) }
         })
     }
 

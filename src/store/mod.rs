@@ -213,6 +213,13 @@ pub(crate) struct FleetView {
 }
 
 impl FleetView {
+    /// Whether some of their metadata are the same.
+    #[cfg(feature = "redis")]
+    pub(crate) fn shares_metadata_with(&self, other: &Self) -> bool {
+        let is_there = |life: &Vec<u8>| other.metadata.iter().any(|(theirs, _)| theirs == life);
+        self.metadata.iter().any(|(life, _)| is_there(life))
+    }
+
     /// Returns the number of the newest mode; 0 if none was ever set.
     pub(crate) fn number(&self) -> i64 {
         self.metadata.iter().map(|(_, number)| *number).max().unwrap_or(0)

@@ -12,13 +12,14 @@ pub(super) struct TwoBuilds {
     own: Box<dyn Build>,
     /// Nothing once it has failed: the other one goes on.
     old: Option<Box<dyn Build>>,
-    /// What the former has not taken yet of the ids that are being written.
-    for_old: Option<Vec<Id>>,
+    /// What each has not taken yet. A write that is given up leaves it here.
+    for_own: Vec<Id>,
+    for_old: Vec<Id>,
 }
 
 impl TwoBuilds {
     pub(super) fn new(own: Box<dyn Build>, old: Box<dyn Build>) -> Self {
-        Self { own, old: Some(old), for_old: None }
+        Self { own, old: Some(old), for_own: Vec::new(), for_old: Vec::new() }
     }
 
     /// Goes on without the former.
@@ -31,15 +32,14 @@ impl TwoBuilds {
 
     async fn write_both(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
         if let Some(old) = &mut self.old {
-            // Given up in between, it goes on where it was.
-            let for_old = self.for_old.get_or_insert_with(|| ids.clone());
-            if let Err(error) = old.write(for_old).await {
+            self.for_old.extend(ids.iter().cloned());
+            self.for_own.append(ids);
+            if let Err(error) = old.write(&mut self.for_old).await {
                 self.give_up_old(error).await;
             }
         }
-        self.own.write(ids).await?;
-        self.for_old = None;
-        Ok(())
+        self.for_own.append(ids);
+        self.own.write(&mut self.for_own).await
     }
 }
 
@@ -61,7 +61,8 @@ impl Build for TwoBuilds {
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
-            self.for_old = None;
+            self.for_own.clear();
+            self.for_old.clear();
             let room = self.own.prepare(sizing).await?;
             if let Some(old) = &mut self.old
                 && let Err(error) = old.prepare(sizing).await
@@ -78,6 +79,7 @@ impl Build for TwoBuilds {
 
     fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
         Box::pin(async {
+            self.write_both(&mut Vec::new()).await?;
             let mut parts = self.own.parts().await?;
             if let Some(old) = &mut self.old {
                 parts.extend(old.parts().await?);
