@@ -276,3 +276,37 @@ async fn a_hand_over_that_cannot_ask_how_long_transactions_take_does_not_guess()
     let header: Vec<u8> = fleet.from.run(&["GETRANGE", BITS, "0", "9"]);
     assert_eq!(header, b"BLMGUARD\0\x01", "it was not left");
 }
+
+/// Gives up each push that has to wait.
+struct Impatient(Table);
+
+impl RebuildSource for Impatient {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        for id in self.0.snapshot() {
+            tokio::select! {
+                biased;
+                pushed = ids.push(&id) => pushed?,
+                () = std::future::ready(()) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_is_given_up_loses_no_id_of_either_filter() {
+    let fleet = Fleet::start();
+    (1_000..5_000).for_each(|id| fleet.table.commit(id));
+    let old = OldFilter::named("users").redis(&fleet.from.url()).secret_key(SecretKey::new(KEY));
+    let source = Impatient(fleet.table.clone());
+    let builder = fleet.builder("users-2", &fleet.to, 4).rebuild(Schedule::manual(), source);
+    let guard = builder.migrate_from(old).build().unwrap();
+    for step in ["the old filter answers", "the new one does"] {
+        live(&guard).await;
+        guard.rebuild_now().await.unwrap();
+        for id in fleet.table.snapshot() {
+            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{step}: {id}");
+        }
+        guard.hand_over().await.unwrap();
+    }
+}
