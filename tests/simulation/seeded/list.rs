@@ -1608,7 +1608,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a rebuild that is newer than what says that the filter was left",
         flavours: ANY,
         edits: &[Source {
-            file: "filter/header.rs",
+            file: "filter/stored/header.rs",
             from: "i64::MAX.to_be_bytes()",
             to: "0_i64.to_be_bytes()",
         }],
