@@ -20,7 +20,7 @@ impl BloomGuard {
     }
 
     /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
-    /// old filter any more. Then the application may be run without `migrate_from`, and the old filter be
+    /// old filter any more, unless the old Redis [loses](crate::guide::fleet#moving-to-another-filter) what says so. Then the application may be run without `migrate_from`, and the old filter be
     /// deleted once all its processes are.
     ///
     /// To be called once, by one process, when every program that creates records inserts into the new filter: this

@@ -25,6 +25,7 @@ impl TwoBuilds {
     /// Goes on without the former.
     async fn give_up_old(&mut self, error: StoreError) {
         tracing::warn!(%error, "the filter that is to be left is not rebuilt with the guard's own");
+        self.for_old.clear();
         if let Some(mut old) = self.old.take() {
             old.release().await;
         }
