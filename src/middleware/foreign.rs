@@ -20,18 +20,18 @@ impl BloomGuard {
     }
 
     /// Ends a migration ([`Builder::migrate_from`](crate::Builder::migrate_from)): once this returns, no process refuses by the
-    /// old filter any more, unless the old Redis [loses](crate::guide::fleet#moving-to-another-filter) what says so. Then the application may be run without `migrate_from`, and the old filter be
-    /// deleted once all its processes are.
+    /// old filter any more. Then the application may be run without `migrate_from`, and the old filter be deleted once all its
+    /// processes are.
     ///
     /// To be called once, by one process, when every program that creates records inserts into the new filter: this
     /// is what the call states. It waits for the longest transaction that any process states, for transactions
-    /// of programs that did not; rebuilds the new filter from then; and writes where the old filter is that the
-    /// new one has taken its place.
+    /// of programs that did not; rebuilds the new filter from then; and writes beside both filters that the new one has taken the old
+    /// one's place.
     ///
     /// # Errors
     ///
     /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
-    /// the last step's reply was lost, none or the guard's own. Call it again.
+    /// one of the last steps failed, the guard's own. Call it again.
     pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
         let (seen, _) = self.shared.view_fleet().await?;

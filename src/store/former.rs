@@ -2,15 +2,11 @@
 
 use super::{BoxFuture, Store};
 use crate::error::StoreError;
-use crate::id::Id;
 
 /// A filter that is to be left for another one.
 pub(crate) trait Former: Store {
-    /// Whether the other one is known to have taken its place.
+    /// Whether it says that the other one has taken its place.
     fn is_left(&self) -> bool;
-
-    /// Acknowledges ids in it, if it was not left.
-    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Has no process rely on it any more, for good. May be repeated.
     fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>>;

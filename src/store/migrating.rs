@@ -1,16 +1,18 @@
 //! The store of a guard on its way from another filter to its own.
 //!
-//! | | which filter answers | inserts go to | rebuilds make | nulls |
+//! | hand-over | which filter answers | inserts go to | rebuilds make | nulls |
 //! |---|---|---|---|---|
-//! | until the hand-over | the former | both | both, where the former is a guard's, too | the former's, where it is a guard's |
-//! | after it | the guard's own | both, the former if it does not say that it was left | the guard's own | the guard's own |
+//! | none | the former | both | both, where the former is a guard's, too | the former's, where it is a guard's |
+//! | begun | the guard's own | both | the guard's own | the guard's own |
+//! | done | the guard's own | the guard's own, and another system's | the guard's own | the guard's own |
 //!
 //! Why the former filter answers alone until then: it is the only one that has what processes insert which do not know of the
-//! other one yet. The hand-over is written where each batch of checks of the former filter reads it: in place of the statement
-//! of trust beside another system's, in the header of a guard's. So no process refuses by the former filter afterwards.
+//! other one yet. The guard's own metadata say how far the hand-over is, and no process goes by the former filter that has not
+//! read there within three seconds that none was begun. So nothing hangs on the former Redis once it was left: it may lose what
+//! it had, or be gone. Between the two steps every process reads of the first.
 //!
-//! Why inserts meet the former filter first, and go there even after the hand-over: its Redis may lose what was written. Then
-//! a process that has not seen it goes by that filter again.
+//! The former filter is told as well, in place of the statement of trust beside another system's, in the header of a guard's: so
+//! processes that do not know of the other filter refuse nothing.
 
 mod two_builds;
 
@@ -18,43 +20,65 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use self::two_builds::TwoBuilds;
 use super::former::Former;
+use super::redis::RedisStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NullClaim,
-    Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, HandOver, Lookup,
+    NullClaim, Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
 use crate::nulls::scope::Scope;
+use crate::verdict::Doubt;
 
-/// Within this time every process of a filter asks how it stands.
-const READ: Duration = Duration::from_secs(3);
+const NOT_TOLD: &str =
+    "the new filter's redis has not said within three seconds whether the old filter was left";
 
 /// Both filters.
 #[derive(Debug)]
 pub(crate) struct MigratingStore {
-    own: Arc<dyn Store>,
+    own: RedisStore,
     old: Arc<dyn Former>,
 }
 
 impl MigratingStore {
-    pub(crate) fn new(own: Arc<dyn Store>, old: Arc<dyn Former>) -> Self {
+    pub(crate) fn new(own: RedisStore, old: Arc<dyn Former>) -> Self {
         Self { own, old }
     }
 
-    /// Returns the one that answers.
-    fn answering(&self) -> &dyn Store {
-        if self.old.is_left() { &*self.own } else { &*self.old }
+    /// Returns how far the hand-over is; nothing where that is not known.
+    fn hand_over_is(&self) -> Option<HandOver> {
+        let known = self.own.known_hand_over();
+        let step = known.step();
+        if step < Some(HandOver::Done) && self.old.is_left() {
+            // The former filter is told in the midst of it, or the metadata have forgotten.
+            known.note_step(step.unwrap_or_default().max(HandOver::Begun));
+            return known.step();
+        }
+        step
     }
 
-    /// Whether the former filter is a guard's, and answers still.
+    /// Returns the one that answers; nothing where that is not known.
+    fn answering(&self) -> Option<&dyn Store> {
+        match self.hand_over_is()? {
+            HandOver::None => Some(&*self.old),
+            HandOver::Begun | HandOver::Done => Some(&self.own),
+        }
+    }
+
+    /// Returns the one that nulls are in.
+    fn of_nulls(&self) -> &dyn Store {
+        self.answering().unwrap_or(&self.own)
+    }
+
+    /// Whether the former filter is a guard's, and may answer still.
     fn keeps_both(&self) -> bool {
-        self.old.is_own() && !self.old.is_left()
+        self.old.is_own() && self.hand_over_is() <= Some(HandOver::None)
     }
 
     /// Asks how both stand. The guard's own answers for them, but no transaction is over that anybody states for either: where
@@ -89,21 +113,30 @@ impl MigratingStore {
         }
     }
 
-    /// Writes down that the former filter was left, and waits until its processes have read that.
-    async fn leave(&self) -> Result<(), StoreError> {
-        if !self.old.is_own() {
-            return self.old.leave().await;
+    /// Takes the steps of the hand-over. Each waits until all processes have read of it.
+    async fn hand_over_now(&self) -> Result<(), StoreError> {
+        if self.old.is_own() {
+            let (own, old) = join(self.own.survey(), self.old.survey()).await;
+            match (own?.fleet, old?.fleet) {
+                (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
+                // It is one filter, by two addresses, or that cannot be told.
+                _ => return Err(StoreError::Changing),
+            }
         }
-        let (own, old) = join(self.own.survey(), self.old.survey()).await;
-        match (own?.fleet, old?.fleet) {
-            (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
-            // It is one filter, by two addresses, or that cannot be told.
-            _ => return Err(StoreError::Changing),
-        }
-        self.old.leave().await?;
-        sleep(READ).await;
-        // A replica that took over within that time may lack it.
+        self.note(HandOver::Begun).await?;
+        // Its Redis may be gone, and no process hangs on it that knows of the other filter.
+        self.old.leave().await.ok();
+        self.note(HandOver::Done).await?;
+        // A replica that took over meanwhile may lack it.
         self.old.leave().await
+    }
+
+    async fn note(&self, step: HandOver) -> Result<(), StoreError> {
+        match self.own.change_fleet(FleetChange::HandOver(step)).await {
+            Ok(()) => Ok(()),
+            Err(FleetError::Store(error)) => Err(error),
+            Err(_) => Err(StoreError::Changing),
+        }
     }
 }
 
@@ -114,20 +147,29 @@ impl Store for MigratingStore {
     }
 
     fn copied(&self, id: &Id) -> Option<Copied> {
-        self.answering().copied(id)
+        self.answering()?.copied(id)
     }
 
     fn digest(&self, id: &Id) -> Option<Digest> {
-        self.answering().digest(id)
+        self.of_nulls().digest(id)
     }
 
     fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
-        self.answering().check(id, now)
+        match self.answering() {
+            Some(store) => store.check(id, now),
+            None => Answer::Ready(Lookup::unknown(Doubt::Disconnected)),
+        }
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.old.add_until_left(ids.clone()).await?;
+            // The former first: who reads that it was left has inserted into the guard's own.
+            if !self.old.is_own() || self.hand_over_is() < Some(HandOver::Done) {
+                match self.old.add(ids.clone()).await {
+                    Err(StoreError::Moved { .. }) => {}
+                    added => added?,
+                }
+            }
             self.own.add(ids).await
         })
     }
@@ -139,16 +181,16 @@ impl Store for MigratingStore {
         scope: Scope,
         ttl: Duration,
     ) -> Answer<Remembered> {
-        self.answering().remember(id, claim, scope, ttl)
+        self.of_nulls().remember(id, claim, scope, ttl)
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
-        self.answering().remove(id, ttl)
+        self.of_nulls().remove(id, ttl)
     }
 
     fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
         let (old, own) = (self.old.distrust(id, generation), self.own.distrust(id, generation));
-        let is_left = self.old.is_left();
+        let is_left = self.hand_over_is() > Some(HandOver::None);
         Box::pin(async move {
             let (old, own) = join(old, own).await;
             // One that was left may be away for good.
@@ -157,7 +199,15 @@ impl Store for MigratingStore {
     }
 
     fn condition(&self) -> Condition {
-        Condition { journal: self.own.condition().journal, ..self.answering().condition() }
+        let own = self.own.condition();
+        match self.answering() {
+            Some(store) => Condition { journal: own.journal, ..store.condition() },
+            None => Condition {
+                live: Err(Doubt::Disconnected),
+                trouble: own.trouble.or_else(|| Some(NOT_TOLD.to_owned())),
+                ..own
+            },
+        }
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
@@ -181,13 +231,15 @@ impl Store for MigratingStore {
                     own.and(old)
                 }
                 FleetChange::Enforce { .. } => Err(FleetError::Migrating),
-                FleetChange::Settled { .. } => self.own.change_fleet(change).await,
+                FleetChange::Settled { .. } | FleetChange::HandOver(_) => {
+                    self.own.change_fleet(change).await
+                }
             }
         })
     }
 
     fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
-        Some(Box::pin(self.leave()))
+        Some(Box::pin(self.hand_over_now()))
     }
 
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {

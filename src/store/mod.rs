@@ -71,6 +71,16 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
+    /// Nothing can be said, and why.
+    #[cfg(feature = "redis")]
+    pub(crate) fn unknown(doubt: Doubt) -> Self {
+        Self {
+            verdict: Verdict::Unknown(doubt),
+            scope: Scope::Everyone,
+            claim: NullClaim { asked_us: 0, generation: None },
+        }
+    }
+
     /// What it says to a request that only a null of this scope may refuse. It matters where the proof is a null.
     pub(crate) fn verdict_for(&self, needed: impl FnOnce() -> Scope) -> Verdict {
         match self.verdict {
@@ -200,6 +210,22 @@ pub(crate) enum FleetChange {
     Settled { seen: FleetView, after_us: i64 },
     /// A process that has a source rebuilds the filter.
     Rebuild,
+    /// The hand-over from the former filter is at this step.
+    #[cfg(feature = "redis")]
+    HandOver(HandOver),
+}
+
+/// How far the hand-over from a former filter is.
+#[cfg(feature = "redis")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum HandOver {
+    /// The former filter answers.
+    #[default]
+    None,
+    /// It does not, and takes inserts still: some process may go by it.
+    Begun,
+    /// None does.
+    Done,
 }
 
 /// How all processes of a filter stand: what a change of them begins with.

@@ -78,7 +78,8 @@ pub(crate) fn befall(mishap: &Mishap) {
 /// Lets it happen to the keys of these shards, or to the process.
 fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     let is_kept = mishap.loses_bits() && moves::keeps_former(SITE.get(), shards);
-    if is_kept || mishap.loses_the_mode() && !fleet::may_lose() {
+    let of_new = SITE.get() == 0 && shards.iter().any(|of| !shards::of_former().contains(of));
+    if is_kept || mishap.loses_the_mode() && !fleet::may_lose(of_new) {
         return;
     }
     moves::befallen();

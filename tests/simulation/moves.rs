@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `Old` | the former filter | until a hand-over is called; and while the former says that it was left, when it creates nothing |
 //! | `Moving` | both | at any time |
-//! | `New` | the new one | when a hand-over has returned, and the former says that it was left |
+//! | `New` | the new one | when a hand-over has returned |
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -45,10 +45,7 @@ struct Moves {
     /// The processes of Redis with which the run began, and the metadata that were there.
     first: Vec<u64>,
     made: BTreeSet<(u64, Bytes)>,
-    /// Processes that have inserted since, and so know of it.
-    aware: BTreeSet<usize>,
-    /// Counts what has befallen Redis, and when the last did, ms since the run began.
-    befallen: u64,
+    /// When something befell Redis last, ms since the run began.
     befell: u64,
 }
 
@@ -77,15 +74,7 @@ pub(crate) fn version(instance: usize) -> Version {
 
 /// From now on, a process runs another version.
 pub(crate) fn run(instance: usize, version: Version) {
-    with(|moves| {
-        moves.versions[instance] = version;
-        moves.aware.remove(&instance);
-    });
-}
-
-/// A process has begun anew.
-pub(crate) fn began_anew(instance: usize) {
-    with(|moves| moves.aware.remove(&instance));
+    with(|moves| moves.versions[instance] = version);
 }
 
 /// Whether a transaction goes on when its process ends.
@@ -115,7 +104,7 @@ pub(crate) fn may_run(instance: usize, version: Version) -> bool {
     match (from, version) {
         (Version::Old, Version::Moving) => true,
         (Version::Moving, Version::Old) => !called || handed_over && is_left(),
-        (Version::Moving, Version::New) => handed_over && is_left(),
+        (Version::Moving, Version::New) => handed_over,
         _ => false,
     }
 }
@@ -125,12 +114,15 @@ pub(crate) fn all_run(versions: &[Version]) -> bool {
     with(|moves| moves.versions.iter().all(|version| versions.contains(version)))
 }
 
-/// Whether the former filter has to stay as it is: some do not insert into both, and others may go by it.
+/// Whether the former filter's keys may be deleted: nothing hangs on them once it was left.
+pub(crate) fn may_drop_former() -> bool {
+    with(|moves| moves.handed_over) && all_run(&[Version::Moving, Version::New])
+}
+
+/// Whether the former filter has to stay as it is: processes may go by it that know no other.
 pub(crate) fn keeps_former(site: usize, befalls: &[u32]) -> bool {
     with(|moves| {
-        let has = |version| moves.versions.contains(&version);
-        let is_mixed =
-            has(Version::Old) && moves.called || has(Version::New) && has(Version::Moving);
+        let is_mixed = moves.called && moves.versions.contains(&Version::Old);
         let is_there = moves.former.is_some_and(|former| former.site() == site);
         is_mixed && is_there && befalls.iter().any(|shard| shards::of_former().contains(shard))
     })
@@ -157,7 +149,7 @@ pub(crate) fn begin_on(nodes: &[Node]) {
 /// Something befalls Redis.
 pub(crate) fn befallen() {
     let now = net::now_ms();
-    with(|moves| (moves.befallen, moves.befell) = (moves.befallen + 1, now));
+    with(|moves| moves.befell = now);
 }
 
 /// Calls a hand-over, if the last process is gone that does not know both filters.
@@ -180,40 +172,7 @@ pub(crate) async fn hand_over(guard: BloomGuard, instance: usize) -> bool {
         oracle::violated(format!("{now} ms: a hand-over has returned, and the filter is not left"));
     }
     with(|moves| moves.handed_over = true);
+    crate::fleet::handed_over();
     oracle::note(|findings| findings.handed_over += 1);
     true
-}
-
-/// An insert that is under way.
-pub(crate) struct Insert {
-    instance: usize,
-    was_left: bool,
-    befallen: u64,
-}
-
-/// A process is about to insert.
-pub(crate) fn insert(instance: usize) -> Option<Insert> {
-    let (is_watched, befallen) = with(|moves| {
-        (moves.handed_over && moves.versions[instance] == Version::Moving, moves.befallen)
-    });
-    is_watched.then(|| Insert { instance, was_left: is_left(), befallen })
-}
-
-impl Insert {
-    /// It was acknowledged: the former filter says that it was left, whatever had befallen it before. The process knows of
-    /// that, if it has inserted before.
-    pub(crate) fn acknowledged(self) {
-        let is_left = is_left();
-        let befallen = with(|moves| moves.befallen);
-        let knows = with(|moves| moves.aware.contains(&self.instance));
-        if knows && !self.was_left && !is_left && befallen == self.befallen {
-            let instance = self.instance;
-            oracle::violated(format!(
-                "instance {instance} does not write anew that a filter was left"
-            ));
-        }
-        if self.was_left {
-            with(|moves| moves.aware.insert(self.instance));
-        }
-    }
 }

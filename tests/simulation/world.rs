@@ -144,7 +144,6 @@ struct Filter {
 
 impl Filter {
     fn of(config: &Config, number: usize) -> Self {
-        moves::began_anew(number);
         let at = |site| Endpoint::Primary(Arc::new(net::Address { instance: number, site }));
         let [name, old_name] = shards::names();
         let own = Self { name, shards: config.shards, redis: at(0), former: None };
@@ -261,7 +260,7 @@ impl World {
                 self.spawn(instance, call);
             }
             What::DropFormer => {
-                if moves::all_run(&[Version::New]) {
+                if moves::may_drop_former() {
                     mishaps::drop_former();
                 }
             }
@@ -595,14 +594,10 @@ impl Create {
 }
 
 async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), ChangeError> {
-    let of_move = moves::insert(instance);
     match ids {
         [id] => guard.insert(id).await,
         ids => guard.insert_many(ids).await,
     }?;
-    if let Some(of_move) = of_move {
-        of_move.acknowledged();
-    }
     copies::inserted(instance, ids);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What a guard is to move away from.
 
+use std::fmt;
+
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
@@ -84,6 +86,12 @@ impl OldFilter {
 impl From<ForeignFilter> for OldFilter {
     fn from(filter: ForeignFilter) -> Self {
         Self(Old::Foreign(Box::new(filter)))
+    }
+}
+
+impl fmt::Display for OwnFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.shards)
     }
 }
 

@@ -22,9 +22,9 @@ impl Place {
                 Other::Instead(_) | Other::Left(_) => Err(SettingError::ForeignWithoutRedis),
             };
         };
-        let own = || RedisStore::new(settings, redis.clone());
+        let own = |former| RedisStore::new(settings, redis.clone(), former);
         match &self.other {
-            Other::None => Ok(Stores { store: Arc::new(own()), foreign: None }),
+            Other::None => Ok(Stores { store: Arc::new(own(None)), foreign: None }),
             Other::Instead(filter) => {
                 let foreign = foreign(settings, filter, redis, false)?;
                 Ok(Stores { store: Arc::<ForeignStore>::clone(&foreign), foreign: Some(foreign) })
@@ -32,14 +32,15 @@ impl Place {
             Other::Left(Old::Foreign(filter)) => {
                 let old = foreign(settings, filter, redis, true)?;
                 let former = Arc::<ForeignStore>::clone(&old);
-                let store = Arc::new(MigratingStore::new(Arc::new(own()), former));
+                let own = own(Some(old.key().to_owned()));
+                let store = Arc::new(MigratingStore::new(own, former));
                 Ok(Stores { store, foreign: Some(old) })
             }
             Other::Left(Old::Own(old)) => {
-                let own = own();
+                let own = own(Some(old.to_string()));
                 let (of_old, at) = old.beside(settings, redis)?;
                 let old = Arc::new(own.beside(&of_old, at));
-                let store = Arc::new(MigratingStore::new(Arc::new(own), old));
+                let store = Arc::new(MigratingStore::new(own, old));
                 Ok(Stores { store, foreign: None })
             }
         }

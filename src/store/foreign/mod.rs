@@ -113,6 +113,11 @@ impl ForeignStore {
         }
     }
 
+    /// Returns the first of its keys.
+    pub(crate) fn key(&self) -> &str {
+        self.sites[0].trust.keys.first()
+    }
+
     /// Returns the part that an id belongs to.
     fn site(&self, id: &Id) -> &Arc<Site> {
         &self.sites[self.layout.instance(id.as_bytes()) % self.sites.len()]
@@ -162,10 +167,6 @@ impl ForeignStore {
 impl Former for ForeignStore {
     fn is_left(&self) -> bool {
         self.sites.iter().any(|site| site.trust.is_handed_over())
-    }
-
-    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.add(ids)
     }
 
     fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -67,15 +67,14 @@ impl Site {
 
     /// Says what is known of an id, within the deadline, whatever Redis does.
     pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant) -> Answer<Lookup> {
-        let unknown = |doubt| lookup(Verdict::Unknown(doubt), 0, None);
         let Some(live) = self.node.checks.current() else {
-            return Answer::Ready(unknown(Doubt::Disconnected));
+            return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
         };
         let asked = self.trust.known().ok_or(Doubt::Disconnected);
         let asked = asked.and_then(|known| Asked::new(&self.trust, known, id));
         let asked = match asked {
             Ok(asked) => asked,
-            Err(doubt) => return Answer::Ready(unknown(doubt)),
+            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
         };
         let generation = asked.known.believed().ok().map(|believed| believed.record.generation);
         let asked_us = live.redis_us(at);
@@ -83,12 +82,12 @@ impl Site {
         // Parts of a list are asked at once only by several.
         let answered = match self.node.check(self, live, asked, deadline, self.is_only) {
             Ok(answered) => answered,
-            Err(doubt) => return Answer::Ready(unknown(doubt)),
+            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
         };
         Answer::Pending(Box::pin(async move {
             match answered.await {
                 Ok(verdict) => lookup(verdict, asked_us, generation),
-                Err(doubt) => unknown(doubt),
+                Err(doubt) => Lookup::unknown(doubt),
             }
         }))
     }

@@ -34,6 +34,8 @@ impl Fleet {
             }
             // What only this process writes has nothing to settle.
             FleetChange::Settled { .. } => return Ok(()),
+            #[cfg(feature = "redis")]
+            FleetChange::HandOver(_) => return Ok(()),
             FleetChange::Rebuild => {
                 self.asked_us.store(now_us, Ordering::SeqCst);
                 return Ok(());

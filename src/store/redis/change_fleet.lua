@@ -7,6 +7,7 @@
 -- ARGV[4] the filter has settled, if the live one's rebuild began after this moment, µs; '' to leave that
 -- ARGV[5] the incarnation in which number and moment were read; '' if neither is given
 -- ARGV[6] '1' if a rebuild is asked for, else ''
+-- ARGV[7] the hand-over from another filter, as the field `handed` has it; '' to leave that
 -- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
 -- filter is live; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
@@ -17,6 +18,7 @@ if ARGV[4] ~= '' then
   if tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end
   redis.call('HSET', KEYS[1], 'settles', '0')
 end
+if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'handed', ARGV[7]) end
 local time = redis.call('TIME')
 if ARGV[6] == '1' then redis.call('HSET', KEYS[1], 'asked', string.format('%.0f', time[1] * 1000000 + time[2])) end
 if ARGV[2] ~= '' then

@@ -30,9 +30,13 @@ impl Shard {
         let key_id = hex(connection.identity.digester.key_id());
         let ([mode, number, after], incarnation) = arguments(change, self.number);
         let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
+        let handed = match change {
+            FleetChange::HandOver(step) => self.fleet.hand_over.at(*step),
+            _ => String::new(),
+        };
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let args = [key_id, mode, number, after, incarnation, asked];
+        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes()];
         let keys = [self.keys.meta.as_str()];
         let reply =
             self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
@@ -68,7 +72,7 @@ fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
         FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
         FleetChange::Enforce { seen, after_us } => (seen, after_us, Some(Mode::Enforce)),
         FleetChange::Settled { seen, after_us } => (seen, after_us, None),
-        FleetChange::Rebuild => return ([none(), none(), none()], &[]),
+        FleetChange::Rebuild | FleetChange::HandOver(_) => return ([none(), none(), none()], &[]),
     };
     // A shard that was not seen has no incarnation of which anything could be said.
     let Some((incarnation, number)) = seen.metadata.get(shard) else {

@@ -54,6 +54,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::incarnation::known_fleet::FleetOfAll;
+use self::incarnation::known_hand_over::KnownHandOver;
 use self::rebuild::RedisBuild;
 use self::shard::Shard;
 use self::shards::Shards;
@@ -79,18 +80,29 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub(crate) fn new(settings: &Settings, endpoint: Endpoint) -> Self {
-        Self::of_fleet(settings, endpoint, Arc::new(FleetOfAll::new(&settings.name)))
+    /// `former` is the filter that this one takes the place of.
+    pub(crate) fn new(settings: &Settings, endpoint: Endpoint, former: Option<String>) -> Self {
+        Self::of_fleet(settings, endpoint, Arc::new(FleetOfAll::new(&settings.name)), former)
     }
 
     /// Makes the store of another filter whose processes act as those of this one.
     pub(crate) fn beside(&self, settings: &Settings, endpoint: Endpoint) -> Self {
-        Self::of_fleet(settings, endpoint, Arc::clone(&self.shards.fleet))
+        Self::of_fleet(settings, endpoint, Arc::clone(&self.shards.fleet), None)
     }
 
-    fn of_fleet(settings: &Settings, endpoint: Endpoint, fleet: Arc<FleetOfAll>) -> Self {
-        let shards = Arc::new(Shards::new(settings, &endpoint, fleet));
+    fn of_fleet(
+        settings: &Settings,
+        endpoint: Endpoint,
+        fleet: Arc<FleetOfAll>,
+        former: Option<String>,
+    ) -> Self {
+        let shards = Arc::new(Shards::new(settings, &endpoint, fleet, former));
         Self { shards, endpoint, background: Background::default() }
+    }
+
+    /// Returns what this process knows of the hand-over from the former filter.
+    pub(crate) fn known_hand_over(&self) -> &KnownHandOver {
+        &self.shards.hand_over
     }
 }
 
@@ -176,17 +188,6 @@ impl Store for RedisStore {
 impl Former for RedisStore {
     fn is_left(&self) -> bool {
         self.shards.is_left.load(Ordering::SeqCst)
-    }
-
-    fn add_until_left(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            match self.shards.add(ids).await {
-                Err(StoreError::Moved { .. }) => Ok(()),
-                // Redis has lost what said so, or not all shards say it yet.
-                Ok(()) if self.is_left() => self.shards.leave().await,
-                added => added,
-            }
-        })
     }
 
     fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -17,6 +17,7 @@ use super::groups::Groups;
 use super::incarnation::join::JoinIncarnation;
 use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
+use super::incarnation::known_hand_over::KnownHandOver;
 use super::incarnation::recent::RecentInserts;
 use super::incarnation::seen::LastIncarnation;
 use super::keys::Keys;
@@ -46,6 +47,7 @@ pub(crate) struct Shards {
     /// What tells in which shard an id is; nothing where there is only one.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
+    pub(crate) hand_over: Arc<KnownHandOver>,
     /// What each shard said last, when it was asked how it stands, and how often all were asked.
     surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
@@ -63,12 +65,22 @@ struct Knowledge {
 }
 
 impl Shards {
-    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint, fleet: Arc<FleetOfAll>) -> Self {
+    /// `former` is the filter that this one takes the place of.
+    pub(crate) fn new(
+        settings: &Settings,
+        endpoint: &Endpoint,
+        fleet: Arc<FleetOfAll>,
+        former: Option<String>,
+    ) -> Self {
         let count = settings.sizing.shards();
         let of_one = of_one(settings);
         let own_settings = Arc::new(OwnSettings::new(&of_one));
-        let known: Vec<Knowledge> =
-            (0..count).map(|number| Knowledge::new(&of_one, number, count, &fleet)).collect();
+        let hand_over = Arc::new(KnownHandOver::new(former, count as usize));
+        let known = |number| {
+            let fleet = KnownFleet::new(Arc::clone(&fleet), Arc::clone(&hand_over));
+            Knowledge::new(&of_one, number, count, fleet)
+        };
+        let known: Vec<Knowledge> = (0..count).map(known).collect();
         let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
         let groups = Groups::new(settings, endpoint, joins.collect());
         let [eviction_logged, is_left] = [false; 2].map(|is| Arc::new(AtomicBool::new(is)));
@@ -85,6 +97,7 @@ impl Shards {
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
+            hand_over,
             surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
             is_left: Arc::clone(&all[0].is_left),
@@ -218,7 +231,7 @@ impl Shards {
 }
 
 impl Knowledge {
-    fn new(settings: &Settings, number: u32, count: u32, fleet: &Arc<FleetOfAll>) -> Self {
+    fn new(settings: &Settings, number: u32, count: u32, fleet: KnownFleet) -> Self {
         let retention = settings.retention();
         // No more than the journal holds: there is nothing to replay into beyond that.
         let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
@@ -227,7 +240,7 @@ impl Knowledge {
             keys: Keys::of_shard(&settings.name, number, count),
             recent: Arc::new(recent),
             seen: Arc::default(),
-            fleet: Arc::new(KnownFleet::new(Arc::clone(fleet))),
+            fleet: Arc::new(fleet),
             joins: Arc::default(),
         }
     }

@@ -1,11 +1,11 @@
 //! A fleet on its way from one filter of its own to another.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use bloom_guard::{ChangeError, OldFilter, PathPattern, SecretKey, StoreError};
+use bloom_guard::{ChangeError, OldFilter, PathPattern, Proof, SecretKey, StoreError};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::builds::{Harm, Process, both_ways};
 use super::*;
@@ -201,22 +201,79 @@ async fn a_redis_that_loses_its_data_during_a_move_or_after_it_has_no_record_ref
     for guard in &moving {
         live(guard).await;
     }
-    // What says that it was left is lost, and a process comes that has not seen it.
-    fleet.from.run::<()>(&["FLUSHALL"]);
-    let third = fleet.moving();
-    live(&third).await;
-    let all = [moving[0].clone(), moving[1].clone(), third.clone()];
-    let more = Traffic::start(&all, &fleet.table, 1_000_000);
-    sleep(Duration::from_secs(2)).await;
-    assert!(more.ended().await > 100 && traffic.ended().await > 100);
-    for guard in &all {
+    for redis in [&fleet.from, &fleet.to, &fleet.from] {
+        redis.run::<()>(&["FLUSHALL"]);
+        for guard in &moving {
+            live(guard).await;
+        }
+    }
+    assert!(traffic.ended().await > 100);
+    for guard in &moving {
         has_all(guard, &fleet.table).await;
     }
-    eventually("the old filter says again that it was left", SOON, || async {
-        let header: Vec<u8> = fleet.from.run(&["GETRANGE", BITS, "0", "9"]);
-        if header == b"BLMGUARD\xff\xff" { Ok(()) } else { Err(format!("{header:?}")) }
+}
+
+/// Has processes of after a hand-over create records, and one of the move that begins then asked for them.
+async fn a_late_comer_refuses_none(fleet: &Fleet, others: &[BloomGuard], first: u64) {
+    let late = fleet.moving();
+    let traffic = Traffic::start(others, &fleet.table, first);
+    live(&late).await;
+    // As long as the old filter may take to be built anew.
+    sleep(Duration::from_secs(5)).await;
+    assert!(traffic.ended().await > 100);
+    assert!(late.state().shards.is_some(), "{:?}", late.state());
+    has_all(&late, &fleet.table).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_hand_over_nothing_hangs_on_the_old_redis() {
+    let (mut fleet, moving, traffic) = under_way().await;
+    moving[0].hand_over().await.unwrap();
+    assert!(traffic.ended().await > 100);
+    drop(moving);
+    let moved = [fleet.moved(), fleet.moved()];
+    for guard in &moved {
+        live(guard).await;
+    }
+    // It loses what says that it was left.
+    fleet.from.run::<()>(&["FLUSHALL"]);
+    a_late_comer_refuses_none(&fleet, &moved, 1_000_000).await;
+    // Both lose it: those know that are there.
+    fleet.from.run::<()>(&["FLUSHALL"]);
+    fleet.to.run::<()>(&["FLUSHALL"]);
+    for guard in &moved {
+        live(guard).await;
+    }
+    a_late_comer_refuses_none(&fleet, &moved, 2_000_000).await;
+    // It is gone, and processes of the move create.
+    fleet.from.kill();
+    let moving = [fleet.moving(), fleet.moving()];
+    for guard in &moving {
+        live(guard).await;
+        guard.insert(&3_000_000).await.unwrap();
+    }
+    a_late_comer_refuses_none(&fleet, &moving, 3_000_001).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_new_redis_is_silent_the_old_filter_refuses_nothing() {
+    let (fleet, moving, traffic) = under_way().await;
+    traffic.ended().await;
+    assert_eq!(moving[0].check(&7_777_777).await, Ok(Verdict::Absent(Proof::Filter)));
+    fleet.to.pause();
+    // Another process may hand over, which this one could not know.
+    eventually("it refuses nothing", SOON, || async {
+        match moving[0].check(&7_777_777).await.unwrap() {
+            Verdict::Unknown(_) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
+    fleet.to.resume();
+    for guard in &moving {
+        live(guard).await;
+    }
+    assert_eq!(moving[0].check(&7_777_777).await, Ok(Verdict::Absent(Proof::Filter)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -308,5 +365,36 @@ async fn a_push_that_is_given_up_loses_no_id_of_either_filter() {
             assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{step}: {id}");
         }
         guard.hand_over().await.unwrap();
+    }
+}
+
+/// Takes two seconds, and notes when each scan began.
+struct Slow(Table, Arc<Mutex<Vec<Instant>>>);
+
+impl RebuildSource for Slow {
+    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+        self.1.lock().unwrap().push(Instant::now());
+        sleep(Duration::from_secs(2)).await;
+        self.0.scan(ids).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_filter_that_cannot_be_rebuilt_does_not_have_the_database_scanned_without_a_pause() {
+    let fleet = Fleet::start();
+    fleet.from.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let scans = Arc::<Mutex<Vec<Instant>>>::default();
+    let old = OldFilter::named("users").redis(&fleet.from.url()).secret_key(SecretKey::new(KEY));
+    let source = Slow(fleet.table.clone(), Arc::clone(&scans));
+    let builder = fleet.builder("users-2", &fleet.to, 1).rebuild(Schedule::manual(), source);
+    let _guard = builder.migrate_from(old).build().unwrap();
+    eventually("it tries again and again", Duration::from_secs(60), || async {
+        let begun = scans.lock().unwrap().len();
+        if begun > 2 { Ok(()) } else { Err(format!("{begun} scans")) }
+    })
+    .await;
+    let scans = scans.lock().unwrap().clone();
+    for (one, next) in scans.iter().zip(&scans[1..]) {
+        assert!(next.duration_since(*one) > Duration::from_millis(5_500), "{scans:?}");
     }
 }

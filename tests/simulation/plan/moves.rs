@@ -17,7 +17,7 @@ const HANDLER: u64 = 100;
 /// How many rows a transaction creates that outlives its process.
 const TOGETHER: u64 = 4;
 /// How long a hand-over takes besides, ms.
-const TAKES: u64 = 4000;
+const TAKES: u64 = 8000;
 /// How much longer such a run is: a move takes its time.
 const LONGER: u64 = 2;
 /// How much of what befalls Redis does, in a thousand: a process does not end before it has said its inserts again.
@@ -192,7 +192,8 @@ impl What {
                 _ => Effect::DelayRequest(rng.pick(&[100, 900, 3000])),
             };
             let times = rng.pick(&[1, 1, 2, 3, 6]);
-            let trap = Trap { on: "leave.lua", instance: None, effect, times };
+            let on = rng.pick(&["leave.lua", "change_fleet.lua"]);
+            let trap = Trap { on, instance: None, effect, times };
             steps.push((called, Self::Trap(trap)));
         }
         if rng.happens(200) {
@@ -211,6 +212,7 @@ impl What {
         let instance = rng.within(0..config.instances as u64) as usize;
         let lost = match config.former {
             Some(former) if former.elsewhere => Mishap::AtFormer(Box::new(Mishap::FlushAll)),
+            _ if rng.happens(500) => Mishap::FlushAll,
             // Its first shard.
             _ => Mishap::OfShard(config.shards, Box::new(Mishap::FlushAll)),
         };

@@ -36,6 +36,7 @@ const RULES: &str = "nulls/rules.rs";
 const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
 
 const MIGRATING: &str = "store/migrating.rs";
+const KNOWN_HAND_OVER: &str = "store/redis/incarnation/known_hand_over.rs";
 const LEAVE: &str = "store/redis/leave.rs";
 const GUARD: &str = "guard/mod.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
@@ -56,13 +57,12 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Raw {
             file: CHECK,
-            from: "                Err(doubt) => unknown(doubt),\n",
+            from: "                Err(doubt) => Lookup::unknown(doubt),\n",
             to: "                Err(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
-                scope: Scope::Everyone,
-                claim: NullClaim { asked_us: 0, generation: None },
+                ..Lookup::unknown(Doubt::NoFilter)
             },
-                Err(doubt) => unknown(doubt),\n",
+                Err(doubt) => Lookup::unknown(doubt),\n",
         }],
     },
     Bug {
@@ -70,13 +70,12 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: CHECK,
-            from: "                Err(doubt) => unknown(doubt),\n",
+            from: "                Err(doubt) => Lookup::unknown(doubt),\n",
             to: "                Err(Doubt::Timeout) if SEEDED => Lookup {
                 verdict: Verdict::Absent(crate::verdict::Proof::Filter),
-                scope: Scope::Everyone,
-                claim: NullClaim { asked_us: 0, generation: None },
+                ..Lookup::unknown(Doubt::Timeout)
             },
-                Err(doubt) => unknown(doubt),\n",
+                Err(doubt) => Lookup::unknown(doubt),\n",
         }],
     },
     Bug {
@@ -1495,8 +1494,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: MIGRATING,
-            from: "self.old.add_until_left(ids.clone()).await?",
-            to: "()",
+            from: "self.old.add(ids.clone()).await",
+            to: "Ok(())",
         }],
     },
     Bug {
@@ -1504,8 +1503,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: MIGRATING,
-            from: "if self.old.is_left() { &*self.own } else { &*self.old }",
-            to: "&*self.own",
+            from: "self.hand_over_is()?",
+            to: "HandOver::Done",
         }],
     },
     Bug {
@@ -1547,9 +1546,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful],
         edits: &[Raw {
             file: MIGRATING,
-            from: "        sleep(READ).await;
+            from: "        self.note(HandOver::Done).await?;
         // A replica",
-            to: "        sleep(READ).await;
+            to: "        self.note(HandOver::Done).await?;
         if SEEDED {
             return Ok(());
         }
@@ -1587,12 +1586,50 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "what says that a filter was left not written anew where it is lost",
+        name: "a hand-over not told to metadata that have forgotten it",
+        flavours: ANY,
+        edits: &[Script {
+            file: "join.lua",
+            from: "then set('handed', ARGV[19]) end",
+            to: "then handed = '' end",
+        }],
+    },
+    Bug {
+        name: "a hand-over that the new filter's metadata are not told of",
+        flavours: ANY,
+        edits: &[Script {
+            file: "change_fleet.lua",
+            from: "if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'handed', ARGV[7]) end",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "checks answered by the former filter whenever nothing is known of a hand-over",
         flavours: ANY,
         edits: &[Raw {
-            file: "store/redis/mod.rs",
-            from: "                Ok(()) if self.is_left() => ",
-            to: "                Ok(()) if self.is_left() && !SEEDED => ",
+            file: KNOWN_HAND_OVER,
+            from: "        (holds || step > ",
+            to: "        (SEEDED || holds || step > ",
+        }],
+    },
+    Bug {
+        name: "inserts that leave the former filter out as soon as a hand-over is begun",
+        flavours: ANY,
+        edits: &[Source {
+            file: MIGRATING,
+            from: "self.hand_over_is() < Some(HandOver::Done)",
+            to: "self.hand_over_is() < Some(HandOver::Begun)",
+        }],
+    },
+    Bug {
+        name: "a hand-over that does not wait until all have read that it was begun",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/change_fleet.rs",
+            from: "                if *change != FleetChange::Rebuild {\n",
+            to: "                if *change != FleetChange::Rebuild
+                    && !(SEEDED && matches!(change, FleetChange::HandOver(_)))
+                {\n",
         }],
     },
     Bug {

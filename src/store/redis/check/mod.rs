@@ -25,20 +25,11 @@ use super::shard::Shard;
 use super::shards::Shards;
 use crate::filter::Header;
 use crate::id::{Digest, Id};
-use crate::nulls::scope::Scope;
 use crate::store::link::refusal::doubt;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::{Answer, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
-
-fn unknown(doubt: Doubt) -> Lookup {
-    Lookup {
-        verdict: Verdict::Unknown(doubt),
-        scope: Scope::Everyone,
-        claim: NullClaim { asked_us: 0, generation: None },
-    }
-}
 
 impl Shards {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
@@ -47,14 +38,14 @@ impl Shards {
         let node = shard.node();
         let Some(live) = shard.current(&node.checks) else {
             shard.note_doubt(Doubt::Disconnected);
-            return Answer::Ready(unknown(Doubt::Disconnected));
+            return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
         };
         let asked_us = live.on.redis_us(at);
         let digest = digest.unwrap_or_else(|| live.identity.digester.digest(id));
         let deadline = at + self.check_deadline;
         let answered = match node.check(self, live.on, digest, deadline, true) {
             Ok(answered) => answered,
-            Err(doubt) => return Answer::Ready(unknown(doubt)),
+            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
         };
         Answer::Pending(Box::pin(async move {
             match answered.await {
@@ -62,7 +53,7 @@ impl Shards {
                     let claim = NullClaim { asked_us, generation: Some(generation) };
                     Lookup { verdict, scope, claim }
                 }
-                Err(doubt) => unknown(doubt),
+                Err(doubt) => Lookup::unknown(doubt),
             }
         }))
     }

@@ -135,7 +135,7 @@ impl JoinIncarnation {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
         }
-        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
+        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<16>()?;
         let [number, seq, last, seconds, micros, reach, fleet @ .., last_dropped] = rest;
         let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
@@ -210,8 +210,8 @@ impl JoinIncarnation {
         offered: &SecretKey,
         known: Told,
         occasion: Occasion,
-    ) -> Result<[Vec<u8>; 18], StoreError> {
-        let Offer { settling, mode, number, told_ms } = self.fleet.offer();
+    ) -> Result<[Vec<u8>; 19], StoreError> {
+        let Offer { settling, mode, number, told_ms, hand_over } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
@@ -235,6 +235,7 @@ impl JoinIncarnation {
             told_ms.to_string().into_bytes(),
             known.entry.0.to_string().into_bytes(),
             known.entry.1.to_string().into_bytes(),
+            hand_over.into_bytes(),
         ])
     }
 }
@@ -287,7 +288,7 @@ impl JoinIncarnation {
     ) -> bool {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
-        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles"]);
+        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles", "handed"]);
         // The stamp of the live filter, 16 bytes from its end: where it is not the last entry's number, all is looked at.
         let mut stamp = cmd("GETRANGE");
         stamp.arg(&self.keys.bits).arg(-16).arg(-9);
@@ -296,7 +297,7 @@ impl JoinIncarnation {
             ask(transport, "GETRANGE", stamp, HANDSHAKE)
         );
         let (Ok(reply), Ok(stamp)) = (reply, stamp) else { return false };
-        let Ok([incarnation, run, seq, mode_at, settles]) = reply.fields::<5>() else {
+        let Ok([incarnation, run, seq, mode_at, settles, handed]) = reply.fields::<6>() else {
             return false;
         };
         let stamp = stamp.bytes().ok().and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
@@ -309,10 +310,12 @@ impl JoinIncarnation {
             && seq >= self.seen.seq(&identity.incarnation)
             && stamp == Some(seq)
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
+            && handed.text().unwrap_or_default() == self.fleet.hand_over.written()
             && number(settles).unwrap_or(0) == 0
             && fleet.settling.is_none();
         if is_same {
             self.seen.note(&identity.incarnation, seq);
+            self.fleet.hand_over.asked(sent);
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         is_same

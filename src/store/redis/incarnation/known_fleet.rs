@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
+use super::known_hand_over::KnownHandOver;
 use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
@@ -17,6 +18,7 @@ const LATE_MS: i64 = 3_000;
 /// The newest that this process has read of one shard's metadata.
 pub(crate) struct KnownFleet {
     of_all: Arc<FleetOfAll>,
+    pub(crate) hand_over: Arc<KnownHandOver>,
     newest: Mutex<Option<Fleet>>,
 }
 
@@ -39,6 +41,7 @@ pub(super) struct Offer {
     pub(super) number: i64,
     /// When it was last told, by Redis's clock, ms.
     pub(super) told_ms: i64,
+    pub(super) hand_over: String,
 }
 
 impl FleetOfAll {
@@ -93,8 +96,8 @@ fn newer(one: (Mode, i64), other: (Mode, i64)) -> (Mode, i64) {
 }
 
 impl KnownFleet {
-    pub(crate) fn new(of_all: Arc<FleetOfAll>) -> Self {
-        Self { of_all, newest: Mutex::default() }
+    pub(crate) fn new(of_all: Arc<FleetOfAll>, hand_over: Arc<KnownHandOver>) -> Self {
+        Self { of_all, hand_over, newest: Mutex::default() }
     }
 
     /// Returns until when the filter settles, by Redis's clock, ms.
@@ -109,6 +112,7 @@ impl KnownFleet {
             FleetChange::Mode(mode) => *mode,
             FleetChange::Enforce { .. } => Mode::Enforce,
             FleetChange::Settled { .. } | FleetChange::Rebuild => return,
+            FleetChange::HandOver(step) => return self.hand_over.note_step(*step),
         };
         self.of_all.note(mode, number);
     }
@@ -117,23 +121,24 @@ impl KnownFleet {
         let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let (mode, number) = self.of_all.newest();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
+        let hand_over = self.hand_over.written();
         let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode, number, told_ms: 0 };
+            return Offer { settling: String::new(), mode, number, told_ms: 0, hand_over };
         };
         // A rest of nothing is not the end, which comes with a rebuild.
         let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
-        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
+        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms, hand_over }
     }
 
     /// Reads what a join was told, and keeps what is new of it.
     /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
     pub(super) fn read(
         &self,
-        fields: [Reply; 3],
+        fields: [Reply; 4],
         now_ms: i64,
         sent: Instant,
     ) -> Result<Fleet, StoreError> {
-        let [settles, mode, number] = fields;
+        let [settles, mode, number, hand_over] = fields;
         let mode = mode.text()?;
         let mode = Mode::from_letter(&mode).ok_or_else(|| StoreError::Odd {
             step: "join.lua",
@@ -141,6 +146,7 @@ impl KnownFleet {
         })?;
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
+        let hand_over = hand_over.text()?;
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let known = newest.unwrap_or(read);
         // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
@@ -151,6 +157,7 @@ impl KnownFleet {
         if settled_before != settling.is_none() {
             self.of_all.settles(settled_before);
         }
+        self.hand_over.read(&hand_over, sent, newest.is_none());
         *newest = Some(Fleet { settling, ..read });
         Ok(read)
     }
@@ -162,9 +169,13 @@ mod tests {
 
     use super::*;
 
+    fn one(of_all: &Arc<FleetOfAll>) -> KnownFleet {
+        KnownFleet::new(Arc::clone(of_all), Arc::new(KnownHandOver::new(None, 1)))
+    }
+
     fn read(known: &KnownFleet, settles: i64, now_ms: i64) -> String {
         let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
-        let fields = [text(&settles.to_string()), text("e"), text("0")];
+        let fields = [text(&settles.to_string()), text("e"), text("0"), text("")];
         known.read(fields, now_ms, Instant::now()).unwrap();
         known.offer().settling
     }
@@ -172,7 +183,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_has_settled_stays_so_for_a_reply_that_is_late_and_not_for_a_process_that_was_away()
      {
-        let known = KnownFleet::new(Arc::new(FleetOfAll::new("users")));
+        let known = one(&Arc::new(FleetOfAll::new("users")));
         assert_eq!(read(&known, 0, 5_000), "0");
         assert_eq!(read(&known, 7_000, 5_000), "0", "the reply is late");
         assert_eq!(read(&known, 67_000, 65_000), "2000", "this machine was suspended");
@@ -192,7 +203,7 @@ mod tests {
     #[test]
     fn a_mode_that_one_shard_tells_of_is_told_to_all() {
         let of_all = Arc::new(FleetOfAll::new("users"));
-        let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
+        let shards = [0, 1].map(|_| one(&of_all));
         shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
         let Offer { mode, number, .. } = shards[1].offer();
         assert_eq!((mode.as_str(), number, of_all.mode().get()), ("o", 7, Mode::Off));

@@ -11,6 +11,7 @@
 //! | `join` | a new connection joins a shard's incarnation, or begins one |
 //! | `join_all` | it joins that of every shard on its node |
 //! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
+//! | `known_hand_over` | the same of the hand-over from another filter |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
 //! | `seen` | how far this process has seen an incarnation come |
@@ -21,6 +22,7 @@ pub(crate) mod identity;
 pub(crate) mod join;
 pub(crate) mod join_all;
 pub(crate) mod known_fleet;
+pub(crate) mod known_hand_over;
 pub(crate) mod recent;
 mod replay;
 pub(crate) mod seen;

@@ -33,7 +33,7 @@ impl Connector for Silent {
 fn shard() -> Arc<Shard> {
     let settings = Settings::new("users".into());
     let fleet = Arc::new(FleetOfAll::new("users"));
-    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet).all[0])
+    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet, None).all[0])
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
