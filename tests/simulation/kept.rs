@@ -70,6 +70,7 @@ fn drawn_up() -> Vec<Plan> {
         shards::settled_one_by_one(),
         moves::known_to_the_former(),
         moves::former_stands_still(),
+        moves::lost_by_both(),
     ]
 }
 

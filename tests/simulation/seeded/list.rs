@@ -1595,12 +1595,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "a hand-over that the new filter's metadata are not told of",
+        name: "a hand-over of which only the former filter tells",
         flavours: ANY,
-        edits: &[Script {
-            file: "change_fleet.lua",
-            from: "if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'handed', ARGV[7]) end",
-            to: "",
+        edits: &[Source {
+            file: KNOWN_HAND_OVER,
+            from: "former != written.get(2..)",
+            to: "former != Some(\"\")",
         }],
     },
     Bug {
