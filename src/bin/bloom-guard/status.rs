@@ -42,6 +42,8 @@ pub(crate) struct Standing {
     /// When the rebuild began that is under way, ms.
     pub(crate) rebuilding_ms: Option<i64>,
     next_bytes: u64,
+    /// From which filter, and whether it is done.
+    hand_over: Option<(String, bool)>,
     now_ms: i64,
 }
 
@@ -84,6 +86,7 @@ impl Standing {
             self.settling_ms = Some(self.settling_ms.map_or(rest, |longest| longest.max(rest)));
         }
         self.may_evict |= shard.may_evict;
+        self.hand_over = self.hand_over.take().or_else(|| metadata.hand_over.clone());
         self.polled_ago_ms = self.polled_ago_ms.min(now_ms - metadata.polled_ms);
         let shorter = |one: JournalReach, other: JournalReach| match (one.reaches, other.reaches) {
             (Some(back), Some(others)) if others < back => other,
@@ -158,6 +161,10 @@ impl Standing {
             us => format!("set {}", words::moment(us / 1000)),
         };
         lines.push(format!("mode of all processes: {}, {set}", name(self.mode)));
+        lines.extend(self.hand_over.as_ref().map(|(former, is_done)| {
+            let step = if *is_done { "done" } else { "begun: call hand_over again" };
+            format!("hand-over from {former}: {step}")
+        }));
         lines.extend(self.settling_words().map(|rest| format!("settling: {rest}")));
         lines.push(match self.rebuilding_ms {
             Some(ms) => format!(
@@ -192,6 +199,7 @@ impl Standing {
             "bytes": self.bytes,
             "shards": { "live": self.live, "all": self.all },
             "mode": name(self.mode),
+            "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
             "rebuilding_since_ms": self.rebuilding_ms,
             "next_bytes": self.next_bytes,

@@ -47,6 +47,9 @@ pub struct Metadata {
     pub mode_us: i64,
     /// Until when no rebuild goes live that began before.
     pub unvouched_ms: i64,
+    /// The filter that this one takes the place of, and whether no process relies on that any more; nothing if no hand-over was
+    /// begun.
+    pub hand_over: Option<(String, bool)>,
     /// The number of the last entry of the journal.
     pub(super) seq: i64,
     /// When it was written.
@@ -61,7 +64,7 @@ impl Metadata {
     /// Reads them.
     pub(super) async fn read(server: &Server, keys: &Keys) -> Result<Self, StoreError> {
         let mut ask = cmd("HMGET");
-        ask.arg(&keys.meta).arg(&NUMBERS).arg(&["kid", "run", "mode", "key"]);
+        ask.arg(&keys.meta).arg(&NUMBERS).arg(&["kid", "run", "mode", "handed", "key"]);
         let mut fields = server.step("HMGET", ask).await?.array()?.into_iter();
         let mut next = || fields.next().map_or(Ok(None), |field| field.optional_bytes());
         let mut numbers = [0; NUMBERS.len()];
@@ -75,6 +78,10 @@ impl Metadata {
         let hex = |text: Option<String>| text.and_then(|text| u32::from_str_radix(&text, 16).ok());
         let (key_id, run) = (hex(text()?), hex(text()?));
         let mode = text()?.and_then(|letter| Mode::from_letter(&letter)).unwrap_or_default();
+        let hand_over = text()?.and_then(|written| {
+            let (step, former) = written.split_once(':')?;
+            Some((former.to_owned(), step == "2"))
+        });
         let key = next()?.and_then(|bytes| bytes.try_into().ok());
         let polled_ms = polled.max(stated);
         Ok(Self {
@@ -88,6 +95,7 @@ impl Metadata {
             mode,
             mode_us,
             unvouched_ms,
+            hand_over,
             seq,
             last_ms,
             key_id,
