@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) longest_transaction: Duration,
     /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
     pub(crate) settle: Duration,
-    /// With the longest transaction, the journal covers two hours.
+    /// A rebuild takes no longer. The journal covers it, and twice the longest transaction and handler.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     pub(crate) journal_entries: u64,
