@@ -65,6 +65,7 @@ advice! {
         Self::Odd { .. } => Doubt::Odd.advice();
         Self::Foreign { .. } => "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";
         Self::Moved { .. } => Doubt::Moved.advice();
+        Self::Move { .. } => "See the guide, fleet: migrate_from has to state the name, the Redis, the key and the shards of the filter that the other processes have.";
         Self::OtherKey { .. } => Doubt::OtherKey.advice();
         Self::NoRoom { .. } => Doubt::OutOfMemory.advice();
         Self::Fenced { .. } => "The newer rebuild goes on. If it comes again, look for clocks that jump.";

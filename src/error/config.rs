@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::filter::SizingError;
 
 /// Settings that the builder cannot accept: all of them, in the order in which they were set.
-#[derive(Debug)]
 pub struct ConfigError {
     problems: Vec<SettingError>,
 }
@@ -30,6 +29,13 @@ impl fmt::Display for ConfigError {
             write!(f, "{separator}{problem}")?;
         }
         Ok(())
+    }
+}
+
+/// As its `Display`: it is what a `main` prints that returns it.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -52,6 +52,14 @@ pub enum StoreError {
         /// The key.
         key: String,
     },
+    /// The filter that is to be left is not what [`migrate_from`](crate::Builder::migrate_from) should state, or could not be told.
+    #[error("the move from {old:?}: {reason}")]
+    Move {
+        /// The old filter's name.
+        old: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Another process uses another secret key for the same filter.
     #[error("the filter uses secret key {theirs:08x}, this process has key {ours:08x}")]
     OtherKey {

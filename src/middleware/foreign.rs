@@ -25,15 +25,16 @@ impl BloomGuard {
     ///
     /// To be called once, by one process, when every program that creates records inserts into the new filter: this
     /// is what the call states. It waits for the longest transaction that any process states, for transactions
-    /// of programs that did not; rebuilds the new filter from then; and writes beside both filters that the new one has taken the old
+    /// of programs that did not (15.5 minutes by default: spawn it); rebuilds the new filter from then; and writes beside both filters that the new one has taken the old
     /// one's place.
     ///
     /// # Errors
     ///
-    /// As [`rebuild_now`](Self::rebuild_now), and [`RebuildError::NotMigrating`]. The old filter still answers then, or, if
-    /// one of the last steps failed, the guard's own. Call it again.
+    /// As [`rebuild_now`](Self::rebuild_now), [`RebuildError::NotMigrating`], and [`StoreError::Move`]. The old filter still
+    /// answers then, or, if one of the last steps failed, the guard's own. Call it again.
     pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
+        let hand_over = hand_over.map_err(RebuildError::from)?;
         let (seen, _) = self.shared.view_fleet().await?;
         let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.

@@ -39,16 +39,21 @@ use crate::verdict::Doubt;
 const NOT_TOLD: &str =
     "the new filter's redis has not said within three seconds whether the old filter was left";
 
+const NEW: &str = "that filter is new: no other process has it, or its data were lost";
+const NOT_LEFT: &str = "the new filter has taken its place; but it could not be told, so that processes which know no other filter \
+                        refuse by it still";
+
 /// Both filters.
 #[derive(Debug)]
 pub(crate) struct MigratingStore {
     own: RedisStore,
     old: Arc<dyn Former>,
+    old_name: String,
 }
 
 impl MigratingStore {
-    pub(crate) fn new(own: RedisStore, old: Arc<dyn Former>) -> Self {
-        Self { own, old }
+    pub(crate) fn new(own: RedisStore, old: Arc<dyn Former>, old_name: String) -> Self {
+        Self { own, old, old_name }
     }
 
     /// Returns how far the hand-over is; nothing where that is not known.
@@ -115,20 +120,36 @@ impl MigratingStore {
 
     /// Takes the steps of the hand-over. Each waits until all processes have read of it.
     async fn hand_over_now(&self) -> Result<(), StoreError> {
-        if self.old.is_own() {
+        let step = self.hand_over_is();
+        if self.old.is_own() && step < Some(HandOver::Begun) {
             let (own, old) = join(self.own.survey(), self.old.survey()).await;
             match (own?.fleet, old?.fleet) {
                 (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
-                // It is one filter, by two addresses, or that cannot be told.
-                _ => return Err(StoreError::Changing),
+                _ => {
+                    return Err(self.failed(
+                        "it is the new filter by another address, or not all of either answer",
+                    ));
+                }
             }
         }
-        self.note(HandOver::Begun).await?;
-        // Its Redis may be gone, and no process hangs on it that knows of the other filter.
-        self.old.leave().await.ok();
-        self.note(HandOver::Done).await?;
+        if step < Some(HandOver::Done) {
+            self.note(HandOver::Begun).await?;
+            // Its Redis may be gone, and no process hangs on it that knows of the other filter.
+            self.old.leave().await.ok();
+            self.note(HandOver::Done).await?;
+        }
         // A replica that took over meanwhile may lack it.
-        self.old.leave().await
+        let told = self.old.leave().await;
+        told.map_err(|error| self.failed(&format!("{NOT_LEFT}: {error}")))
+    }
+
+    fn failed(&self, reason: &str) -> StoreError {
+        StoreError::Move { old: self.old_name.clone(), reason: reason.to_owned() }
+    }
+
+    /// Whether the former filter is a guard's of which this process knows that it is new.
+    fn is_old_new(&self) -> bool {
+        self.keeps_both() && self.old.condition().settling.is_some()
     }
 
     async fn note(&self, step: HandOver) -> Result<(), StoreError> {
@@ -201,7 +222,12 @@ impl Store for MigratingStore {
     fn condition(&self) -> Condition {
         let own = self.own.condition();
         match self.answering() {
-            Some(store) => Condition { journal: own.journal, ..store.condition() },
+            Some(store) => {
+                let condition = store.condition();
+                let wrong = self.is_old_new().then(|| self.failed(NEW).to_string());
+                let trouble = wrong.or(condition.trouble);
+                Condition { journal: own.journal, trouble, ..condition }
+            }
             None => Condition {
                 live: Err(Doubt::Disconnected),
                 trouble: own.trouble.or_else(|| Some(NOT_TOLD.to_owned())),
@@ -238,8 +264,13 @@ impl Store for MigratingStore {
         })
     }
 
-    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
-        Some(Box::pin(self.hand_over_now()))
+    fn is_moving(&self) -> bool {
+        self.keeps_both()
+    }
+
+    fn hand_over(&self) -> Option<Result<BoxFuture<'_, Result<(), StoreError>>, StoreError>> {
+        let is_old_new = self.is_old_new();
+        Some(if is_old_new { Err(self.failed(NEW)) } else { Ok(Box::pin(self.hand_over_now())) })
     }
 
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {

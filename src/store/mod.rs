@@ -337,10 +337,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>>;
 
     /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
-    /// more. It may be repeated. Fails where the guard moves to the filter that it comes from.
+    /// more. It may be repeated. Fails where the filter that is left is new, or that which the guard moves to.
     #[cfg(feature = "redis")]
-    fn hand_over(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+    fn hand_over(&self) -> Option<Result<BoxFuture<'_, Result<(), StoreError>>, StoreError>> {
         None
+    }
+
+    /// Whether it is on its way from another filter of a guard.
+    fn is_moving(&self) -> bool {
+        false
     }
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters

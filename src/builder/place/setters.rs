@@ -56,8 +56,8 @@ impl Builder {
 
     /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
     /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
-    /// number of shards ([`OldFilter`]). Inserts go to both, for as long as this is set. The old one answers until
-    /// [`hand_over`](crate::BloomGuard::hand_over); then the guard's own does. See the guide's pages
+    /// number of shards ([`OldFilter`]). Until [`hand_over`](crate::BloomGuard::hand_over), the old one answers, and inserts go to
+    /// both; then the guard's own does. See the guide's pages
     /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
     ///
     /// Defaults to no other filter.

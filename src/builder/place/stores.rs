@@ -32,15 +32,17 @@ impl Place {
             Other::Left(Old::Foreign(filter)) => {
                 let old = foreign(settings, filter, redis, true)?;
                 let former = Arc::<ForeignStore>::clone(&old);
-                let own = own(Some(old.key().to_owned()));
-                let store = Arc::new(MigratingStore::new(own, former));
+                let name = old.key().to_owned();
+                let own = own(Some(name.clone()));
+                let store = Arc::new(MigratingStore::new(own, former, name));
                 Ok(Stores { store, foreign: Some(old) })
             }
             Other::Left(Old::Own(old)) => {
-                let own = own(Some(old.to_string()));
+                let name = old.to_string();
+                let own = own(Some(name.clone()));
                 let (of_old, at) = old.beside(settings, redis)?;
                 let old = Arc::new(own.beside(&of_old, at));
-                let store = Arc::new(MigratingStore::new(own, old));
+                let store = Arc::new(MigratingStore::new(own, old, name));
                 Ok(Stores { store, foreign: None })
             }
         }

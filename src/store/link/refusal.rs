@@ -152,6 +152,7 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
         StoreError::OtherKey { .. } => Doubt::OtherKey,
         StoreError::Moved { .. } => Doubt::Moved,
         StoreError::Odd { .. }
+        | StoreError::Move { .. }
         | StoreError::NoRoom { .. }
         | StoreError::Fenced { .. }
         | StoreError::Lost { .. }

@@ -87,7 +87,8 @@ impl RedisStore {
 
     /// Makes the store of another filter whose processes act as those of this one.
     pub(crate) fn beside(&self, settings: &Settings, endpoint: Endpoint) -> Self {
-        Self::of_fleet(settings, endpoint, Arc::clone(&self.shards.fleet), None)
+        let fleet = self.shards.fleet.of_former(&settings.name);
+        Self::of_fleet(settings, endpoint, Arc::new(fleet), None)
     }
 
     fn of_fleet(

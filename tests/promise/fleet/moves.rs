@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bloom_guard::{ChangeError, OldFilter, PathPattern, Proof, SecretKey, StoreError};
+use bloom_guard::{
+    ChangeError, OldFilter, PathPattern, Proof, RebuildError, SecretKey, StoreError,
+};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -366,6 +368,60 @@ async fn a_push_that_is_given_up_loses_no_id_of_either_filter() {
         }
         guard.hand_over().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_filter_that_nobody_has_is_told_of_and_not_handed_over() {
+    let fleet = Fleet::start();
+    live(&fleet.old()).await;
+    let wrong = [
+        OldFilter::named("user").redis(&fleet.from.url()),
+        OldFilter::named("users"),
+        OldFilter::named("users").redis(&fleet.from.url()).shards(4),
+    ];
+    for wrong in wrong {
+        let wrong = wrong.secret_key(SecretKey::new(KEY));
+        let builder = fleet.builder("users-2", &fleet.to, 1).settle(Duration::from_secs(900));
+        let guard = builder.migrate_from(wrong).build().unwrap();
+        guard.ready().await;
+        let trouble = eventually("it says so", SOON, || async {
+            guard.state().trouble.ok_or_else(|| "no trouble".to_owned())
+        });
+        let trouble = trouble.await;
+        assert!(trouble.contains("that filter is new: no other process has it"), "{trouble}");
+        let error = guard.hand_over().await.unwrap_err();
+        assert!(matches!(*error, RebuildError::Store(StoreError::Move { .. })), "{error:?}");
+        let error = guard.enforce_everywhere().await.unwrap_err();
+        assert!(matches!(error, FleetError::Migrating), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_that_cannot_tell_the_old_redis_has_the_new_filter_answer_and_says_what_is_left()
+ {
+    let (mut fleet, moving, traffic) = under_way().await;
+    let hand_over = moving[0].clone();
+    let call = tokio::spawn(async move { hand_over.hand_over().await });
+    eventually("it is begun", SOON, || async {
+        let handed: Option<String> = fleet.to.run(&["HGET", "bg:{users-2#0/4}:meta", "handed"]);
+        handed.map(drop).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    fleet.from.kill();
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(*error, RebuildError::Store(StoreError::Move { .. })), "{error:?}");
+    for guard in &moving {
+        live(guard).await;
+        assert!(guard.state().shards.is_some(), "{:?}", guard.state());
+    }
+    let created = traffic.created.load(Ordering::SeqCst);
+    eventually("records are created", SOON, || async {
+        let now = traffic.created.load(Ordering::SeqCst);
+        if now > created + 100 { Ok(()) } else { Err(format!("{created}, now {now}")) }
+    })
+    .await;
+    traffic.ended().await;
+    has_all(&moving[1], &fleet.table).await;
 }
 
 /// Takes two seconds, and notes when each scan began.

@@ -25,8 +25,10 @@ pub(crate) struct KnownFleet {
 /// What all shards of a filter have in common: any of them may tell of a newer mode.
 pub(crate) struct FleetOfAll {
     filter: Arc<str>,
+    /// Whether it is to be left for another one.
+    is_former: bool,
     /// The newest mode, and its number.
-    newest: Mutex<(Mode, i64)>,
+    newest: Arc<Mutex<(Mode, i64)>>,
     /// The same, as requests read it.
     mode: Arc<SharedMode>,
     /// How many shards settle.
@@ -46,8 +48,16 @@ pub(super) struct Offer {
 
 impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
-        let newest = Mutex::new((Mode::Enforce, 0));
-        Self { filter: filter.into(), newest, mode: Arc::default(), settling: AtomicUsize::new(0) }
+        let newest = Arc::new(Mutex::new((Mode::Enforce, 0)));
+        let (filter, mode) = (filter.into(), Arc::default());
+        Self { filter, is_former: false, newest, mode, settling: AtomicUsize::new(0) }
+    }
+
+    /// Returns what the shards of a former filter have in common, whose processes act as those of this one.
+    pub(crate) fn of_former(&self, filter: &str) -> Self {
+        let (newest, mode) = (Arc::clone(&self.newest), Arc::clone(&self.mode));
+        let (filter, settling) = (filter.into(), AtomicUsize::new(0));
+        Self { filter, is_former: true, newest, mode, settling }
     }
 
     /// Returns the newest mode that this process knows, as it changes.
@@ -73,7 +83,15 @@ impl FleetOfAll {
     /// Notes that a shard has begun to settle, or has settled.
     fn settles(&self, settles: bool) {
         let filter = &*self.filter;
-        if settles && self.settling.fetch_add(1, Ordering::SeqCst) == 0 {
+        let is_first = settles && self.settling.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first && self.is_former {
+            tracing::warn!(
+                parent: None,
+                filter,
+                "the filter that migrate_from states is new: see that its name, redis and shards are those of the filter that the \
+                 other processes have. If not, they refuse what this process creates"
+            );
+        } else if is_first {
             tracing::info!(
                 parent: None,
                 filter,

@@ -86,11 +86,16 @@ impl KnownHandOver {
             return;
         }
         newest.written = written.to_owned();
+        let before = newest.step;
         newest.step = match self.former.as_deref() {
             former if former != written.get(2..) => HandOver::None,
             _ if written.starts_with('1') => HandOver::Begun,
             _ => HandOver::Done,
         };
+        if let (HandOver::None, HandOver::Begun | HandOver::Done) = (before, newest.step) {
+            let former = written.get(2..);
+            tracing::info!(parent: None, former, "the old filter was left: the guard's own answers");
+        }
     }
 }
 
