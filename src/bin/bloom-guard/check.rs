@@ -50,7 +50,9 @@ impl Fate {
             Mode::Off => Self::Spared("the mode of all processes is off"),
             Mode::Shadow => Self::Spared("the mode of all processes is shadow"),
             _ if shard.metadata.settles_ms > 0 => Self::Lane(Doubt::Settling),
-            _ if shard.may_evict => Self::Lane(Doubt::Eviction),
+            _ if shard.may_evict => {
+                Self::Spared("Redis may evict any key, unless accept_eviction is set")
+            }
             _ => Self::Refused,
         }
     }
@@ -139,8 +141,8 @@ fn reasons(looked: Looked, fate: Fate, inserts: &Inserts, shard: &Shard) -> Vec<
             shard.numbers().map_or_else(|_| "some".to_owned(), |numbers| words::rate(numbers.3))
         ),
     });
-    if let Fate::Lane(doubt @ (Doubt::Settling | Doubt::Eviction)) = fate {
-        reasons.push(format!("it is not refused yet: {doubt}. {}", doubt.advice()));
+    if fate == Fate::Lane(Doubt::Settling) {
+        reasons.push(format!("it is not refused yet. {}", Doubt::Settling.advice()));
     }
     reasons.extend(of_build(shard));
     reasons.push(of_inserts(looked, inserts, shard));
@@ -178,7 +180,10 @@ fn of_inserts(looked: Looked, inserts: &Inserts, shard: &Shard) -> String {
     }
     if let Some(ends) = inserts.mark_ends_ms {
         let ms = ends - shard.metadata.reach_ms;
-        return format!("inserted lately, at about {}, by its create mark", words::moment(ms));
+        return format!(
+            "inserted lately, at about {}, by its create mark: by the application, or by the canary that found it missing",
+            words::moment(ms)
+        );
     }
     if shard.generation().is_err() {
         return "the journal has no insert of it; what it lost with another Redis process cannot be told"

@@ -78,10 +78,7 @@ impl Metadata {
         let hex = |text: Option<String>| text.and_then(|text| u32::from_str_radix(&text, 16).ok());
         let (key_id, run) = (hex(text()?), hex(text()?));
         let mode = text()?.and_then(|letter| Mode::from_letter(&letter)).unwrap_or_default();
-        let hand_over = text()?.and_then(|written| {
-            let (step, former) = written.split_once(':')?;
-            Some((former.to_owned(), step == "2"))
-        });
+        let hand_over = text()?.as_deref().and_then(hand_over);
         let key = next()?.and_then(|bytes| bytes.try_into().ok());
         let polled_ms = polled.max(stated);
         Ok(Self {
@@ -103,4 +100,10 @@ impl Metadata {
             key,
         })
     }
+}
+
+/// Reads what `change_fleet.lua` writes of a hand-over.
+fn hand_over(written: &str) -> Option<(String, bool)> {
+    let (step, former) = written.split_once(':')?;
+    Some((former.to_owned(), step == "2"))
 }
