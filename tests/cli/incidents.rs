@@ -104,6 +104,7 @@ async fn a_redis_that_evicts_is_found_by_doctor_and_is_hardly_to_blame() {
     assert_eq!(answered(&careful, &table, 70_000).await, by("the handler"), "nothing is refused");
     says(&redis, "doctor", &[], "may evict any key");
     says(&redis, "status", &[], "nothing is refused");
+    says(&redis, "check", &["70000"], "let through: Redis may evict any key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
