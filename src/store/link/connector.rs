@@ -167,7 +167,8 @@ where
 }
 
 async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+    let stream = TcpStream::connect(address).await.map_err(named)?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
