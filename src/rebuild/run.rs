@@ -35,6 +35,8 @@ pub(super) enum Cause {
     ByHand,
     /// The live filter is old enough.
     Schedule,
+    /// A process asked for it, or the filter has settled for long enough.
+    Due,
     /// There is no filter to trust.
     NoTrust(Doubt),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Cause {
         match self {
             Self::ByHand => f.write_str("by hand"),
             Self::Schedule => f.write_str("by schedule"),
+            Self::Due => f.write_str("asked for, or the time to settle is over"),
             Self::NoTrust(doubt) => doubt.fmt(f),
         }
     }

@@ -251,8 +251,12 @@ impl Rebuilder {
 fn cause(survey: &Survey) -> (Cause, i64) {
     match &survey.live {
         Ok(live) => {
-            let middle = live.generation.get().midpoint(survey.now_us);
-            (Cause::Schedule, survey.due_us.map_or(middle, |due_us| middle.max(due_us + 1)))
+            let built = live.generation.get();
+            let middle = built.midpoint(survey.now_us);
+            match survey.due_us {
+                Some(due_us) if built <= due_us => (Cause::Due, middle.max(due_us + 1)),
+                _ => (Cause::Schedule, middle),
+            }
         }
         Err(doubt) => (Cause::NoTrust(*doubt), 0),
     }

@@ -82,7 +82,7 @@ async fn what_no_process_can_rebuild_stays_asked_until_one_can() {
     let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
     let without = BloomGuard::builder("users", pattern).redis(&redis.url()).build().unwrap();
     live(&without).await;
-    let ran = Ran::with(&["rebuild", &redis.url(), "users", "--wait", "3"]);
+    let ran = Ran::with(&["rebuild", &redis.url(), "users", "--wait", "8"]);
     ran.is_as_kept("rebuild_no_source");
     assert_eq!(ran.status, 1);
     let table = Table::with(0..1_200);

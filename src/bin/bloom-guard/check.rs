@@ -195,8 +195,8 @@ fn of_inserts(looked: Looked, inserts: &Inserts, shard: &Shard) -> String {
     }
     match looked.verdict {
         Verdict::Absent(Proof::Filter) => {
-            "not inserted since, and the source did not give it: if the record exists, it was created without \
-             insert, is in another table, or is written otherwise (7 or 007)"
+            "not inserted since, and the source did not give it. If the record is newer than the build, it was created without \
+             insert; if older, the source leaves it out, or the filter is another's; or it is written otherwise (7 or 007)"
                 .to_owned()
         }
         _ => "not inserted since the build began".to_owned(),

@@ -224,7 +224,7 @@ fn of_memory(info: &Info, findings: &mut Findings) {
         "noeviction" => findings.sound("memory: maxmemory-policy noeviction"),
         policy if policy.starts_with("allkeys-") => findings.wrong(
             format!("memory: maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
-            "CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
+            "First give it room (maxmemory), then CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
         ),
         policy => findings.note(
             format!("memory: maxmemory-policy {policy} may evict nulls and the rebuild's lease: nulls end early"),

@@ -61,7 +61,8 @@ impl From<io::Error> for Failure {
 }
 
 fn advised(error: &dyn Display, advice: &str) -> String {
-    format!("{error}. {advice}")
+    // Redis's own words may end with a full stop.
+    format!("{}. {advice}", error.to_string().trim_end_matches('.'))
 }
 
 /// Writes lines of words, or their JSON.

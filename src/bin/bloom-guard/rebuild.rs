@@ -13,6 +13,8 @@ use crate::target::Target;
 use crate::words;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Within this time a process begins, if one has a source and none has failed lately.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Asks the processes of a filter to rebuild it, and waits until a new one is live; says what happens meanwhile.
 ///
@@ -32,8 +34,8 @@ pub(crate) struct Arguments {
 /// What can be seen of it from outside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
-    /// No rebuild is under way.
-    Idle,
+    /// No rebuild is under way yet; or for longer than it takes a process to begin one.
+    Idle { late: bool },
     /// A process reads its source.
     Scans,
     /// The new filter comes into Redis.
@@ -50,8 +52,8 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     joined::change(target, &filter, ask).await?;
     let (begun, mut told) = (Instant::now(), None);
     loop {
-        let stage = stage(&filter, &asked_us);
         let waited = begun.elapsed();
+        let stage = stage(&filter, &asked_us, waited > SOON);
         if told != Some(stage) {
             tell(stage, &filter, waited, json)?;
             told = Some(stage);
@@ -75,7 +77,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
 }
 
 /// Tells how far it is.
-fn stage(filter: &Filter, asked_us: &[i64]) -> Stage {
+fn stage(filter: &Filter, asked_us: &[i64], late: bool) -> Stage {
     let shards = || filter.shards.iter().zip(asked_us);
     let live = shards()
         .filter(|(shard, asked)| shard.generation().is_ok_and(|live| live.get() > **asked))
@@ -86,7 +88,7 @@ fn stage(filter: &Filter, asked_us: &[i64]) -> Stage {
     let is_at_it = filter.shards.iter().any(|shard| shard.lease_ms.is_some());
     let uploads = filter.shards.iter().any(|shard| shard.next.is_some());
     match is_at_it {
-        false => Stage::Idle,
+        false => Stage::Idle { late },
         true if live > 0 || uploads => Stage::Uploads { live },
         true => Stage::Scans,
     }
@@ -95,10 +97,10 @@ fn stage(filter: &Filter, asked_us: &[i64]) -> Stage {
 fn tell(stage: Stage, filter: &Filter, waited: Duration, json: bool) -> Result<(), Failure> {
     let all = filter.shards.len();
     let (name, text) = match stage {
-        Stage::Idle => (
+        Stage::Idle { late: false } => ("asked", "asked for".to_owned()),
+        Stage::Idle { late: true } => (
             "asked",
-            "no process rebuilds; one that has a source begins within a few seconds. If none does: has any a source, did a \
-             rebuild fail lately? Their logs say"
+            "no process rebuilds: has any a source, did a rebuild fail lately? Their logs say"
                 .to_owned(),
         ),
         Stage::Scans => ("scan", "a process reads its source".to_owned()),
