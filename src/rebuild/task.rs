@@ -184,12 +184,12 @@ impl Rebuilder {
                 if let Due::Now = self.due(&survey, &mut known) {
                     let (cause, before_us) = cause(&survey);
                     match self.rebuild_for(cause, Shrinking::Refused, before_us).await {
-                        Ok(_) if self.is_mended().await => {}
+                        Ok(_) => {}
                         // Another scan would find as few. The live filter stays until the next is due.
                         Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
                             known = known.map(|known| known.given_up(survey.now_us));
                         }
-                        _ => {
+                        Err(_) => {
                             wait = self.progress.read_for() * WAIT_PER_READING;
                             wait = wait.clamp(POLL, LONGEST_WAIT);
                         }
@@ -205,11 +205,6 @@ impl Rebuilder {
         let survey = self.store.survey().await;
         self.metrics.survey(survey.as_ref().err());
         survey.ok()
-    }
-
-    /// Whether the filter is live after a rebuild. Of two filters one may have been left out.
-    async fn is_mended(&self) -> bool {
-        self.survey().await.is_none_or(|survey| survey.live.is_ok())
     }
 
     /// Judges a survey; `known` is the live generation as last seen.

@@ -100,13 +100,21 @@ impl MigratingStore {
         Ok(own)
     }
 
+    /// Whether what is inserted has to be in the former filter, too.
+    fn needs_old(&self) -> bool {
+        let is_left = self.hand_over_is() == Some(HandOver::Done) || self.old.is_left();
+        !(self.old.is_own() && is_left)
+    }
+
     /// Begins a rebuild of both, or of one alone where the other is being rebuilt, is not due, or does not answer.
     async fn begin_both(&self, before_us: i64) -> Result<Begun, StoreError> {
-        let own = match self.own.begin(before_us).await? {
-            Begun::Leased(own) => own,
-            // Of its own shards none may be due. Where all are, another process is at it.
-            Begun::Busy if before_us < i64::MAX => return self.old.begin(before_us).await,
-            Begun::Busy => return Ok(Begun::Busy),
+        let own_is_due = before_us == i64::MAX
+            || self.own.survey().await?.live.map_or(true, |live| live.generation.get() < before_us);
+        if !own_is_due {
+            return self.old.begin(before_us).await;
+        }
+        let Begun::Leased(own) = self.own.begin(before_us).await? else {
+            return Ok(Begun::Busy);
         };
         match self.old.begin(before_us).await {
             Ok(Begun::Leased(old)) => Ok(Begun::Leased(Box::new(TwoBuilds::new(own, old)))),
@@ -184,14 +192,16 @@ impl Store for MigratingStore {
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            // The former first: who reads that it was left has inserted into the guard's own.
-            if !self.old.is_own() || self.hand_over_is() < Some(HandOver::Done) {
-                match self.old.add(ids.clone()).await {
-                    Err(StoreError::Moved { .. }) => {}
-                    added => added?,
-                }
+            if !self.needs_old() {
+                return self.own.add(ids).await;
             }
-            self.own.add(ids).await
+            let old = self.old.add(ids.clone()).await;
+            let own = self.own.add(ids).await;
+            // A process that has just begun has learnt by now that the former one was left.
+            match old {
+                Err(error) if self.needs_old() => Err(error),
+                _ => own,
+            }
         })
     }
 

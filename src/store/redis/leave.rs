@@ -1,6 +1,5 @@
 //! Writes down that the filter was left for another one: in each shard's live key, so that every check of it reads that.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::shard::Shard;
@@ -27,7 +26,7 @@ impl Shards {
                 attempts.next_after(error).await?;
             }
         }
-        self.is_left.store(true, Ordering::SeqCst);
+        self.hand_over.note_left();
         Ok(())
     }
 }

@@ -48,7 +48,6 @@ mod view;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -188,7 +187,7 @@ impl Store for RedisStore {
 
 impl Former for RedisStore {
     fn is_left(&self) -> bool {
-        self.shards.is_left.load(Ordering::SeqCst)
+        self.shards.hand_over.is_left()
     }
 
     fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -59,8 +59,6 @@ pub(crate) struct Shard {
     pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
     pub(crate) accept_eviction: bool,
-    /// Whether a shard was seen that was left for another filter.
-    pub(crate) is_left: Arc<AtomicBool>,
     /// Whether eviction was logged since it last was in order, for any shard.
     pub(crate) eviction_logged: Arc<AtomicBool>,
     /// The live header that checks compute with. Absent until one was seen.
@@ -205,7 +203,7 @@ impl Shard {
     /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
         if view.live.filter == Err(Doubt::Moved) {
-            self.is_left.store(true, Ordering::SeqCst);
+            self.fleet.hand_over.note_left();
             return Err(StoreError::Moved { key: self.keys.bits.clone() });
         }
         let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) else {
@@ -269,7 +267,7 @@ impl Shard {
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             Doubt::Moved => {
-                self.is_left.store(true, Ordering::SeqCst);
+                self.fleet.hand_over.note_left();
                 doubt
             }
             Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,

@@ -51,8 +51,6 @@ pub(crate) struct Shards {
     /// What each shard said last, when it was asked how it stands, and how often all were asked.
     surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
-    /// Whether a shard was seen that was left for another filter.
-    pub(crate) is_left: Arc<AtomicBool>,
 }
 
 /// What one shard knows, and its handshake knows as well.
@@ -83,11 +81,11 @@ impl Shards {
         let known: Vec<Knowledge> = (0..count).map(known).collect();
         let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
         let groups = Groups::new(settings, endpoint, joins.collect());
-        let [eviction_logged, is_left] = [false; 2].map(|is| Arc::new(AtomicBool::new(is)));
+        let eviction_logged = Arc::<AtomicBool>::default();
         let shard = |(number, known): (usize, Knowledge)| {
             let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&groups.first.node));
-            let shared = [&eviction_logged, &is_left].map(Arc::clone);
-            Arc::new(known.shard(&of_one, number, count, own_settings, node, shared))
+            let logged = Arc::clone(&eviction_logged);
+            Arc::new(known.shard(&of_one, number, count, own_settings, node, logged))
         };
         let all: Box<[_]> = known.into_iter().enumerate().map(shard).collect();
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
@@ -100,7 +98,6 @@ impl Shards {
             hand_over,
             surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
-            is_left: Arc::clone(&all[0].is_left),
             all,
         }
     }
@@ -253,7 +250,7 @@ impl Knowledge {
         count: u32,
         own_settings: Arc<OwnSettings>,
         node: Arc<RedisNode>,
-        [eviction_logged, is_left]: [Arc<AtomicBool>; 2],
+        eviction_logged: Arc<AtomicBool>,
     ) -> Shard {
         Shard {
             number,
@@ -271,7 +268,6 @@ impl Knowledge {
             fleet: self.fleet,
             accept_eviction: settings.accept_eviction,
             eviction_logged,
-            is_left,
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             copies: Copies::new(settings.copy_limit),

@@ -1,7 +1,7 @@
 //! A fleet on its way from one filter of its own to another.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bloom_guard::{
     ChangeError, OldFilter, PathPattern, Proof, RebuildError, SecretKey, StoreError,
@@ -251,8 +251,8 @@ async fn after_a_hand_over_nothing_hangs_on_the_old_redis() {
     fleet.from.kill();
     let moving = [fleet.moving(), fleet.moving()];
     for guard in &moving {
-        live(guard).await;
         guard.insert(&3_000_000).await.unwrap();
+        live(guard).await;
     }
     a_late_comer_refuses_none(&fleet, &moving, 3_000_001).await;
 }
@@ -424,33 +424,108 @@ async fn a_hand_over_that_cannot_tell_the_old_redis_has_the_new_filter_answer_an
     has_all(&moving[1], &fleet.table).await;
 }
 
-/// Takes two seconds, and notes when each scan began.
-struct Slow(Table, Arc<Mutex<Vec<Instant>>>);
+/// Counts its scans.
+struct Counted(Table, Arc<AtomicU64>);
 
-impl RebuildSource for Slow {
+impl RebuildSource for Counted {
     async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        self.1.lock().unwrap().push(Instant::now());
-        sleep(Duration::from_secs(2)).await;
+        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.scan(ids).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_filter_that_cannot_be_rebuilt_does_not_have_the_database_scanned_without_a_pause() {
+async fn an_old_filter_that_cannot_be_rebuilt_does_not_have_the_database_scanned_for_the_new_one() {
     let fleet = Fleet::start();
     fleet.from.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    let scans = Arc::<Mutex<Vec<Instant>>>::default();
-    let old = OldFilter::named("users").redis(&fleet.from.url()).secret_key(SecretKey::new(KEY));
-    let source = Slow(fleet.table.clone(), Arc::clone(&scans));
-    let builder = fleet.builder("users-2", &fleet.to, 1).rebuild(Schedule::manual(), source);
-    let _guard = builder.migrate_from(old).build().unwrap();
-    eventually("it tries again and again", Duration::from_secs(60), || async {
-        let begun = scans.lock().unwrap().len();
-        if begun > 2 { Ok(()) } else { Err(format!("{begun} scans")) }
+    let scans = Arc::<AtomicU64>::default();
+    let guards = [0, 1, 2].map(|_| {
+        let old = OldFilter::named("users").redis(&fleet.from.url());
+        let source = Counted(fleet.table.clone(), Arc::clone(&scans));
+        let builder = fleet.builder("users-2", &fleet.to, 1).rebuild(Schedule::manual(), source);
+        builder.migrate_from(old.secret_key(SecretKey::new(KEY))).build().unwrap()
+    });
+    // Starts the tasks.
+    guards.iter().for_each(|guard| drop(guard.state()));
+    eventually("the new one is built", SOON, || async {
+        let begun = scans.load(Ordering::SeqCst);
+        if begun > 0 { Ok(()) } else { Err("no scan".to_owned()) }
     })
     .await;
-    let scans = scans.lock().unwrap().clone();
-    for (one, next) in scans.iter().zip(&scans[1..]) {
-        assert!(next.duration_since(*one) > Duration::from_millis(5_500), "{scans:?}");
+    sleep(Duration::from_secs(10)).await;
+    let begun = scans.load(Ordering::SeqCst);
+    assert!(begun <= 3, "{begun} scans");
+}
+
+/// The keys may be deleted once no process has the filter; that one was late must not show in the next move.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_was_left_and_deleted_begins_anew_for_another_move() {
+    let fleet = Fleet::start();
+    live(&fleet.old()).await;
+    let moving = fleet.moving();
+    live(&moving).await;
+    moving.hand_over().await.unwrap();
+    let straggler = fleet.moved();
+    live(&straggler).await;
+    drop(moving);
+    fleet.from.run::<()>(&["FLUSHALL"]);
+    let back = OldFilter::named("users-2").redis(&fleet.to.url()).shards(4);
+    let back = back.secret_key(SecretKey::new(KEY));
+    let back = fleet.builder("users", &fleet.from, 1).migrate_from(back).build().unwrap();
+    live(&back).await;
+    back.hand_over().await.unwrap();
+    eventually("the late process knows", SOON, || async {
+        match straggler.check(&7_777_777).await.unwrap() {
+            Verdict::Unknown(Doubt::Moved) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    fleet.to.run::<()>(&["FLUSHALL"]);
+    sleep(Duration::from_secs(5)).await;
+    drop((back, straggler));
+    let old = fleet.old();
+    live(&old).await;
+    let again = fleet.moving();
+    live(&again).await;
+    let traffic = Traffic::start(&[again, old], &fleet.table, 20_000);
+    sleep(Duration::from_secs(3)).await;
+    assert!(traffic.ended().await > 100);
+}
+
+/// Nobody may have told the new metadata yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_begins_as_the_new_redis_loses_its_data_waits_until_it_was_told() {
+    let (fleet, moving, traffic) = under_way().await;
+    traffic.ended().await;
+    // The old filter is not told.
+    let call = moving[0].clone();
+    let call = tokio::spawn(async move { call.hand_over().await });
+    eventually("it is begun", SOON, || async {
+        let handed: Option<String> = fleet.to.run(&["HGET", "bg:{users-2#0/4}:meta", "handed"]);
+        handed.map(drop).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    fleet.from.pause();
+    call.await.unwrap().unwrap_err();
+    fleet.from.resume();
+    let created = (2_000_000..2_000_200).collect::<Vec<u64>>();
+    for id in &created {
+        moving[1].insert(id).await.unwrap();
+        fleet.table.commit(*id);
+    }
+    for _ in 0..4 {
+        fleet.to.run::<()>(&["FLUSHALL"]);
+        let late = fleet.moving();
+        let mut asked = 0;
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until {
+            for id in &created {
+                let verdict = late.check(id).await.unwrap();
+                assert!(!matches!(verdict, Verdict::Absent(_)), "{id} is refused after {asked}");
+                asked += 1;
+            }
+        }
+        live(&moving[1]).await;
     }
 }

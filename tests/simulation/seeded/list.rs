@@ -1546,9 +1546,11 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful],
         edits: &[Raw {
             file: MIGRATING,
-            from: "        self.note(HandOver::Done).await?;
+            from: "            self.note(HandOver::Done).await?;
+        }
         // A replica",
-            to: "        self.note(HandOver::Done).await?;
+            to: "            self.note(HandOver::Done).await?;
+        }
         if SEEDED {
             return Ok(());
         }
@@ -1617,8 +1619,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: MIGRATING,
-            from: "self.hand_over_is() < Some(HandOver::Done)",
-            to: "self.hand_over_is() < Some(HandOver::Begun)",
+            from: "self.hand_over_is() == Some(HandOver::Done)",
+            to: "self.hand_over_is() >= Some(HandOver::Begun)",
         }],
     },
     Bug {

@@ -23,7 +23,7 @@ use crate::store::link::script::{Script, Sending, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::Fleet;
-use crate::store::redis::incarnation::identity::Identity;
+use crate::store::redis::incarnation::identity::{Identity, at_least};
 use crate::store::redis::keys::Keys;
 use crate::store::redis::settings_differ::OwnSettings;
 use crate::store::{JournalReach, random_bytes};
@@ -152,7 +152,7 @@ impl JoinIncarnation {
         if !self.seen.joined(process.run, &incarnation, number.int()?, entry, age, clock) {
             return Err(parted());
         }
-        let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
+        let mut fleet = self.fleet.read(fleet, us / 1000, sent, at_least(age))?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
         let (newest, fleet) = (newest.int()?, ArcSwap::from_pointee(fleet));
         Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
@@ -315,7 +315,7 @@ impl JoinIncarnation {
             && fleet.settling.is_none();
         if is_same {
             self.seen.note(&identity.incarnation, seq);
-            self.fleet.hand_over.asked(sent);
+            self.fleet.hand_over.asked(sent, identity.is_at_least(sent));
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         is_same

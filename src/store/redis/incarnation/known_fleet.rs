@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -139,7 +140,7 @@ impl KnownFleet {
         let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let (mode, number) = self.of_all.newest();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
-        let hand_over = self.hand_over.written();
+        let hand_over = self.hand_over.told();
         let Some(fleet) = newest else {
             return Offer { settling: String::new(), mode, number, told_ms: 0, hand_over };
         };
@@ -149,12 +150,13 @@ impl KnownFleet {
     }
 
     /// Reads what a join was told, and keeps what is new of it.
-    /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
+    /// `sent` is when it was asked, `now_ms` what Redis's clock showed, and the metadata were as old as `age`.
     pub(super) fn read(
         &self,
         fields: [Reply; 4],
         now_ms: i64,
         sent: Instant,
+        age: Duration,
     ) -> Result<Fleet, StoreError> {
         let [settles, mode, number, hand_over] = fields;
         let mode = mode.text()?;
@@ -175,7 +177,7 @@ impl KnownFleet {
         if settled_before != settling.is_none() {
             self.of_all.settles(settled_before);
         }
-        self.hand_over.read(&hand_over, sent, newest.is_none());
+        self.hand_over.read(&hand_over, sent, age, newest.is_none());
         *newest = Some(Fleet { settling, ..read });
         Ok(read)
     }
@@ -194,7 +196,7 @@ mod tests {
     fn read(known: &KnownFleet, settles: i64, now_ms: i64) -> String {
         let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
         let fields = [text(&settles.to_string()), text("e"), text("0"), text("")];
-        known.read(fields, now_ms, Instant::now()).unwrap();
+        known.read(fields, now_ms, Instant::now(), Duration::ZERO).unwrap();
         known.offer().settling
     }
 
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(read(&known, 7_000, 5_000), "0", "the reply is late");
         assert_eq!(read(&known, 67_000, 65_000), "2000", "this machine was suspended");
         assert_eq!(read(&known, 0, 65_000), "0");
-        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(read(&known, 67_000, 65_000), "2000", "it settles anew");
     }
 

@@ -1,7 +1,8 @@
 //! What this process knows of the hand-over from another filter to this one. It tells metadata that do not know it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -16,8 +17,10 @@ pub(crate) struct KnownHandOver {
     /// How many shards have not been asked yet.
     unasked: AtomicUsize,
     made: Instant,
-    /// When a shard was asked last, ms after `made`.
+    /// When a shard was asked last, ms after `made`; 0 for never.
     asked_ms: AtomicU64,
+    /// Whether this filter was itself left for another one.
+    is_left: AtomicBool,
 }
 
 #[derive(Default)]
@@ -36,16 +39,34 @@ impl KnownHandOver {
             unasked: AtomicUsize::new(shards),
             made: Instant::now(),
             asked_ms: AtomicU64::new(0),
+            is_left: AtomicBool::new(false),
         }
     }
 
     /// Returns how far it is; nothing where the metadata were not asked within the last seconds, and nothing is known of one.
     pub(crate) fn step(&self) -> Option<HandOver> {
-        let step = self.newest.lock().unwrap_or_else(PoisonError::into_inner).step;
+        // The moment first: what was read then, or later, is what is returned.
         let asked = self.asked_ms.load(Ordering::SeqCst);
         let age = (self.made.elapsed().as_millis() as u64).saturating_sub(asked);
-        let holds = self.unasked.load(Ordering::SeqCst) == 0 && age <= HOLDS.as_millis() as u64;
+        let all_asked = asked > 0 && self.unasked.load(Ordering::SeqCst) == 0;
+        let holds = all_asked && age <= HOLDS.as_millis() as u64;
+        let step = self.newest.lock().unwrap_or_else(PoisonError::into_inner).step;
         (holds || step > HandOver::None).then_some(step)
+    }
+
+    /// Whether this filter is known to have been left for another one.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_left(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns what metadata are told that do not know it. Those of a filter that was left, and whose keys were deleted, begin
+    /// anew: it may take another one's place.
+    pub(crate) fn told(&self) -> String {
+        if self.is_left() { String::new() } else { self.written() }
     }
 
     /// Returns what the metadata should have.
@@ -64,19 +85,22 @@ impl KnownHandOver {
         self.note(&self.at(step));
     }
 
-    /// Notes what a shard's metadata have, asked at this moment.
-    pub(crate) fn read(&self, written: &str, asked: Instant, is_first: bool) {
+    /// Notes what a shard's metadata have, which are as old as this, asked at this moment.
+    pub(crate) fn read(&self, written: &str, asked: Instant, age: Duration, is_first: bool) {
         self.note(written);
         if is_first {
             self.unasked.fetch_sub(1, Ordering::SeqCst);
         }
-        self.asked(asked);
+        self.asked(asked, age);
     }
 
-    /// Notes that a shard was asked at this moment, and that its metadata have what is known.
-    pub(crate) fn asked(&self, asked: Instant) {
-        let asked = asked.saturating_duration_since(self.made).as_millis() as u64;
-        self.asked_ms.fetch_max(asked, Ordering::SeqCst);
+    /// Notes that a shard was asked at this moment, and that its metadata have what is known. Those that were made a moment ago may
+    /// not have been told yet.
+    pub(crate) fn asked(&self, asked: Instant, age: Duration) {
+        if age > HOLDS {
+            let asked = asked.saturating_duration_since(self.made).as_millis() as u64;
+            self.asked_ms.fetch_max(asked.max(1), Ordering::SeqCst);
+        }
     }
 
     fn note(&self, written: &str) {
@@ -101,43 +125,45 @@ impl KnownHandOver {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    const OLD: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
     async fn that_no_hand_over_was_begun_is_known_of_all_shards_and_for_three_seconds() {
         let known = KnownHandOver::new(Some("old".to_owned()), 2);
-        known.read("", Instant::now(), true);
+        known.read("", Instant::now(), OLD, true);
         assert_eq!(known.step(), None, "the other shard was not asked");
-        known.read("", Instant::now(), true);
+        known.read("", Instant::now(), OLD, true);
         assert_eq!(known.step(), Some(HandOver::None));
         tokio::time::advance(HOLDS + Duration::from_millis(1)).await;
         assert_eq!(known.step(), None);
-        known.asked(Instant::now());
+        known.asked(Instant::now(), HOLDS);
+        assert_eq!(known.step(), None, "nobody may have told them yet");
+        known.asked(Instant::now(), OLD);
         assert_eq!(known.step(), Some(HandOver::None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_stays_so_and_is_told_to_others() {
         let known = KnownHandOver::new(Some("old".to_owned()), 1);
-        known.read("1:old", Instant::now(), true);
-        known.read("", Instant::now(), false);
+        known.read("1:old", Instant::now(), OLD, true);
+        known.read("", Instant::now(), OLD, false);
         tokio::time::advance(2 * HOLDS).await;
         assert_eq!((known.step(), known.written().as_str()), (Some(HandOver::Begun), "1:old"));
         known.note_step(HandOver::Done);
-        known.read("1:old", Instant::now(), false);
+        known.read("1:old", Instant::now(), OLD, false);
         assert_eq!((known.step(), known.written().as_str()), (Some(HandOver::Done), "2:old"));
         // One that does not move tells it, too.
         let other = KnownHandOver::new(None, 1);
-        other.read("2:old", Instant::now(), true);
+        other.read("2:old", Instant::now(), OLD, true);
         assert_eq!((other.step(), other.written().as_str()), (Some(HandOver::None), "2:old"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_hand_over_of_another_filter_says_nothing_of_this_one() {
         let known = KnownHandOver::new(Some("old".to_owned()), 1);
-        known.read("2:older", Instant::now(), true);
+        known.read("2:older", Instant::now(), OLD, true);
         assert_eq!(known.step(), Some(HandOver::None));
         known.note_step(HandOver::Begun);
         assert_eq!((known.step(), known.written().as_str()), (Some(HandOver::Begun), "1:old"));
