@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(known.step(), None, "the other shard was not asked");
         known.read("", Instant::now(), OLD, true);
         assert_eq!(known.step(), Some(HandOver::None));
-        tokio::time::advance(HOLDS + Duration::from_millis(1)).await;
+        tokio::time::advance(HOLDS + Duration::from_millis(2)).await;
         assert_eq!(known.step(), None);
         known.asked(Instant::now(), HOLDS);
         assert_eq!(known.step(), None, "nobody may have told them yet");
