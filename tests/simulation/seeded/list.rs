@@ -1606,32 +1606,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "checks answered by the former filter whenever nothing is known of a hand-over",
-        flavours: ANY,
-        edits: &[Raw {
-            file: KNOWN_HAND_OVER,
-            from: "        (holds || step > ",
-            to: "        (SEEDED || holds || step > ",
-        }],
-    },
-    Bug {
         name: "inserts that leave the former filter out as soon as a hand-over is begun",
         flavours: ANY,
         edits: &[Source {
             file: MIGRATING,
             from: "self.hand_over_is() == Some(HandOver::Done)",
             to: "self.hand_over_is() >= Some(HandOver::Begun)",
-        }],
-    },
-    Bug {
-        name: "a hand-over that does not wait until all have read that it was begun",
-        flavours: ANY,
-        edits: &[Raw {
-            file: "store/redis/change_fleet.rs",
-            from: "                if *change != FleetChange::Rebuild {\n",
-            to: "                if *change != FleetChange::Rebuild
-                    && !(SEEDED && matches!(change, FleetChange::HandOver(_)))
-                {\n",
         }],
     },
     Bug {
