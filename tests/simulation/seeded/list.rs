@@ -1558,18 +1558,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "a hand-over done although the former filter could not be asked",
-        flavours: ANY,
-        edits: &[Raw {
-            file: LEAVE,
-            from: "            while let Err(error) = shard.leave().await {\n",
-            to: "            while let Err(error) = shard.leave().await {
-                if SEEDED {
-                    break;
-                }\n",
-        }],
-    },
-    Bug {
         name: "a former filter of which only the first shard is left",
         flavours: ANY,
         edits: &[Raw {
@@ -1603,15 +1591,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: KNOWN_HAND_OVER,
             from: "former != written.get(2..)",
             to: "former != Some(\"\")",
-        }],
-    },
-    Bug {
-        name: "inserts that leave the former filter out as soon as a hand-over is begun",
-        flavours: ANY,
-        edits: &[Source {
-            file: MIGRATING,
-            from: "self.hand_over_is() == Some(HandOver::Done)",
-            to: "self.hand_over_is() >= Some(HandOver::Begun)",
         }],
     },
     Bug {
