@@ -25,8 +25,8 @@ impl BloomGuard {
     ///
     /// To be called once, by one process, when every program that creates records inserts into the new filter: this
     /// is what the call states. It waits for the longest transaction that any process states, for transactions
-    /// of programs that did not (15.5 minutes by default: spawn it); rebuilds the new filter from then; and writes beside both filters that the new one has taken the old
-    /// one's place.
+    /// of programs that did not (15.5 minutes by default: spawn it); rebuilds the new filter from then; and writes beside both
+    /// filters that the new one has taken the old one's place.
     ///
     /// # Errors
     ///

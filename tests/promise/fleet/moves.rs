@@ -50,6 +50,15 @@ impl Fleet {
     fn moved(&self) -> BloomGuard {
         self.builder("users-2", &self.to, 4).build().unwrap()
     }
+
+    /// Waits until the first of the new shards says that a hand-over was begun.
+    async fn is_begun(&self) {
+        eventually("it is begun", SOON, || async {
+            let handed: Option<String> = self.to.run(&["HGET", "bg:{users-2#0/4}:meta", "handed"]);
+            handed.map(drop).ok_or_else(|| "not yet".to_owned())
+        })
+        .await;
+    }
 }
 
 /// Creates records by turns in each process, and asks all of them for each at once, until it is dropped.
@@ -402,11 +411,7 @@ async fn a_hand_over_that_cannot_tell_the_old_redis_has_the_new_filter_answer_an
     let (mut fleet, moving, traffic) = under_way().await;
     let hand_over = moving[0].clone();
     let call = tokio::spawn(async move { hand_over.hand_over().await });
-    eventually("it is begun", SOON, || async {
-        let handed: Option<String> = fleet.to.run(&["HGET", "bg:{users-2#0/4}:meta", "handed"]);
-        handed.map(drop).ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
+    fleet.is_begun().await;
     fleet.from.kill();
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(*error, RebuildError::Store(StoreError::Move { .. })), "{error:?}");
@@ -501,11 +506,7 @@ async fn a_process_that_begins_as_the_new_redis_loses_its_data_waits_until_it_wa
     // The old filter is not told.
     let call = moving[0].clone();
     let call = tokio::spawn(async move { call.hand_over().await });
-    eventually("it is begun", SOON, || async {
-        let handed: Option<String> = fleet.to.run(&["HGET", "bg:{users-2#0/4}:meta", "handed"]);
-        handed.map(drop).ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
+    fleet.is_begun().await;
     fleet.from.pause();
     call.await.unwrap().unwrap_err();
     fleet.from.resume();
