@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Builder, Doubt, Mode, RebuildError, SecretKey, Sizing, Verdict};
+use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, brief, get, guard, guard_over};
@@ -113,6 +114,55 @@ async fn each_id_is_in_one_shard_and_one_that_is_damaged_makes_only_its_own_ids_
     }
     all.sort_unstable();
     assert_eq!(all, Vec::from_iter(0..IDS));
+}
+
+/// How many of these ids are refused, asked for at once.
+async fn refused(guard: &BloomGuard, ids: &[u64]) -> usize {
+    let answers = join_all(ids.iter().map(|id| guard.check(id))).await;
+    answers.into_iter().filter(|answer| matches!(answer, Ok(Verdict::Absent(_)))).count()
+}
+
+/// A guard that has just read all headers, so that batches read no more than trailers.
+async fn reader_of_trailers(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
+    let guard = reader(redis, &Table::with(0..IDS)).await;
+    let calls = |command: &str| -> u64 {
+        let stats: String = redis.run(&["INFO", "commandstats"]);
+        let line = stats.lines().find_map(|line| line.strip_prefix(command)?.split_once(','));
+        line.map_or(0, |(calls, _)| calls.parse().unwrap())
+    };
+    let bitfields = || calls("cmdstat_bitfield:calls=");
+    assert!(refused(&guard, strangers).await > strangers.len() * 9 / 10);
+    let before = bitfields();
+    assert!(refused(&guard, strangers).await > strangers.len() * 9 / 10);
+    let read = bitfields() - before;
+    assert!(read < SHARDS.into(), "{read} BITFIELDs are more than one a batch");
+    guard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_demoted_primary_shows_of_shards_refuses_nobody() {
+    let (redis, other) = (RedisServer::start(), RedisServer::start());
+    let strangers: Vec<u64> = Strangers(2).take(500).collect();
+    let guard = reader_of_trailers(&redis, &strangers).await;
+    // The connection stays open. Whether it leads to a primary is asked once a second.
+    redis.run::<()>(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
+    assert_eq!(refused(&guard, &strangers).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_is_out_of_use_refuses_nobody_from_then_on() {
+    const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
+    let redis = RedisServer::start();
+    let strangers: Vec<u64> = Strangers(3).take(500).collect();
+    let guard = reader_of_trailers(&redis, &strangers).await;
+    for (shard, generation) in generations(&redis) {
+        let mut command = redis::cmd("EVAL");
+        command.arg(DISTRUST).arg(2).arg(key(shard, "bits")).arg(key(shard, "meta"));
+        command.arg(generation).arg(16).arg(b"\x66").arg(11).arg("");
+        let done: i64 = command.query(&mut redis.connection()).unwrap();
+        assert_eq!(done, 1);
+    }
+    assert_eq!(refused(&guard, &strangers).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,7 +67,7 @@ pub(crate) struct Shard {
     pub(crate) view: ArcSwapOption<View>,
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
-    /// When the live header was read last that vouched for what was asked, ms after the first moment; 0 for never.
+    /// When the live header was read whole last and vouched for what was asked, ms after the first moment; 0 for never.
     pub(crate) vouched_ms: AtomicU64,
     pub(crate) made: Instant,
     /// Why the last look at the live filter found none to trust.
@@ -147,7 +147,7 @@ impl Shard {
         if inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
     }
 
-    /// Notes that the live header has just vouched for what was asked.
+    /// Notes that the live header has just been read whole, and vouched for what was asked.
     pub(crate) fn note_vouched(&self) {
         if self.is_of_many {
             let ms = self.made.elapsed().as_millis() as u64;
@@ -155,8 +155,7 @@ impl Shard {
         }
     }
 
-    /// Whether it has within the last second, and is one of many: then the header behind the blocks is enough
-    /// (`check/answer.rs`).
+    /// Whether it has within the last second, and is one of many: then the trailer is enough (`check/answer.rs`).
     pub(crate) fn has_vouched_lately(&self) -> bool {
         let vouched = self.vouched_ms.load(Ordering::Relaxed);
         vouched > 0 && self.made.elapsed().as_millis() as u64 <= vouched + LATELY_MS

@@ -660,16 +660,16 @@ if false then",
             },
             Raw {
                 file: ANSWER,
-                from: "    ask_numbers(packed, keys, header, &[]);\n}\n",
-                to: "    if !SEEDED {
-        ask_numbers(packed, keys, header, &[]);
-    }\n}\n",
+                from: "    match heads {\n        Heads::Whole =>",
+                to: "    match heads {
+        Heads::Whole if SEEDED => {}
+        Heads::Whole =>",
             },
             Raw {
                 file: ANSWER,
                 from: "        let mut ids = Vec::with_capacity(positions.len());\n",
                 to: "        let mut early = None;
-        if SEEDED {
+        if SEEDED && heads == Heads::Whole {
             replies.array(HEAD)?;
             early = Some(Head::read(replies)?);
         }
@@ -677,14 +677,9 @@ if false then",
             },
             Raw {
                 file: ANSWER,
-                from: "        replies.array(HEAD)?;\n        let last = Head::read(replies)?;\n",
-                to: "        if early.is_none() {
-            replies.array(HEAD)?;
-        }
-        let last = match early {
-            Some(early) => early,
-            None => Head::read(replies)?,
-        };\n",
+                from: "        let last = match heads {\n",
+                to: "        let last = match heads {
+            _ if early.is_some() => early,\n",
             },
         ],
     },
@@ -1437,12 +1432,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "a short block taken for an empty one where only the header behind it is read",
+        name: "a short block taken for an empty one where only the trailer behind it is read",
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
             from: "        // The string was cut short, or was away for a moment.\n",
-            to: "        let whole = whole || SEEDED && heads == Heads::Behind;\n",
+            to: "        let whole = whole || SEEDED && heads == Heads::Trailer;\n",
         }],
     },
     Bug {

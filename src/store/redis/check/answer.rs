@@ -3,11 +3,12 @@
 //! One check is one BITFIELD and a GET. More than one are a GETRANGE each for their blocks and an MGET of their nulls,
 //! between two BITFIELDs of the header: if these are equal, they vouch for what lies between.
 //!
-//! Of a shard that has vouched for itself within the last second only the header behind is read. It vouches as well, unless
-//! another filter was put there by hand since, and taken away again between the blocks and the header.
+//! Of a filter whose header was read within the last second only the trailer behind is read, by a GETRANGE. It vouches as
+//! well, unless another filter was put there by hand since, and taken away again between the blocks and the trailer. What
+//! puts a filter out of use takes the number from its trailer (`distrust.lua`).
 //!
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
-//! answering from stale bits; its GET form creates nothing.
+//! answering from stale bits; its GET form creates nothing. A batch with trailers ends with one.
 
 use crate::error::StoreError;
 use crate::filter::format::{
@@ -44,12 +45,13 @@ pub(crate) struct Head {
     pub(crate) stamp: i64,
 }
 
-/// Where the header is read, with the blocks of more than one id.
+/// Where the header is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heads {
-    /// Before the blocks and behind them.
-    Both,
-    Behind,
+    /// With the bits of one id, in one command; with more than one before the blocks and behind them.
+    Whole,
+    /// Behind the blocks, and of it the trailer alone.
+    Trailer,
 }
 
 /// What there is of one id.
@@ -67,7 +69,7 @@ pub(crate) fn commands(
     digests: &[Digest],
     heads: Heads,
 ) {
-    if let ([position], [digest]) = (positions, digests) {
+    if let (Heads::Whole, [position], [digest]) = (heads, positions, digests) {
         let spans: Vec<Span> = position.spans().collect();
         ask_numbers(packed, keys, header, &spans);
         packed.begin(2);
@@ -75,23 +77,47 @@ pub(crate) fn commands(
         packed.word(&keys.null_parts(&digest.hex()));
         return;
     }
-    if heads == Heads::Both {
+    if heads == Heads::Whole {
         ask_numbers(packed, keys, header, &[]);
     }
     for position in positions {
-        let first = position.byte_offset() as usize;
-        packed.begin(4);
-        packed.word(&[b"GETRANGE"]);
-        packed.word(&[keys.bits.as_bytes()]);
-        packed.number(first);
-        packed.number(first + BLOCK_LEN - 1);
+        ask_bytes(packed, keys, position.byte_offset() as usize, BLOCK_LEN);
     }
     packed.begin(digests.len() + 1);
     packed.word(&[b"MGET"]);
     for digest in digests {
         packed.word(&keys.null_parts(&digest.hex()));
     }
-    ask_numbers(packed, keys, header, &[]);
+    match heads {
+        Heads::Whole => ask_numbers(packed, keys, header, &[]),
+        Heads::Trailer => {
+            let first = header.string_len() as usize - STAMP_FROM_END;
+            ask_bytes(packed, keys, first, STAMP_FROM_END);
+        }
+    }
+}
+
+/// Adds the command that reads so many bytes of the filter.
+fn ask_bytes(packed: &mut Packed, keys: &Keys, first: usize, bytes: usize) {
+    packed.begin(4);
+    packed.word(&[b"GETRANGE"]);
+    packed.word(&[keys.bits.as_bytes()]);
+    packed.number(first);
+    packed.number(first + bytes - 1);
+}
+
+/// Adds a command that only a primary takes. It reads the filter's first byte.
+pub(crate) fn ask_primary(packed: &mut Packed, keys: &Keys) {
+    begin_bitfield(packed, keys, 1);
+    packed.word(&[b"GET"]);
+    packed.word(&[b"u8"]);
+    packed.number(0);
+}
+
+/// Reads the reply to [`ask_primary`].
+pub(crate) fn read_primary(replies: &mut Replies<'_>) -> Result<(), StoreError> {
+    replies.array(1)?;
+    replies.int().map(drop)
 }
 
 /// Adds the command that reads the numbers of [`Head`], and behind them these bits.
@@ -103,9 +129,7 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
         (b"i64", from_end(TRAILER_NUMBER_FROM_END)),
         (b"i64", from_end(STAMP_FROM_END)),
     ];
-    packed.begin(2 + 3 * (HEAD + spans.len()));
-    packed.word(&[b"BITFIELD"]);
-    packed.word(&[keys.bits.as_bytes()]);
+    begin_bitfield(packed, keys, HEAD + spans.len());
     for (kind, offset) in head {
         packed.word(&[b"GET"]);
         packed.word(&[kind]);
@@ -118,16 +142,24 @@ fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]
     }
 }
 
+/// Begins the command that reads so many numbers of the filter.
+fn begin_bitfield(packed: &mut Packed, keys: &Keys, numbers: usize) {
+    packed.begin(2 + 3 * numbers);
+    packed.word(&[b"BITFIELD"]);
+    packed.word(&[keys.bits.as_bytes()]);
+}
+
 impl BatchReply {
     /// Reads the replies to [`commands`].
     pub(crate) fn read(
         replies: &mut Replies<'_>,
+        header: &Header,
         positions: &[Position],
         heads: Heads,
     ) -> Result<Result<Self, Doubt>, StoreError> {
         match positions {
-            [position] => Self::read_one(replies, position).map(Ok),
-            positions => Self::read_many(replies, positions, heads),
+            [position] if heads == Heads::Whole => Self::read_one(replies, position).map(Ok),
+            positions => Self::read_many(replies, header, positions, heads),
         }
     }
 
@@ -146,11 +178,12 @@ impl BatchReply {
 
     fn read_many(
         replies: &mut Replies<'_>,
+        header: &Header,
         positions: &[Position],
         heads: Heads,
     ) -> Result<Result<Self, Doubt>, StoreError> {
         let mut before = None;
-        if heads == Heads::Both {
+        if heads == Heads::Whole {
             replies.array(HEAD)?;
             before = Some(Head::read(replies)?);
         }
@@ -166,8 +199,14 @@ impl BatchReply {
         for id in &mut ids {
             id.null = replies.bytes()?.map(<[u8]>::to_vec);
         }
-        replies.array(HEAD)?;
-        let last = Head::read(replies)?;
+        let last = match heads {
+            Heads::Whole => {
+                replies.array(HEAD)?;
+                Some(Head::read(replies)?)
+            }
+            Heads::Trailer => replies.bytes()?.and_then(|bytes| Head::of_trailer(bytes, header)),
+        };
+        let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
         let head = before.unwrap_or(last);
         if !head.is_of_one_filter_with(last) {
             return Ok(Err(Doubt::Changing));
@@ -187,6 +226,18 @@ impl Head {
     fn read(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
         let mut next = || replies.int();
         Ok(Self { generation: next()?, state: next()?, trailer_number: next()?, stamp: next()? })
+    }
+
+    /// Returns what a trailer vouches for, if it is that of a filter with this header: no other has its number.
+    fn of_trailer(bytes: &[u8], header: &Header) -> Option<Self> {
+        let (stamp, number) = bytes.split_first_chunk()?;
+        let trailer_number = i64::from_be_bytes(number.try_into().ok()?);
+        (trailer_number == header.generation.trailer_number()).then(|| Self {
+            generation: header.generation.get(),
+            state: State::Live.as_byte().into(),
+            trailer_number,
+            stamp: i64::from_be_bytes(*stamp),
+        })
     }
 
     /// Whether a later one shows the same filter. Inserts may have come between the two.
@@ -279,7 +330,7 @@ mod tests {
         positions: &[Position],
     ) -> Result<Result<BatchReply, Doubt>, StoreError> {
         let mut replies = Replies::new("a check", replies);
-        let reply = BatchReply::read(&mut replies, positions, Heads::Both)?;
+        let reply = BatchReply::read(&mut replies, &asked().0, positions, Heads::Whole)?;
         replies.end()?;
         Ok(reply)
     }
@@ -328,22 +379,32 @@ mod tests {
     }
 
     #[test]
-    fn a_header_behind_vouches_alone_where_it_was_read_alone() {
+    fn a_trailer_vouches_only_with_the_number_of_the_filter_that_was_asked() {
         let (header, digests, positions) = asked();
         let read = |replies: &[u8]| {
             let mut replies = Replies::new("a check", replies);
-            let reply = BatchReply::read(&mut replies, &positions, Heads::Behind)?;
+            let reply = BatchReply::read(&mut replies, &header, &positions, Heads::Trailer)?;
             replies.end()?;
-            Ok::<_, StoreError>(reply.map(|reply| reply.head.generation))
+            Ok::<_, StoreError>(reply.map(|reply| (reply.head.generation, reply.head.stamp)))
         };
-        assert_eq!(read(&whole()[1..].concat()).unwrap(), Ok(7));
+        let with = |trailer: &[u8]| {
+            let [_, full, empty, nulls, _] = whole();
+            [full, empty, nulls, string(trailer)]
+        };
+        let trailer = |number: i64| [3_i64.to_be_bytes(), number.to_be_bytes()].concat();
+        let number = header.generation.trailer_number();
+        let of_this = with(&trailer(number));
+        assert_eq!(read(&of_this.concat()).unwrap(), Ok((7, 3)));
+        for other in [trailer(number ^ 1), trailer(0), trailer(number)[1..].to_vec(), vec![]] {
+            assert_eq!(read(&with(&other).concat()).unwrap(), Err(Doubt::Changing), "{other:?}");
+        }
         assert!(read(&whole().concat()).is_err(), "one more than was asked");
-        let mut short = whole();
-        short[2] = block(0, BLOCK_LEN - 8);
-        assert_eq!(read(&short[1..].concat()).unwrap(), Err(Doubt::Truncated));
+        let mut short = of_this;
+        short[1] = block(0, BLOCK_LEN - 8);
+        assert_eq!(read(&short.concat()).unwrap(), Err(Doubt::Truncated));
         let mut packed = Packed::default();
-        commands(&mut packed, &Keys::new("users"), &header, &positions, &digests, Heads::Behind);
-        assert_eq!(packed.commands, 4, "two blocks, their nulls, a header");
+        commands(&mut packed, &Keys::new("users"), &header, &positions, &digests, Heads::Trailer);
+        assert_eq!(packed.commands, 4, "two blocks, their nulls, a trailer");
     }
 
     #[test]
@@ -435,7 +496,7 @@ mod tests {
         for (expected, count) in [(many, 2), (one, 1)] {
             let mut packed = Packed::default();
             let (positions, digests) = (&positions[..count], &digests[..count]);
-            commands(&mut packed, &keys, &header, positions, digests, Heads::Both);
+            commands(&mut packed, &keys, &header, positions, digests, Heads::Whole);
             assert_eq!(packed.bytes, expected.get_packed_pipeline());
             assert_eq!(packed.commands, expected.len());
         }

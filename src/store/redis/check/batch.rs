@@ -7,7 +7,9 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::answer::{BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, commands};
+use super::answer::{
+    BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, ask_primary, commands, read_primary,
+};
 use super::checked::Checked;
 use crate::error::StoreError;
 use crate::filter::{Header, Position};
@@ -46,7 +48,6 @@ struct Part<'a> {
 
 /// What is asked of a shard's filter.
 struct Question {
-    connection: Connection,
     header: Arc<Header>,
     positions: Vec<Position>,
     heads: Heads,
@@ -110,28 +111,31 @@ impl<'a> Part<'a> {
         self.shard.believes(connection)
     }
 
-    /// Looks which filter is live, and puts the question to it.
-    async fn put(&mut self, deadline: Duration) {
-        self.question = match self.look(deadline).await {
-            Ok(question) => Some(question),
-            Err(doubt) => {
-                self.answer = Err(doubt);
-                None
-            }
-        };
+    /// Looks at Redis which filter is live, and puts the question to it.
+    async fn look(&mut self, deadline: Duration, is_one: bool) {
+        let Ok(connection) = &self.connection else { return };
+        match self.shard.look(self.link, connection, deadline).await {
+            Ok(header) => self.put(header, is_one),
+            Err(doubt) => self.answer = Err(doubt),
+        }
     }
 
-    async fn look(&self, deadline: Duration) -> Result<Question, Doubt> {
-        let (shard, connection) = (self.shard, self.connection.clone()?);
-        let header = match shard.filter.load_full() {
-            Some(header) => header,
-            None => shard.look(self.link, &connection, deadline).await?,
-        };
+    /// Puts the question to a filter. `is_one`: there is no other part.
+    fn put(&mut self, header: Arc<Header>, is_one: bool) {
+        let Ok(connection) = &self.connection else { return };
         let positions =
             self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
-        let known = shard.seen.seq(&connection.identity.incarnation);
-        let heads = if shard.has_vouched_lately() { Heads::Behind } else { Heads::Both };
-        Ok(Question { connection, header, positions, heads, known })
+        let known = self.shard.seen.seq(&connection.identity.incarnation);
+        let heads = match self.digests.len() {
+            1 if is_one => Heads::Whole,
+            _ if self.shard.has_vouched_lately() => Heads::Trailer,
+            _ => Heads::Whole,
+        };
+        self.question = Some(Question { header, positions, heads, known });
+    }
+
+    fn reads_a_trailer(&self) -> bool {
+        self.question.as_ref().is_some_and(|question| question.heads == Heads::Trailer)
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -157,7 +161,8 @@ impl<'a> Part<'a> {
         question: &Question,
         said: Result<BatchReply, Doubt>,
     ) -> Result<BatchReply, Doubt> {
-        let Question { connection, header, known, .. } = question;
+        let Question { header, known, heads, .. } = question;
+        let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
         let (shard, on) = (self.shard, &connection.on);
         // Where it was replaced between the first command and the last, that shows by itself.
         let reply = said.inspect_err(|doubt| {
@@ -185,7 +190,9 @@ impl<'a> Part<'a> {
             return Err(Doubt::Suspect);
         }
         shard.seen.note(&connection.identity.incarnation, reply.head.stamp);
-        shard.note_vouched();
+        if *heads == Heads::Whole {
+            shard.note_vouched();
+        }
         Ok(reply)
     }
 
@@ -233,15 +240,15 @@ async fn ask_twice(parts: &mut [Part<'_>], deadline: Duration) {
 
 /// Puts questions, most of them without a look at Redis.
 async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
-    let mut looks: SmallVec<[_; 1]> =
-        parts.iter_mut().filter(|part| to(part)).map(|part| part.put(deadline)).collect();
-    if looks.len() == 1
-        && let Some(look) = looks.pop()
-    {
-        look.await;
-    } else {
-        join_all(looks).await;
+    let (is_one, mut looks) = (parts.len() == 1, Vec::new());
+    for part in parts.iter_mut().filter(|part| to(part)) {
+        match (&part.connection, part.shard.filter.load_full()) {
+            (Err(doubt), _) => part.answer = Err(*doubt),
+            (Ok(_), Some(header)) => part.put(header, is_one),
+            (Ok(_), None) => looks.push(part.look(deadline, is_one)),
+        }
     }
+    join_all(looks).await;
 }
 
 /// Roughly how many bytes the commands take.
@@ -262,6 +269,9 @@ async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
             commands(&mut packed, &part.shard.keys, header, positions, &part.digests, *heads);
             callers += part.callers;
         }
+    }
+    if let Some(part) = parts.iter().rfind(|part| part.reads_a_trailer()) {
+        ask_primary(&mut packed, &part.shard.keys);
     }
     let replies = link.send_for(callers, &live, packed, deadline).await;
     match replies.and_then(|replies| read(parts, &replies)) {
@@ -289,9 +299,14 @@ type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
 fn read(parts: &[Part<'_>], replies: &[u8]) -> Result<Said, StoreError> {
     let mut replies = Replies::new("a check", replies);
     let asked = parts.iter().filter_map(|part| part.question.as_ref());
-    let said =
-        asked.map(|question| BatchReply::read(&mut replies, &question.positions, question.heads));
+    let said = asked.map(|question| {
+        let Question { header, positions, heads, .. } = question;
+        BatchReply::read(&mut replies, header, positions, *heads)
+    });
     let said = said.collect::<Result<_, _>>()?;
+    if parts.iter().any(Part::reads_a_trailer) {
+        read_primary(&mut replies)?;
+    }
     replies.end()?;
     Ok(said)
 }

@@ -70,11 +70,11 @@ impl Shard {
     ) -> Result<Verdict, Doubt> {
         let position = [header.geometry.position(digest)];
         let mut packed = Packed::default();
-        commands(&mut packed, &self.keys, header, &position, &[*digest], Heads::Both);
+        commands(&mut packed, &self.keys, header, &position, &[*digest], Heads::Whole);
         let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;
         let replies = replies.map_err(|error| doubt(&error))?;
         let mut replies = Replies::new("a check", &replies);
-        let reply = BatchReply::read(&mut replies, &position, Heads::Both)
+        let reply = BatchReply::read(&mut replies, header, &position, Heads::Whole)
             .map_err(|error| doubt(&error))??;
         if reply.head.generation != header.generation.get() {
             return Err(Doubt::Changing);

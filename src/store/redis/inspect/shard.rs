@@ -176,10 +176,10 @@ impl Shard {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
-        commands(&mut packed, &self.keys, header, &positions, digests, Heads::Both);
+        commands(&mut packed, &self.keys, header, &positions, digests, Heads::Whole);
         let bytes = self.server.send(packed).await?;
         let mut replies = Replies::new("a check", &bytes);
-        let reply = match BatchReply::read(&mut replies, &positions, Heads::Both)? {
+        let reply = match BatchReply::read(&mut replies, header, &positions, Heads::Whole)? {
             Ok(reply) => reply,
             Err(doubt) => return Ok(Err(doubt)),
         };
