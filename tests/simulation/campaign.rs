@@ -140,6 +140,9 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
     if findings.handed_over == 0 || findings.moved == 0 {
         complain("no process moved to another filter".to_owned());
     }
+    if findings.carried == 0 || findings.redirected == 0 {
+        complain("no shard was moved to another node of a cluster".to_owned());
+    }
     let merged = share(findings.merged, findings.merged + findings.alone);
     if merged < MERGED {
         complain(format!("too few ids were asked for in batches: {merged:.3} of them"));

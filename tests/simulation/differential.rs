@@ -104,6 +104,7 @@ fn records_of_batches() -> Vec<Record> {
 /// Whether a run stays on one Redis process of the version at hand.
 fn comparable(plan: &Plan) -> bool {
     plan.config.version == "7.0.15"
+        && !plan.config.cluster
         && plan.config.former.is_none_or(|former| !former.elsewhere)
         && !matches!(plan.config.flavour, Flavour::Forgetful | Flavour::Wild)
 }

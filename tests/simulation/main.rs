@@ -9,6 +9,7 @@
 mod background;
 mod campaign;
 mod client;
+mod cluster;
 mod copies;
 mod database;
 mod differential;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use crate::cluster;
 use crate::database;
 use crate::fleet;
 use crate::model::keyspace::{Bytes, Keyspace, Slot, Value};
@@ -26,9 +27,9 @@ thread_local! {
     static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
-    /// The Redis that something befalls: 1 where the filter is elsewhere that the guard moves away from.
+    /// The address of the Redis that something befalls: 1 where the filter is elsewhere that the guard moves away from.
     static SITE: Cell<usize> = const { Cell::new(0) };
-    static SITES: RefCell<[Site; 2]> = RefCell::default();
+    static SITES: RefCell<[Site; 4]> = RefCell::default();
 }
 
 /// What is known of one Redis.
@@ -70,15 +71,36 @@ pub(crate) fn befall(mishap: &Mishap) {
             befall(mishap);
             SITE.set(0);
         }
-        Mishap::OfShard(shard, mishap) => befall_shards(mishap, &[*shard]),
-        mishap => befall_shards(mishap, &shards::all()),
+        Mishap::AtNode(at, mishap) => {
+            SITE.set(*at);
+            let shards = net::with(|net| cluster::shards_at(net, *at));
+            befall_shards(mishap, &shards);
+            SITE.set(0);
+        }
+        Mishap::OfShard(shard, mishap) => befall_somewhere(mishap, &[*shard]),
+        mishap => befall_somewhere(mishap, &shards::all()),
     }
+}
+
+/// Lets it happen wherever these shards are.
+fn befall_somewhere(mishap: &Mishap, shards: &[u32]) {
+    if !cluster::is() || mishap.is_of_a_cluster() {
+        return befall_shards(mishap, shards);
+    }
+    cluster::each_node(shards, |at, here| {
+        // A clock is that of all.
+        if !here.is_empty() && (at == 0 || !matches!(mishap, Mishap::Clock(_))) {
+            SITE.set(at);
+            befall_shards(mishap, here);
+        }
+    });
+    SITE.set(0);
 }
 
 /// Lets it happen to the keys of these shards, or to the process.
 fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     let is_kept = mishap.loses_bits() && moves::keeps_former(SITE.get(), shards);
-    let of_new = SITE.get() == 0 && shards.iter().any(|of| !shards::of_former().contains(of));
+    let of_new = SITE.get() != 1 && shards.iter().any(|of| !shards::of_former().contains(of));
     if is_kept || mishap.loses_the_mode() && !fleet::may_lose(of_new) {
         return;
     }
@@ -145,7 +167,14 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Lonely(is) => primary(net).lonely = is,
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
         Mishap::StandStill(for_ms) => primary(net).still_until = net.now_ms() + for_ms,
-        Mishap::OfShard(..) | Mishap::AtFormer(_) => unreachable!("it befalls one shard of one"),
+        Mishap::BeginToLeave(shard, to) => cluster::begin_to_leave(net, shard, to),
+        Mishap::Leave(shard, to) => cluster::leave(net, shard, to),
+        Mishap::Stay(shard) => cluster::stay(net, shard),
+        Mishap::Lie { at, shard, to } => cluster::lie(net, at, shard, to),
+        Mishap::Gossip => cluster::gossip(net),
+        Mishap::OfShard(..) | Mishap::AtFormer(_) | Mishap::AtNode(..) => {
+            unreachable!("it befalls one shard of one")
+        }
     });
 }
 
@@ -300,7 +329,7 @@ fn restart(net: &mut Net, from_dump: bool, loading: u64) {
     let keys = found(net, from_dump);
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let primary = at(net);
-    let mut node = Node::start(net.nodes[primary].version, run_id, history, keys);
+    let mut node = net.nodes[primary].succeed(run_id, history, keys);
     node.loading_until = net.now_ms() + loading;
     net.nodes[primary] = node;
     net.break_node(primary);
@@ -315,7 +344,7 @@ fn go_astray(net: &mut Net, from_dump: bool) {
     site(|site| (site.aside, site.home) = (None, Some(old)));
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
-    let node = Node::start(net.nodes[old].version, run_id, history, keys);
+    let node = net.nodes[old].succeed(run_id, history, keys);
     net.nodes.push(node);
     lead_to(net, net.nodes.len() - 1);
     net.break_node(old);
@@ -337,13 +366,16 @@ fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
     let old = at(net);
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
-    let node = Node::start(net.nodes[old].version, run_id, history, keys);
+    let node = net.nodes[old].succeed(run_id, history, keys);
     net.nodes.push(node);
     lead_to(net, net.nodes.len() - 1);
     if old_stays {
         // Demoted: its connections stay open, and what it holds grows old.
         net.nodes[old].replica = true;
         net.nodes[old].history = history;
+        if let Some(map) = &mut net.nodes[old].map {
+            map.here = None;
+        }
     } else {
         net.break_node(old);
         net.nodes[old].run_id = 0;

@@ -16,6 +16,7 @@ use redis::{RedisError, RedisResult, Value, from_redis_value};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::cluster::{self, Map};
 use crate::invariants;
 use crate::mishaps;
 use crate::model::keyspace::Keyspace;
@@ -73,8 +74,9 @@ pub(crate) struct Net {
     began: Instant,
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node>,
-    /// The processes that the addresses lead to: of the guard's own filter, and of one elsewhere that it moves away from.
-    pub(crate) primaries: [usize; 2],
+    /// The processes that the addresses lead to: of the guard's own filter, of one elsewhere that it moves away from, and of
+    /// the other nodes of a cluster.
+    pub(crate) primaries: Vec<usize>,
     /// Replies that take long, in a thousand.
     pub(crate) slow: u64,
     pub(crate) clock_skew_us: i64,
@@ -179,10 +181,20 @@ pub(crate) fn begin(config: &Config, seed: u64) {
     let mut nodes = vec![start()];
     nodes.extend(config.former.filter(|former| former.elsewhere).map(|_| start()));
     moves::begin_on(&nodes);
+    let mut primaries = vec![0, nodes.len() - 1];
+    if config.cluster {
+        for at in cluster::NODES {
+            if at > 0 {
+                primaries.push(nodes.len());
+                nodes.push(start());
+            }
+            nodes[primaries[at]].map = Some(Map::first(at));
+        }
+    }
     let net = Net {
         began: Instant::now(),
         rng,
-        primaries: [0, nodes.len() - 1],
+        primaries,
         nodes,
         slow,
         clock_skew_us: 0,
@@ -383,6 +395,7 @@ impl Net {
             };
             note(run_ms, request.connection, name, command, &reply);
             invariants::after(node, before.as_ref(), &reply, run_ms);
+            invariants::out_of_use(node, command, run_ms);
             request.replies.push(reply.into_value());
         }
         Some(upto)
@@ -523,6 +536,7 @@ impl Net {
         self.deaths.clear();
         self.cut_off.clear();
         self.slow = 0;
+        cluster::heal(self);
         for node in &mut self.nodes {
             for key in mishaps::keys(&["bits", "log", "marks", "meta"]) {
                 node.keys.run(&[b"PERSIST", &key]);

@@ -60,6 +60,9 @@ pub(crate) struct Findings {
     /// Hand-overs that have returned, and processes that began with the new filter only before all had healed.
     pub(crate) handed_over: u64,
     pub(crate) moved: u64,
+    /// Shards that another node of a cluster came to serve, and commands that a node did not execute for it.
+    pub(crate) carried: u64,
+    pub(crate) redirected: u64,
     /// Ids that Redis was asked for one by one, and with others.
     pub(crate) alone: u64,
     pub(crate) merged: u64,
@@ -88,6 +91,8 @@ impl Findings {
         self.strangers += other.strangers;
         self.handed_over += other.handed_over;
         self.moved += other.moved;
+        self.carried += other.carried;
+        self.redirected += other.redirected;
         self.alone += other.alone;
         self.merged += other.merged;
     }

@@ -1,6 +1,7 @@
 //! What happens in a run, drawn from its seed before it begins.
 
 mod ask;
+mod cluster;
 mod flavour;
 mod moves;
 mod process;
@@ -70,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) copies: bool,
     /// Into how many shards the filter is cut.
     pub(crate) shards: u32,
+    /// Whether Redis is a cluster.
+    pub(crate) cluster: bool,
     /// The filter that the processes have first, if they move to that one.
     pub(crate) former: Option<Former>,
     pub(crate) flavour: Flavour,
@@ -237,6 +240,22 @@ pub(crate) enum Mishap {
     OfShard(u32, Box<Mishap>),
     /// It happens to the Redis of the filter that the guard moves away from.
     AtFormer(Box<Mishap>),
+    /// It happens to the node at this address.
+    AtNode(usize, Box<Mishap>),
+    /// Half of a shard's keys go to the node at this address.
+    BeginToLeave(u32, usize),
+    /// A shard is served by the node at this address, which has all its keys.
+    Leave(u32, usize),
+    /// The keys of a shard that had begun to leave are back.
+    Stay(u32),
+    /// The node at an address takes another one for that which serves a shard.
+    Lie {
+        at: usize,
+        shard: u32,
+        to: usize,
+    },
+    /// All nodes know which of them serves what.
+    Gossip,
 }
 
 /// All keys that a filter has, but for its nulls.
@@ -249,8 +268,8 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         use Mishap::{
-            Astray, AtFormer, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart,
-            Rewind, Swap,
+            Astray, AtFormer, AtNode, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard,
+            Restart, Rewind, Swap,
         };
         match self {
             Swap(keys) | Delete(keys) => keys.contains(&"meta"),
@@ -264,7 +283,7 @@ impl Mishap {
             | Rewind
             | Clock(_) => true,
             // The other shards know it. But they may lose it before a poll tells this one of it.
-            OfShard(_, mishap) | AtFormer(mishap) => mishap.loses_the_mode(),
+            OfShard(_, mishap) | AtFormer(mishap) | AtNode(_, mishap) => mishap.loses_the_mode(),
             _ => false,
         }
     }
@@ -274,7 +293,9 @@ impl Mishap {
         match self {
             Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"bits"),
             Self::CutShort(key) | Self::Expire(key, _) => *key == "bits",
-            Self::OfShard(_, mishap) | Self::AtFormer(mishap) => mishap.loses_bits(),
+            Self::OfShard(_, mishap) | Self::AtFormer(mishap) | Self::AtNode(_, mishap) => {
+                mishap.loses_bits()
+            }
             Self::FlushAll => true,
             other => other.loses_inserts(),
         }
@@ -285,7 +306,9 @@ impl Mishap {
         match self {
             Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
             Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
-            Self::OfShard(_, mishap) | Self::AtFormer(mishap) => mishap.loses_inserts(),
+            Self::OfShard(_, mishap) | Self::AtFormer(mishap) | Self::AtNode(_, mishap) => {
+                mishap.loses_inserts()
+            }
             _ => false,
         }
     }
@@ -296,7 +319,8 @@ impl Plan {
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        Self::draw_with(seed, copies, operations).cut(operations).moved(operations)
+        let plan = Self::draw_with(seed, copies, operations).cut(operations);
+        plan.moved(operations).clustered(operations)
     }
 
     /// Draws a run whose processes keep no copies, of a filter that is not cut into shards.
@@ -386,6 +410,7 @@ impl Config {
             slow: rng.pick(&[0, 20, 100]),
             copies: false,
             shards: 1,
+            cluster: false,
             former: None,
             flavour,
             rules: Rules::draw(rng),

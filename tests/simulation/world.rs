@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::client::{self, Answered};
+use crate::cluster;
 use crate::database::Transaction;
 use crate::mishaps;
 use crate::moves::Version;
@@ -53,6 +54,7 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
     trace::begin(in_words);
     oracle::begin();
     shards::begin(plan.config.shards, plan.config.former);
+    cluster::begin(plan.config.cluster);
     moves::begin(plan.config.former, plan.config.flavour, plan.config.instances);
     random::begin(plan.seed);
     database::begin(plan.config.page);
@@ -144,7 +146,10 @@ struct Filter {
 
 impl Filter {
     fn of(config: &Config, number: usize) -> Self {
-        let at = |site| Endpoint::Primary(Arc::new(net::Address { instance: number, site }));
+        let at = |site| match config.cluster {
+            true => cluster::endpoint(number),
+            false => Endpoint::Primary(Arc::new(net::Address { instance: number, site })),
+        };
         let [name, old_name] = shards::names();
         let own = Self { name, shards: config.shards, redis: at(0), former: None };
         let Some(former) = config.former else { return own };

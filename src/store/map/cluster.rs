@@ -42,7 +42,11 @@ pub(crate) struct Cluster {
     /// How to connect to a node, wherever it is.
     pub(super) redis: ConnectionInfo,
     pub(super) access: Access,
+    pub(crate) dial: Dial,
 }
+
+/// Returns what connects to a node, as to another server.
+pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connector>;
 
 /// Connects to the node that serves the slot of a key.
 #[derive(Clone)]
@@ -70,7 +74,11 @@ impl Cluster {
     pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         access.judge(&self.redis)?;
         let (named, redis) = (self.named.clone(), self.redis.clone());
-        Ok(Self { named, redis, access: access.clone() })
+        Ok(Self { named, redis, access: access.clone(), dial: self.dial })
+    }
+
+    fn dial(&self, node: &Server) -> Arc<dyn Connector> {
+        (self.dial)(node, &self.redis, &self.access)
     }
 
     pub(super) fn to_slot_of(
@@ -136,11 +144,7 @@ impl Slots {
 
     /// Asks a node which ones serve the slots.
     async fn ask(&self, node: &Server) -> Result<Vec<Option<Server>>, StoreError> {
-        let transport = node
-            .address(&self.cluster.redis, &self.cluster.access)
-            .connect()
-            .await
-            .map_err(Trouble::from)?;
+        let transport = self.cluster.dial(node).connect().await.map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
         for key in &*self.keys {
             commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
@@ -212,7 +216,7 @@ impl Connector for ToSlot {
             // Before anyone waits for who is named: what it says stands for itself.
             cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&cluster.redis, &cluster.access).connect().await?;
+            let transport = cluster.dial(&server).connect().await?;
             let (to_slot, confirmed) = (self.clone(), Confirmed::default());
             let made = Instant::now();
             let named = ToNode { transport, server, to_slot, made, confirmed };

@@ -7,6 +7,7 @@
 //! | `rediss+…` | the same with TLS |
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
@@ -106,7 +107,13 @@ impl<'a> Parts<'a> {
                 _ => return Err("a node is no host".to_owned()),
             }
         }
-        Ok(Cluster { named, redis: self.redis(&server)?, access: Access::default() })
+        let (redis, access) = (self.redis(&server)?, Access::default());
+        Ok(Cluster {
+            named,
+            redis,
+            access,
+            dial: |node, like, by| Arc::new(node.address(like, by)),
+        })
     }
 
     /// Returns how to connect to each host. One that is named twice would have two votes.

@@ -12,6 +12,6 @@ if redis.call('TYPE', KEYS[1]).ok ~= 'string'
   return 0
 end
 redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[3])
--- Checks that read no more than the trailer miss its number (check/answer.rs).
+-- Some checks read no more than the trailer's number (check/answer.rs).
 redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 8, string.rep('\0', 8))
 return 1

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::keyspace::{Keyspace, number};
 use super::lua::{self, Rules};
 use super::reply::Reply;
+use crate::cluster::Map;
 use crate::recording::{self, Record};
 
 /// A clock that is behind by so much was set back, µs.
@@ -32,6 +33,8 @@ pub(crate) struct Node {
     /// It stands still until this moment, ms since the run began: what arrives waits.
     pub(crate) still_until: u64,
     pub(crate) version: &'static str,
+    /// What it knows of its cluster, if it is in one.
+    pub(crate) map: Option<Map>,
     /// The scripts it knows, by their hashes.
     scripts: BTreeMap<String, Arc<str>>,
 }
@@ -43,6 +46,14 @@ impl Node {
     /// A process of this version that starts with these keys.
     pub(crate) fn start(version: &'static str, run_id: u64, history: u64, keys: Keyspace) -> Self {
         Self { version, run_id, history, keys, ..Self::default() }
+    }
+
+    /// Returns the process that takes another one's place, with these keys.
+    pub(crate) fn succeed(&self, run_id: u64, history: u64, mut keys: Keyspace) -> Self {
+        if let Some(map) = &self.map {
+            map.begin_with(&mut keys);
+        }
+        Self { map: self.map.clone(), ..Self::start(self.version, run_id, history, keys) }
     }
 
     /// Forgets all scripts.
@@ -82,6 +93,11 @@ impl Node {
         let name = words[0].to_ascii_uppercase();
         if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME") {
             return Reply::error("LOADING Redis is loading the dataset in memory");
+        }
+        if let Some(map) = self.map.clone()
+            && let Some(reply) = map.answer(words, &mut self.keys)
+        {
+            return reply;
         }
         match (name.as_slice(), &words[1..]) {
             (b"INFO", _) => Reply::bulk(self.info()),

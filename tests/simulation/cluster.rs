@@ -1,0 +1,265 @@
+//! A cluster: which of its nodes serves which shard, and what each node knows of that.
+//!
+//! A shard stands for its slot: the slot's number is the shard's. Node n answers at one address, whatever process is there.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use redis::ConnectionInfo;
+
+use crate::model::keyspace::{Bytes, Keyspace};
+use crate::model::reply::Reply;
+use crate::net::{Address, Net};
+use crate::oracle;
+use crate::shards;
+use crate::store::link::access::Access;
+use crate::store::link::connector::Connector;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::map::server::Server;
+
+/// The addresses of its nodes. That of number 1 is the Redis of a filter that the guard moves away from.
+pub(crate) const NODES: [usize; 3] = [0, 2, 3];
+
+/// What its nodes are called, for the eyes of the guard.
+const HOST: &str = "node";
+const PORT: usize = 7000;
+
+thread_local! {
+    static IS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Begins a run with a cluster or without.
+pub(crate) fn begin(is: bool) {
+    IS.set(is);
+}
+
+pub(crate) fn is() -> bool {
+    IS.get()
+}
+
+/// What a node knows of its cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Map {
+    /// Its own address; none of a replica, which serves nothing.
+    pub(crate) here: Option<usize>,
+    /// The address of the node that serves each shard.
+    serving: Vec<usize>,
+    /// The shards whose keys are on their way to another node.
+    leaving: BTreeSet<u32>,
+}
+
+impl Map {
+    /// What a node at an address knows as a run begins: shards go round.
+    pub(crate) fn first(here: usize) -> Self {
+        let serving = shards::own().map(|shard| NODES[shard as usize % NODES.len()]).collect();
+        Self { here: Some(here), serving, leaving: BTreeSet::new() }
+    }
+
+    fn serves(&self, shard: u32) -> bool {
+        self.here == self.serving.get(shard as usize).copied()
+    }
+
+    /// Why a command is not executed, or what it says of the cluster.
+    pub(crate) fn answer(&self, words: &[&[u8]], keys: &mut Keyspace) -> Option<Reply> {
+        if words[0] == b"CLUSTER" {
+            return Some(match words[1] {
+                b"KEYSLOT" => Reply::Int(shard_of(words[2]).into()),
+                _ => self.slots(),
+            });
+        }
+        let named = keys_of(words);
+        let shard = shard_of(named.first()?);
+        if !self.serves(shard) {
+            redirected();
+            let at = self.serving.get(shard as usize).map_or(0, |at| PORT + at);
+            return Some(Reply::Error(format!("MOVED {shard} {HOST}:{at}")));
+        }
+        if !self.leaving.contains(&shard) || named.iter().all(|key| keys.get(key).is_some()) {
+            return None;
+        }
+        redirected();
+        // What is not here may be there already, or be nowhere.
+        Some(match named.len() {
+            1 => Reply::Error(format!("ASK {shard} {HOST}:{PORT}")),
+            _ => Reply::error("TRYAGAIN Multiple keys request during rehashing of slot"),
+        })
+    }
+
+    /// A process that begins drops the keys that its node does not serve.
+    pub(crate) fn begin_with(&self, keys: &mut Keyspace) {
+        for shard in shards::own().filter(|shard| !self.serves(*shard)) {
+            drop_shard(keys, shard);
+        }
+    }
+
+    fn slots(&self) -> Reply {
+        let range = |(shard, at): (usize, &usize)| {
+            let node = Reply::Array(vec![
+                Reply::bulk(HOST),
+                Reply::Int((PORT + at) as i64),
+                Reply::bulk("id"),
+            ]);
+            Reply::Array(vec![Reply::Int(shard as i64), Reply::Int(shard as i64), node])
+        };
+        Reply::Array(self.serving.iter().enumerate().map(range).collect())
+    }
+}
+
+fn redirected() {
+    oracle::note(|findings| findings.redirected += 1);
+}
+
+/// The keys that a command of a client names.
+fn keys_of<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let named = match words {
+        [b"EVAL" | b"EVALSHA", _, count, rest @ ..] => {
+            let count = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok());
+            &rest[..count.unwrap_or(0)]
+        }
+        [_, rest @ ..] => rest,
+        [] => &[],
+    };
+    named.iter().copied().filter(|word| word.starts_with(b"bg:{")).collect()
+}
+
+/// The shard of which a key is.
+fn shard_of(key: &[u8]) -> u32 {
+    let all = shards::own();
+    all.clone()
+        .find(|shard| key.starts_with(shards::prefix(*shard).as_bytes()))
+        .unwrap_or(all.start)
+}
+
+/// The guard's endpoint, as an instance has it.
+pub(crate) fn endpoint(instance: usize) -> Endpoint {
+    let nodes = NODES.map(|at| format!("{HOST}:{}", PORT + at)).join(",");
+    let url = format!("redis+cluster://{instance}:password@{nodes}");
+    let Ok(Endpoint::Cluster(cluster)) = Endpoint::parse(&url) else {
+        panic!("{url} is a cluster")
+    };
+    let mut cluster = std::sync::Arc::into_inner(cluster).expect("nobody else has it");
+    cluster.dial = dial;
+    Endpoint::Cluster(cluster.into())
+}
+
+fn dial(server: &Server, like: &ConnectionInfo, _: &Access) -> std::sync::Arc<dyn Connector> {
+    let instance = like.redis_settings().username().and_then(|name| name.parse().ok());
+    let port = server.to_string().rsplit(':').next().and_then(|port| port.parse::<usize>().ok());
+    let site = port.expect("a port") - PORT;
+    std::sync::Arc::new(Address { instance: instance.expect("an instance"), site })
+}
+
+/// The address of the node that serves a shard; the filter's only one where there is no cluster.
+pub(crate) fn site_of(net: &Net, shard: u32) -> usize {
+    let serves = |at: &&usize| map(net, **at).is_some_and(|map| map.serves(shard));
+    NODES.iter().find(serves).copied().unwrap_or(0)
+}
+
+/// The shards that the node at an address serves.
+pub(crate) fn shards_at(net: &Net, site: usize) -> Vec<u32> {
+    shards::own().filter(|shard| site_of(net, *shard) == site).collect()
+}
+
+fn map(net: &Net, site: usize) -> Option<&Map> {
+    net.nodes[net.primaries[site]].map.as_ref()
+}
+
+/// Looks at what the node at an address knows and has.
+fn node<T>(net: &mut Net, site: usize, see: impl FnOnce(&mut Map, &mut Keyspace) -> T) -> T {
+    let node = net.primaries[site];
+    let node = &mut net.nodes[node];
+    see(node.map.as_mut().expect("a cluster"), &mut node.keys)
+}
+
+/// Some keys of a shard go to another node, one at a time. What is asked of them there is not served yet.
+pub(crate) fn begin_to_leave(net: &mut Net, shard: u32, to: usize) {
+    let from = site_of(net, shard);
+    if from == to {
+        return;
+    }
+    drop_elsewhere(net, shard);
+    node(net, from, |map, _| map.leaving.insert(shard));
+    carry(net, (from, to), shard, |number| number % 2 == 0);
+}
+
+/// A shard is another node's, with all its keys: whether or not some have gone before. Only the two know so far.
+pub(crate) fn leave(net: &mut Net, shard: u32, to: usize) {
+    stay(net, shard);
+    drop_elsewhere(net, shard);
+    let from = site_of(net, shard);
+    carry(net, (from, to), shard, |_| true);
+    oracle::note(|findings| findings.carried += u64::from(from != to));
+    for at in [from, to] {
+        node(net, at, |map, _| map.serving[shard as usize] = to);
+    }
+}
+
+/// The keys of a shard that are on their way come back.
+pub(crate) fn stay(net: &mut Net, shard: u32) {
+    let here = site_of(net, shard);
+    if node(net, here, |map, _| map.leaving.remove(&shard)) {
+        for at in NODES.into_iter().filter(|at| *at != here) {
+            carry(net, (at, here), shard, |_| true);
+        }
+    }
+}
+
+/// Drops what nodes have kept of a shard that is not theirs.
+fn drop_elsewhere(net: &mut Net, shard: u32) {
+    let here = site_of(net, shard);
+    for at in NODES.into_iter().filter(|at| *at != here) {
+        node(net, at, |_, keys| drop_shard(keys, shard));
+    }
+}
+
+fn drop_shard(keys: &mut Keyspace, shard: u32) {
+    for key in of_shard(keys, shard) {
+        keys.take(&key);
+    }
+}
+
+fn of_shard(keys: &Keyspace, shard: u32) -> Vec<Bytes> {
+    let prefix = shards::prefix(shard);
+    keys.keys().into_iter().filter(|key| key.starts_with(prefix.as_bytes())).collect()
+}
+
+/// Carries those of a shard's keys over.
+fn carry(net: &mut Net, (from, to): (usize, usize), shard: u32, which: impl Fn(usize) -> bool) {
+    let all = node(net, from, |_, keys| of_shard(keys, shard));
+    for (_, key) in all.into_iter().enumerate().filter(|(number, _)| which(*number)) {
+        let slot = node(net, from, |_, keys| keys.take(&key));
+        node(net, to, |_, keys| keys.put_back(&key, slot));
+    }
+}
+
+/// A node is told of the wrong one. It is never itself: that would be two primaries.
+pub(crate) fn lie(net: &mut Net, at: usize, shard: u32, to: usize) {
+    if at != to && site_of(net, shard) != at {
+        node(net, at, |map, _| map.serving[shard as usize] = to);
+    }
+}
+
+/// All nodes come to know which of them serves what.
+pub(crate) fn gossip(net: &mut Net) {
+    let serving: Vec<usize> = shards::own().map(|shard| site_of(net, shard)).collect();
+    for at in NODES {
+        node(net, at, |map, _| map.serving.clone_from(&serving));
+    }
+}
+
+/// Nothing is on its way any more, and all know.
+pub(crate) fn heal(net: &mut Net) {
+    if is() {
+        shards::own().for_each(|shard| stay(net, shard));
+        gossip(net);
+    }
+}
+
+/// Lets something befall the keys of these shards, on whatever nodes they are.
+pub(crate) fn each_node(shards: &[u32], mut befall: impl FnMut(usize, &[u32])) {
+    for at in NODES {
+        let here = crate::net::with(|net| shards_at(net, at));
+        let here: Vec<u32> = here.into_iter().filter(|shard| shards.contains(shard)).collect();
+        befall(at, &here);
+    }
+}
