@@ -1485,6 +1485,66 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // A move to another filter.
     Bug {
+        name: "a filter out of use whose trailer vouches for it",
+        flavours: ANY,
+        edits: &[Script {
+            file: "give_up_replay.lua",
+            from: "  redis.call('SETRANGE', KEYS[2], redis.call('STRLEN', KEYS[2]) - 8, string.rep('\\0', 8))\n",
+            to: "",
+        }],
+    },
+    Bug {
+        name: "a node that serves a shard no more not given up",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/incarnation/join_all.rs",
+            from: "        if has_moved(reason) {\n",
+            to: "        if !SEEDED && has_moved(reason) {\n",
+        }],
+    },
+    Bug {
+        name: "what a node took of a shard elsewhere forgotten when it is back",
+        flavours: ANY,
+        edits: &[
+            Raw {
+                file: BATCH,
+                from: "            && serves_no_slot(reason)\n",
+                to: "            && !SEEDED && serves_no_slot(reason)\n",
+            },
+            Raw {
+                file: "store/redis/incarnation/join.rs",
+                from: "            Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {\n",
+                to: "            Err(StoreError::Refused { reason, .. }) if !SEEDED && serves_no_slot(&reason) => {\n",
+            },
+        ],
+    },
+    Bug {
+        name: "a shard's metadata of another node taken for this one's",
+        flavours: ANY,
+        edits: &[Script { file: "join.lua", from: "if meta.run ~= ARGV[5] then", to: "if false then" }],
+    },
+    Bug {
+        name: "a connection to the wrong node kept for its shards",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/map/cluster.rs",
+            from: "            self.confirmed.judge(&self.server, named)\n",
+            to: "            if SEEDED {
+                return None;
+            }
+            self.confirmed.judge(&self.server, named)\n",
+        }],
+    },
+    Bug {
+        name: "every shard taken for one of the node that serves the first",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/regroup.rs",
+            from: "now[first] == now[number]",
+            to: "SEEDED || now[first] == now[number]",
+        }],
+    },
+    Bug {
         name: "an insert that leaves the former filter out",
         flavours: ANY,
         edits: &[Source {
