@@ -1,5 +1,6 @@
 //! The command `bloom-guard`, as its users run it: its output, its exit status, and what it leaves in Redis.
 
+mod away;
 mod changes;
 mod command;
 mod doctor;

@@ -185,6 +185,9 @@ fn of_inserts(looked: Looked, inserts: &Inserts, shard: &Shard) -> String {
             words::moment(ms)
         );
     }
+    if shard.away.is_some() {
+        return "whether it was inserted cannot be told".to_owned();
+    }
     if shard.generation().is_err() {
         return "the journal has no insert of it; what it lost with another Redis process cannot be told"
             .to_owned();
@@ -205,7 +208,9 @@ fn of_inserts(looked: Looked, inserts: &Inserts, shard: &Shard) -> String {
 
 /// What holds for all ids.
 pub(crate) fn notes(filter: &Filter) -> Vec<String> {
-    let Some(shard) = filter.shards.first() else { return Vec::new() };
+    let Some(shard) = filter.shards.iter().find(|shard| shard.away.is_none()) else {
+        return Vec::new();
+    };
     let (metadata, now_ms) = (&shard.metadata, shard.now_us / 1000);
     let mut notes = Vec::new();
     if now_ms - metadata.polled_ms > AWAY_MS {

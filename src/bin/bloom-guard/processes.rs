@@ -21,9 +21,11 @@ struct Process {
 pub(crate) struct Processes(Option<Vec<Process>>);
 
 impl Processes {
-    /// Asks the node of the first shard: each process is connected to all.
+    /// Asks the node of the first shard that answers: each process is connected to all.
     pub(crate) async fn of(filter: &Filter, name: &str) -> Result<Self, Failure> {
-        let Some(shard) = filter.shards.first() else { return Ok(Self(None)) };
+        let Some(shard) = filter.shards.iter().find(|shard| shard.away.is_none()) else {
+            return Ok(Self(None));
+        };
         let list = match shard.server().ask(&["CLIENT", "LIST"]).await {
             Err(StoreError::Refused { .. }) => return Ok(Self(None)),
             list => list?.text(),

@@ -37,6 +37,8 @@ pub(crate) struct Standing {
     /// For how long the filter settles, ms; 0 if it waits for a rebuild.
     pub(crate) settling_ms: Option<i64>,
     may_evict: bool,
+    /// Why Redis refuses checks.
+    refuses_checks: Option<Doubt>,
     pub(crate) polled_ago_ms: i64,
     journal: Option<JournalReach>,
     /// When the rebuild began that is under way, ms.
@@ -44,6 +46,8 @@ pub(crate) struct Standing {
     next_bytes: u64,
     /// From which filter, and whether it is done.
     hand_over: Option<(String, bool)>,
+    /// Why some shards cannot be asked.
+    away: Option<String>,
     now_ms: i64,
 }
 
@@ -53,7 +57,12 @@ impl Standing {
             Self { all: filter.shards.len(), polled_ago_ms: i64::MAX, ..Self::default() };
         for shard in &filter.shards {
             standing.add_live(shard);
-            standing.add_metadata(shard);
+            match &shard.away {
+                Some(reason) => {
+                    standing.away = standing.away.take().or_else(|| Some(reason.clone()));
+                }
+                None => standing.add_metadata(shard),
+            }
         }
         standing.expected_rate /= standing.live.max(1) as f64;
         standing
@@ -86,6 +95,7 @@ impl Standing {
             self.settling_ms = Some(self.settling_ms.map_or(rest, |longest| longest.max(rest)));
         }
         self.may_evict |= shard.may_evict;
+        self.refuses_checks = self.refuses_checks.or(shard.refuses_checks);
         self.hand_over = self.hand_over.take().or_else(|| metadata.hand_over.clone());
         self.polled_ago_ms = self.polled_ago_ms.min(now_ms - metadata.polled_ms);
         let shorter = |one: JournalReach, other: JournalReach| match (one.reaches, other.reaches) {
@@ -105,7 +115,11 @@ impl Standing {
     }
 
     pub(crate) fn refuses(&self) -> bool {
-        self.live > 0 && self.mode == Mode::Enforce && self.settling_ms.is_none() && !self.may_evict
+        self.live > 0
+            && self.mode == Mode::Enforce
+            && self.settling_ms.is_none()
+            && !self.may_evict
+            && self.refuses_checks.is_none()
     }
 
     fn is_wrong(&self) -> bool {
@@ -134,6 +148,9 @@ impl Standing {
     }
 
     fn refusing_words(&self) -> String {
+        if let Some(doubt) = self.refuses_checks {
+            return format!("nothing is refused: {doubt}. {}", doubt.advice());
+        }
         let why = match self.settling_ms {
             _ if self.live == 0 => "no filter is live",
             _ if self.mode != Mode::Enforce => "the mode of all processes is milder",
@@ -156,6 +173,7 @@ impl Standing {
         if self.all > 1 {
             lines.push(format!("shards: {} of {} answer", self.live, self.all));
         }
+        lines.extend(self.away.as_ref().map(|reason| format!("cannot be asked: {reason}")));
         let set = match self.mode_us {
             0 => "as it was never set".to_owned(),
             us => format!("set {}", words::moment(us / 1000)),
@@ -189,6 +207,7 @@ impl Standing {
     pub(crate) fn value(&self) -> Value {
         json!({
             "refuses": self.refuses(),
+            "checks_refused_by_redis": self.refuses_checks.map(Doubt::as_str),
             "doubt": self.doubt.map(Doubt::as_str),
             "generation": self.oldest.map(Generation::get),
             "age_seconds": self.oldest.map(|_| self.age_ms / 1000),
@@ -198,6 +217,7 @@ impl Standing {
             "expected_rate": self.expected_rate,
             "bytes": self.bytes,
             "shards": { "live": self.live, "all": self.all },
+            "away": self.away,
             "mode": name(self.mode),
             "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ::redis::RedisError;
+
 use super::error::InspectError;
 use super::looked::Looked;
 use super::server::{Said, Server};
@@ -10,9 +12,14 @@ use crate::error::StoreError;
 use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::settings;
 use crate::store::link::refusal::doubt;
+use crate::store::link::transport::Trouble;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::map::server::Server as Node;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
+/// How many shards of a filter are looked for.
+const TRIED: u32 = 4;
 /// The most shards that there can be.
 const MOST_SHARDS: u32 = 1_024;
 
@@ -24,6 +31,12 @@ pub struct Filter {
     digester: Option<Digester>,
 }
 
+/// Which shards are looked for, of how many: the first ones, as one node of a cluster may be away.
+fn shards_to_try() -> impl Iterator<Item = (u32, u32)> {
+    let counts = (0..=MOST_SHARDS.ilog2()).map(|power| 1 << power);
+    counts.flat_map(|of: u32| (0..of.min(TRIED)).map(move |number| (number, of)))
+}
+
 /// Returns in how many shards filters of this name are: none, if there is no such filter.
 ///
 /// # Errors
@@ -32,18 +45,25 @@ pub struct Filter {
 pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> {
     settings::name(name)?;
     let (mut found, mut servers, mut denied) = (Vec::new(), Vec::new(), None);
-    let mut shards = 1;
-    while shards <= MOST_SHARDS {
-        let key = Keys::of_shard(name, 0, shards).meta;
-        match ask_where(url, &mut servers, &["EXISTS", &key], &key).await {
+    let all: Vec<Keys> = shards_to_try().map(|(n, of)| Keys::of_shard(name, n, of)).collect();
+    let homes = homes(url, &all).await?;
+    let mut away = Vec::new();
+    for ((keys, home), (_, shards)) in all.iter().zip(&homes).zip(shards_to_try()) {
+        if found.contains(&shards) || away.contains(&home) {
+            continue;
+        }
+        match ask_where(url, &mut servers, &["EXISTS", &keys.meta], &keys.meta).await {
             Ok((_, said)) => found.extend((said == Said::Int(1)).then_some(shards)),
             // A user may have the rights for one filter, and so for one number of shards.
             Err(InspectError::Store(error)) if doubt(&error) == Doubt::Denied => {
                 denied = denied.or((shards == 1).then_some(error));
             }
+            Err(InspectError::Store(error)) if home.is_some() && is_away(&error) => {
+                away.push(home);
+                denied = denied.or(Some(error));
+            }
             Err(error) => return Err(error),
         }
-        shards *= 2;
     }
     match denied.filter(|_| found.is_empty()) {
         Some(error) => Err(error.into()),
@@ -70,6 +90,32 @@ async fn ask_where(
     Ok((server, said))
 }
 
+/// Returns the nodes of a cluster that shards are on; none where it is no cluster.
+async fn homes(url: &str, keys: &[Keys]) -> Result<Vec<Option<Node>>, InspectError> {
+    let metadata: Arc<[Arc<str>]> = keys.iter().map(|keys| keys.meta.as_str().into()).collect();
+    match Endpoint::parse(url)?.slots(&metadata) {
+        Some(slots) => {
+            let nodes = slots.primaries().await.map_err(RedisError::from).map_err(Trouble::from);
+            Ok(nodes.map_err(|trouble| trouble.error)?)
+        }
+        None => Ok(vec![None; keys.len()]),
+    }
+}
+
+async fn read_shard(
+    url: &str,
+    servers: &mut Vec<Arc<Server>>,
+    keys: Keys,
+) -> Result<Shard, InspectError> {
+    let (server, _) = ask_where(url, servers, &["EXISTS", &keys.meta], &keys.meta).await?;
+    Ok(Shard::read(keys, server).await?)
+}
+
+/// Whether no node that could be asked serves a slot.
+fn is_away(error: &StoreError) -> bool {
+    matches!(doubt(error), Doubt::Disconnected | Doubt::Timeout | Doubt::Cluster)
+}
+
 impl Filter {
     /// Reads the filter of this name in so many shards. Without a secret key the one is taken that is kept in Redis.
     ///
@@ -83,12 +129,29 @@ impl Filter {
         given: Option<&SecretKey>,
     ) -> Result<Self, InspectError> {
         settings::name(name)?;
-        let (mut read, mut servers) = (Vec::new(), Vec::new());
-        for number in 0..shards {
-            let keys = Keys::of_shard(name, number, shards);
-            let words = ["EXISTS", &keys.meta];
-            let (server, _) = ask_where(url, &mut servers, &words, &keys.meta).await?;
-            read.push(Shard::read(keys, server).await?);
+        let keys: Vec<Keys> =
+            (0..shards).map(|number| Keys::of_shard(name, number, shards)).collect();
+        let homes = homes(url, &keys).await?;
+        let (mut read, mut servers, mut away) = (Vec::new(), Vec::new(), Vec::new());
+        for (keys, home) in keys.into_iter().zip(homes) {
+            // Shards of one node are away together.
+            if let Some((_, error)) = away.iter().find(|(node, _)| *node == home) {
+                read.push(Shard::away(keys, error));
+                continue;
+            }
+            match read_shard(url, &mut servers, keys.clone()).await {
+                Ok(shard) => read.push(shard),
+                Err(InspectError::Store(error)) if home.is_some() && is_away(&error) => {
+                    read.push(Shard::away(keys, &error));
+                    away.push((home, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if read.iter().all(|shard| shard.away.is_some())
+            && let Some((_, error)) = away.into_iter().next()
+        {
+            return Err(error.into());
         }
         let digester = digester(name, &read, given)?;
         Ok(Self { shards: read, digester })
@@ -100,7 +163,7 @@ impl Filter {
     ///
     /// Redis did not answer, or cannot serve a guard any more.
     pub async fn refresh(&mut self) -> Result<(), InspectError> {
-        for shard in &mut self.shards {
+        for shard in self.shards.iter_mut().filter(|shard| shard.away.is_none()) {
             *shard = Shard::read(shard.keys.clone(), Arc::clone(&shard.server)).await?;
         }
         Ok(())

@@ -24,7 +24,7 @@ const NUMBERS: [&str; 12] = [
 ];
 
 /// What a filter's metadata say. Moments are by Redis's clock, ms since 1970, and 0 where there is none.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Metadata {
     /// When this life of the metadata began.

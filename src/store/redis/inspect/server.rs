@@ -1,13 +1,15 @@
 //! A connection to the Redis at a URL, without any guard.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, Value};
+use ::redis::{Cmd, RedisResult, Value};
 
 use super::error::InspectError;
 use crate::error::StoreError;
+use crate::store::BoxFuture;
 use crate::store::link::process::{Eviction, RedisProcess};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, values};
@@ -64,6 +66,11 @@ impl Server {
         self.reply(command).await.map(Said::from)
     }
 
+    /// Returns what stands for a server that nobody can connect to.
+    pub(super) fn away(reason: &str) -> Self {
+        Self { transport: Arc::new(Away(reason.to_owned())) }
+    }
+
     pub(super) async fn reply(&self, command: Cmd) -> Result<Value, StoreError> {
         let packed = Packed::from(&transport::one(command)).for_long_replies(LONG);
         let mut replies = values(&self.send(packed).await?, 1)?;
@@ -83,6 +90,16 @@ impl Server {
     pub(super) async fn process(&self) -> Result<(RedisProcess, bool), StoreError> {
         let (process, _, eviction) = transport::inspect(&*self.transport, true).await?;
         Ok((process, eviction == Eviction::Takes))
+    }
+}
+
+/// Why there is no connection.
+struct Away(String);
+
+impl Transport for Away {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        let error = io::Error::new(io::ErrorKind::NotConnected, self.0.clone());
+        Box::pin(async move { Err(error.into()) })
     }
 }
 

@@ -11,10 +11,13 @@ use crate::error::StoreError;
 use crate::filter::{Generation, Header, State};
 use crate::id::Digest;
 use crate::store::link::process::RedisProcess;
+use crate::store::link::refusal::doubt;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::link::script::Sending;
-use crate::store::redis::check::answer::{BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, commands};
+use crate::store::redis::check::answer::{
+    BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, ask_primary, commands, read_primary,
+};
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::{VIEW, trusted_by};
 use crate::store::redis::view::View;
@@ -31,7 +34,10 @@ const TRIES: usize = 3;
 pub struct Shard {
     pub(super) keys: Keys,
     pub(super) server: Arc<Server>,
-    process: RedisProcess,
+    /// Why its node could not be asked; nothing else is known of it then.
+    pub away: Option<String>,
+    /// Why Redis refuses checks.
+    pub refuses_checks: Option<Doubt>,
     /// Whether Redis may evict any key.
     pub may_evict: bool,
     /// Its metadata.
@@ -60,6 +66,7 @@ pub struct NextFilter {
 impl Shard {
     pub(super) async fn read(keys: Keys, server: Arc<Server>) -> Result<Self, StoreError> {
         let (process, may_evict) = server.process().await?;
+        let refuses_checks = refuses_checks(&server, &keys).await?;
         let metadata = Metadata::read(&server, &keys).await?;
         let view = view(&server, &keys).await?;
         let lease = server.ask(&["PTTL", keys.lock.as_str()]).await?;
@@ -75,7 +82,8 @@ impl Shard {
         Ok(Self {
             keys,
             server,
-            process,
+            away: None,
+            refuses_checks,
             may_evict,
             metadata,
             live,
@@ -86,10 +94,29 @@ impl Shard {
         })
     }
 
+    /// One whose node cannot be asked.
+    pub(super) fn away(keys: Keys, error: &StoreError) -> Self {
+        let reason = error.to_string();
+        Self {
+            keys,
+            server: Arc::new(Server::away(&reason)),
+            away: Some(reason),
+            refuses_checks: None,
+            may_evict: false,
+            metadata: Metadata::default(),
+            live: Err(doubt(error)),
+            next: None,
+            lease_ms: None,
+            journal: None,
+            now_us: 0,
+        }
+    }
+
     async fn read_again(&mut self) -> Result<(), StoreError> {
+        let (process, _) = self.server.process().await?;
         self.metadata = Metadata::read(&self.server, &self.keys).await?;
         let view = view(&self.server, &self.keys).await?;
-        self.live = trusted(&view, &self.metadata, &self.process);
+        self.live = trusted(&view, &self.metadata, &process);
         Ok(())
     }
 
@@ -154,7 +181,8 @@ impl Shard {
         digests: &[Digest],
         mut doubt: Doubt,
     ) -> Result<Vec<Looked>, StoreError> {
-        for _ in 1..TRIES {
+        let tries = if self.away.is_some() { 0 } else { TRIES - 1 };
+        for _ in 0..tries {
             self.read_again().await?;
             match self.look_once(digests).await? {
                 Ok(looked) => return Ok(looked),
@@ -177,9 +205,10 @@ impl Shard {
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
         commands(&mut packed, &self.keys, header, &positions, digests, Heads::Whole);
-        let bytes = self.server.send(packed).await?;
-        let mut replies = Replies::new("a check", &bytes);
-        let reply = match BatchReply::read(&mut replies, header, &positions, Heads::Whole)? {
+        let said = self.server.send(packed).await.and_then(|bytes| {
+            BatchReply::read(&mut Replies::new("a check", &bytes), header, &positions, Heads::Whole)
+        });
+        let reply = match said.map_or_else(|error| of_redis(error).map(Err), Ok)? {
             Ok(reply) => reply,
             Err(doubt) => return Ok(Err(doubt)),
         };
@@ -194,6 +223,30 @@ impl Shard {
             return Ok(Err(Doubt::Suspect));
         }
         Ok(Ok(reply.verdicts(header).into_iter().map(Looked::from).collect()))
+    }
+}
+
+/// Tries the command of a check, and returns what Redis lacks to take it.
+async fn refuses_checks(server: &Server, keys: &Keys) -> Result<Option<Doubt>, StoreError> {
+    let mut packed = Packed::default();
+    ask_primary(&mut packed, keys);
+    match server
+        .send(packed)
+        .await
+        .and_then(|bytes| read_primary(&mut Replies::new("a check", &bytes)))
+    {
+        Ok(()) => Ok(None),
+        Err(error) => of_redis(error).map(Some),
+    }
+}
+
+/// What a refusal leaves in doubt. That of a right is one of whoever looks, not of the guard.
+fn of_redis(error: StoreError) -> Result<Doubt, StoreError> {
+    match doubt(&error) {
+        Doubt::OutOfMemory | Doubt::Disk | Doubt::Replica | Doubt::Isolated | Doubt::WrongType => {
+            Ok(doubt(&error))
+        }
+        _ => Err(error),
     }
 }
 

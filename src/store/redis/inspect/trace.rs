@@ -14,7 +14,7 @@ const PAGE: usize = 1_000;
 const MOST_PAGES: usize = 2_000;
 
 /// When an id was inserted, so far as that can be told; moments by Redis's clock, ms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inserts {
     /// The id's digest, as lines of the log and keys of nulls name it.
@@ -41,6 +41,10 @@ impl Filter {
         let digest = self.digest(id)?;
         let number = digest.shard(self.shards.len());
         let shard = &self.shards[number];
+        if shard.away.is_some() {
+            let digest = digest.to_string();
+            return Ok(Inserts { digest, shard: number, ..Inserts::default() });
+        }
         let since_ms = shard.generation().map_or(0, |generation| generation.get() / 1000);
         let mut mark = cmd("ZSCORE");
         mark.arg(&shard.keys.marks).arg(digest.as_bytes());

@@ -1,0 +1,97 @@
+//! What reads a filter of which Redis has only a part: a node of a cluster is away, or there is no memory for an answer.
+
+use std::time::Duration;
+
+use bloom_guard::{BloomGuard, SecretKey};
+use support::eventually;
+use support::model::{Table, guard_over};
+use support::redis_server::RedisServer;
+use tokio::time::timeout;
+
+use super::{Ran, filled};
+
+const SLOTS: usize = 16_384;
+const SHARDS: u32 = 16;
+const KEY: [u8; 16] = [7; 16];
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Three primaries without replicas. Each goes on where another is away.
+async fn cluster() -> Vec<RedisServer> {
+    let start = |_| {
+        RedisServer::with(&["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"])
+    };
+    let nodes: Vec<RedisServer> = (0..3).map(start).collect();
+    for (index, node) in nodes.iter().enumerate() {
+        let slots = index * SLOTS / 3..(index + 1) * SLOTS / 3;
+        let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
+        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+        node.run::<()>(&words.collect::<Vec<_>>());
+        node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        node.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port().to_string()]);
+    }
+    for node in &nodes {
+        eventually("all slots are served", PATIENCE, || async {
+            let said: String = node.run(&["CLUSTER", "INFO"]);
+            if said.contains("cluster_slots_ok:16384") { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+    nodes
+}
+
+fn url(nodes: &[RedisServer]) -> String {
+    let hosts: Vec<String> =
+        nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    format!("redis+cluster://{}", hosts.join(","))
+}
+
+async fn filled_shards(url: &str) -> BloomGuard {
+    let builder = guard_over(url, &Table::with(0..1_000)).secret_key(SecretKey::new(KEY));
+    let guard = builder.shards(SHARDS).build().unwrap();
+    let ready = timeout(PATIENCE, guard.ready()).await;
+    assert!(ready.is_ok(), "{}", guard.state());
+    guard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_cluster_without_a_node_it_says_what_the_other_nodes_have() {
+    let mut nodes = cluster().await;
+    let url = url(&nodes);
+    let _guard = filled_shards(&url).await;
+    let key: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    let key = [("BLOOM_GUARD_SECRET_KEY", key.as_str())];
+    let ran = |words: &[&str]| Ran::fed(&[&["--json"], words].concat(), "", &key);
+    let before = ran(&["status", &url, "users"]).json();
+    assert_eq!((before["shards"]["live"].as_u64(), &before["away"]), (Some(16), &().into()));
+    drop(nodes.remove(1));
+    let after = ran(&["status", &url, "users"]);
+    let value = after.json();
+    let live = value["shards"]["live"].as_u64().unwrap();
+    assert!(after.status == 1 && (4..16).contains(&live), "{after:?}");
+    let away = value["away"].as_str().unwrap();
+    assert!(away.contains("connection refused") || away.contains("Connection refused"), "{away}");
+    assert_eq!(value["processes"].as_array().map(Vec::len), Some(1), "{after:?}");
+    let ids: Vec<String> = (0..200).map(|id| id.to_string()).collect();
+    let words: Vec<&str> =
+        ["check", &url, "users"].into_iter().chain(ids.iter().map(String::as_str)).collect();
+    let checked = ran(&words).json();
+    let of = |fate: &str| {
+        let ids = checked["ids"].as_array().unwrap();
+        ids.iter().filter(|id| id["request"] == fate).count()
+    };
+    assert!(of("passes") > 40 && of("lane") > 10, "{checked}");
+    assert_eq!(of("passes") + of("lane"), 200, "{checked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_has_no_memory_left_refuses_nothing_and_it_says_so() {
+    let (redis, _guard) = filled().await;
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let status = Ran::with(&["status", &redis.url(), "users"]);
+    status.is_as_kept("status_full");
+    let check = Ran::with(&["--json", "check", &redis.url(), "users", "777777"]);
+    assert_eq!(check.json()["ids"][0]["request"], "lane", "{check:?}");
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    let check = Ran::with(&["--json", "check", &redis.url(), "users", "777777"]);
+    assert_eq!(check.json()["ids"][0]["request"], "refused", "{check:?}");
+}
