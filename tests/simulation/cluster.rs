@@ -51,7 +51,8 @@ pub(crate) struct Map {
 impl Map {
     /// What a node at an address knows as a run begins: shards go round.
     pub(crate) fn first(here: usize) -> Self {
-        let serving = shards::own().map(|shard| NODES[shard as usize % NODES.len()]).collect();
+        let serves = |shard: u32| NODES[shard as usize % NODES.len()];
+        let serving = shards::all().into_iter().map(serves).collect();
         Self { here: Some(here), serving, leaving: BTreeSet::new() }
     }
 
@@ -87,7 +88,7 @@ impl Map {
 
     /// A process that begins drops the keys that its node does not serve.
     pub(crate) fn begin_with(&self, keys: &mut Keyspace) {
-        for shard in shards::own().filter(|shard| !self.serves(*shard)) {
+        for shard in shards::all().into_iter().filter(|shard| !self.serves(*shard)) {
             drop_shard(keys, shard);
         }
     }
@@ -124,10 +125,8 @@ fn keys_of<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
 
 /// The shard of which a key is.
 fn shard_of(key: &[u8]) -> u32 {
-    let all = shards::own();
-    all.clone()
-        .find(|shard| key.starts_with(shards::prefix(*shard).as_bytes()))
-        .unwrap_or(all.start)
+    let is_of = |shard: &u32| key.starts_with(shards::prefix(*shard).as_bytes());
+    shards::all().into_iter().find(is_of).unwrap_or(0)
 }
 
 /// The guard's endpoint, as an instance has it.
@@ -157,7 +156,7 @@ pub(crate) fn site_of(net: &Net, shard: u32) -> usize {
 
 /// The shards that the node at an address serves.
 pub(crate) fn shards_at(net: &Net, site: usize) -> Vec<u32> {
-    shards::own().filter(|shard| site_of(net, *shard) == site).collect()
+    shards::all().into_iter().filter(|shard| site_of(net, *shard) == site).collect()
 }
 
 fn map(net: &Net, site: usize) -> Option<&Map> {
@@ -241,7 +240,7 @@ pub(crate) fn lie(net: &mut Net, at: usize, shard: u32, to: usize) {
 
 /// All nodes come to know which of them serves what.
 pub(crate) fn gossip(net: &mut Net) {
-    let serving: Vec<usize> = shards::own().map(|shard| site_of(net, shard)).collect();
+    let serving: Vec<usize> = shards::all().into_iter().map(|shard| site_of(net, shard)).collect();
     for at in NODES {
         node(net, at, |map, _| map.serving.clone_from(&serving));
     }
@@ -250,7 +249,7 @@ pub(crate) fn gossip(net: &mut Net) {
 /// Nothing is on its way any more, and all know.
 pub(crate) fn heal(net: &mut Net) {
     if is() {
-        shards::own().for_each(|shard| stay(net, shard));
+        shards::all().into_iter().for_each(|shard| stay(net, shard));
         gossip(net);
     }
 }

@@ -200,12 +200,15 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
 pub(crate) fn drop_former() {
     let Some(former) = moves::former() else { return };
     let shards: Vec<u32> = shards::of_former().collect();
-    SITE.set(former.site());
-    net::with(|net| {
-        for key in primary(net).keys.keys().into_iter().filter(|key| is_of_some(key, &shards)) {
-            operate(net, &[b"DEL", &key]);
-        }
-    });
+    let sites = if cluster::is() { cluster::NODES.to_vec() } else { vec![former.site()] };
+    for site in sites {
+        SITE.set(site);
+        net::with(|net| {
+            for key in primary(net).keys.keys().into_iter().filter(|key| is_of_some(key, &shards)) {
+                operate(net, &[b"DEL", &key]);
+            }
+        });
+    }
     SITE.set(0);
 }
 

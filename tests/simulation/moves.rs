@@ -13,7 +13,7 @@ use crate::BloomGuard;
 use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
 use crate::plan::{Flavour, Former};
-use crate::{net, oracle, shards};
+use crate::{cluster, net, oracle, shards};
 
 /// What a filter begins with that was left for another one.
 const LEFT: &[u8] = b"BLMGUARD\xff\xff";
@@ -86,9 +86,11 @@ pub(crate) fn outlives() -> bool {
 pub(crate) fn is_left() -> bool {
     let Some(site) = with(|moves| moves.former.map(|former| former.site())) else { return false };
     net::with(|net| {
-        let node = net.primaries[site];
-        let mut bits = shards::of_former().map(|shard| format!("{}bits", shards::prefix(shard)));
-        bits.all(|bits| says_left(&mut net.nodes[node], bits.as_bytes()))
+        shards::of_former().all(|shard| {
+            let at = if cluster::is() { cluster::site_of(net, shard) } else { site };
+            let (node, bits) = (net.primaries[at], format!("{}bits", shards::prefix(shard)));
+            says_left(&mut net.nodes[node], bits.as_bytes())
+        })
     })
 }
 
@@ -123,7 +125,7 @@ pub(crate) fn may_drop_former() -> bool {
 pub(crate) fn keeps_former(site: usize, befalls: &[u32]) -> bool {
     with(|moves| {
         let is_mixed = moves.called && moves.versions.contains(&Version::Old);
-        let is_there = moves.former.is_some_and(|former| former.site() == site);
+        let is_there = moves.former.is_some_and(|former| cluster::is() || former.site() == site);
         is_mixed && is_there && befalls.iter().any(|shard| shards::of_former().contains(shard))
     })
 }

@@ -180,7 +180,6 @@ pub(crate) fn begin(config: &Config, seed: u64) {
     };
     let mut nodes = vec![start()];
     nodes.extend(config.former.filter(|former| former.elsewhere).map(|_| start()));
-    moves::begin_on(&nodes);
     let mut primaries = vec![0, nodes.len() - 1];
     if config.cluster {
         for at in cluster::NODES {
@@ -191,6 +190,7 @@ pub(crate) fn begin(config: &Config, seed: u64) {
             nodes[primaries[at]].map = Some(Map::first(at));
         }
     }
+    moves::begin_on(&nodes);
     let net = Net {
         began: Instant::now(),
         rng,
