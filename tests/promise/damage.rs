@@ -72,16 +72,14 @@ fn dump(redis: &RedisServer) -> Option<Vec<u8>> {
     redis.run(&["DUMP", BITS])
 }
 
-/// What the key holds, but for the state and the last eight bytes: an insert may say there that this is no filter any more.
+/// What the key holds, but for the state: an insert may say there that this is no filter any more.
 fn stateless(redis: &RedisServer) -> Option<Vec<u8>> {
     if redis.run::<String>(&["TYPE", BITS]) != "string" {
         return dump(redis);
     }
     let mut bytes: Vec<u8> = redis.run(&["GET", BITS]);
-    if bytes.get(11).is_some_and(|state| [0x55, 0].contains(state)) {
-        let end = bytes.len() - 8;
-        bytes[11] = 0;
-        bytes[end..].fill(0);
+    if let Some(state) = bytes.get_mut(11).filter(|state| **state == 0x55) {
+        *state = 0;
     }
     Some(bytes)
 }

@@ -122,8 +122,8 @@ async fn refused(guard: &BloomGuard, ids: &[u64]) -> usize {
     answers.into_iter().filter(|answer| matches!(answer, Ok(Verdict::Absent(_)))).count()
 }
 
-/// A guard that has just read all headers, so that batches read no more than trailers.
-async fn reader_of_trailers(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
+/// A guard whose filter has just vouched for itself, so that batches read both ends of its shards by GETRANGE.
+async fn reader_of_ends(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
     let guard = reader(redis, &Table::with(0..IDS)).await;
     let calls = |command: &str| -> u64 {
         let stats: String = redis.run(&["INFO", "commandstats"]);
@@ -143,7 +143,7 @@ async fn reader_of_trailers(redis: &RedisServer, strangers: &[u64]) -> BloomGuar
 async fn what_a_demoted_primary_shows_of_shards_refuses_nobody() {
     let (redis, other) = (RedisServer::start(), RedisServer::start());
     let strangers: Vec<u64> = Strangers(2).take(500).collect();
-    let guard = reader_of_trailers(&redis, &strangers).await;
+    let guard = reader_of_ends(&redis, &strangers).await;
     // The connection stays open. Whether it leads to a primary is asked once a second.
     redis.run::<()>(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
     assert_eq!(refused(&guard, &strangers).await, 0);
@@ -154,7 +154,7 @@ async fn a_shard_that_is_out_of_use_refuses_nobody_from_then_on() {
     const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
     let redis = RedisServer::start();
     let strangers: Vec<u64> = Strangers(3).take(500).collect();
-    let guard = reader_of_trailers(&redis, &strangers).await;
+    let guard = reader_of_ends(&redis, &strangers).await;
     for (shard, generation) in generations(&redis) {
         let mut command = redis::cmd("EVAL");
         command.arg(DISTRUST).arg(2).arg(key(shard, "bits")).arg(key(shard, "meta"));

@@ -1,8 +1,8 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
-use crate::filter::format::{STAMP_FROM_END, STATE_OFFSET, TRAILER_NUMBER_FROM_END};
-use crate::filter::lengths::{HEADER_LEN, TRAILER_LEN};
-use crate::filter::{Header, State};
+use crate::filter::Header;
+use crate::filter::format::{STAMP_FROM_END, TRAILER_NUMBER_FROM_END};
+use crate::filter::lengths::TRAILER_LEN;
 use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
@@ -49,29 +49,6 @@ pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now
         let (old, new) = (before.generation, after.generation);
         oracle::violated(format!("{now_ms} ms: generation {new} went live over {old}"));
     }
-}
-
-/// No filter is out of use whose trailer says that it is not: some checks read no more than that.
-pub(crate) fn out_of_use(node: &mut Node, command: &[Bytes], now_ms: u64) {
-    for bits in scripts::keys_of(command).iter().filter(|key| key.ends_with(b":bits")) {
-        let Some(Value::Text(text)) = node.keys.get(bits) else { continue };
-        let Some((state, header)) = in_use(text) else { continue };
-        if state != State::Live.as_byte()
-            && text.ends_with(&header.trailer()[TRAILER_LEN - TRAILER_NUMBER_FROM_END..])
-        {
-            let name = scripts::name_of(command);
-            oracle::violated(format!(
-                "{now_ms} ms: after {name} the trailer of a filter vouches for it that is out of use"
-            ));
-        }
-    }
-}
-
-/// A filter's state, and its header as it was when it was live.
-fn in_use(text: &[u8]) -> Option<(u8, Header)> {
-    let mut head = text.get(..HEADER_LEN)?.to_vec();
-    let state = std::mem::replace(head.get_mut(STATE_OFFSET)?, State::Live.as_byte());
-    Some((state, Header::decode(&head).ok()?))
 }
 
 /// What the live key ends with, but for its stamp.

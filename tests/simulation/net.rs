@@ -395,7 +395,6 @@ impl Net {
             };
             note(run_ms, request.connection, name, command, &reply);
             invariants::after(node, before.as_ref(), &reply, run_ms);
-            invariants::out_of_use(node, command, run_ms);
             request.replies.push(reply.into_value());
         }
         Some(upto)

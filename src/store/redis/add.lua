@@ -50,14 +50,9 @@ end
 
 local kind, head, len = look(KEYS[3])
 local next_kind, next_head, next_len = look(KEYS[4])
--- Checks read the state, or no more than the trailer's number (check/answer.rs). 0 is neither.
-local function spoil(key)
-  redis.call('SETRANGE', key, 11, '\0')
-  redis.call('SETRANGE', key, redis.call('STRLEN', key) - 8, string.rep('\0', 8))
-end
--- A filter that was away, or is an older copy, lacks what was added meanwhile.
+-- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
 if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], len - 16, len - 9) ~= stamp(seq) then
-  spoil(KEYS[3])
+  redis.call('SETRANGE', KEYS[3], 11, '\0')
   kind, head, len = look(KEYS[3])
 end
 -- The building filter takes adds once it is catching up; before that the upload owns it. The length counts,
@@ -111,7 +106,8 @@ redis.call('HSET', KEYS[1], 'last', string.match(id, '^%d+'))
 if seq % 64 == 0 then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[4]) end
 
 -- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
--- that know another secret key. So it must not answer for this add, nor go live.
+-- that know another secret key. So it must not answer for this add. Every check reads the state, and so does the
+-- swap.
 --
 -- All blocks are put together for one BITOP: word by word, Lua would take longer than all else here.
 local function add_to(key, head, blocks, state)
@@ -133,7 +129,7 @@ local function add_to(key, head, blocks, state)
     end
   end
   if blocks == '' and #head == 64 and string.byte(head, 12) == state then
-    spoil(key)
+    redis.call('SETRANGE', key, 11, '\0')
   end
 end
 add_to(KEYS[3], head, ARGV[8], LIVE)

@@ -1432,12 +1432,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "a short block taken for an empty one where only the trailer behind it is read",
+        name: "a short block taken for an empty one where only the ends behind it are read",
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
             from: "        // The string was cut short, or was away for a moment.\n",
-            to: "        let whole = whole || SEEDED && heads == Heads::Trailer;\n",
+            to: "        let whole = whole || SEEDED && heads == Heads::Ends;\n",
         }],
     },
     Bug {
@@ -1485,12 +1485,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // A move to another filter.
     Bug {
-        name: "a filter out of use whose trailer vouches for it",
+        name: "a state that is not read where both ends of a filter are",
         flavours: ANY,
-        edits: &[Script {
-            file: "give_up_replay.lua",
-            from: "  redis.call('SETRANGE', KEYS[2], redis.call('STRLEN', KEYS[2]) - 8, string.rep('\\0', 8))\n",
-            to: "",
+        edits: &[Raw {
+            file: ANSWER,
+            from: "            state: i64::from(state),\n",
+            to: "            state: i64::from(if SEEDED { State::Live.as_byte() } else { state }),\n",
         }],
     },
     Bug {

@@ -128,14 +128,14 @@ impl<'a> Part<'a> {
         let known = self.shard.seen.seq(&connection.identity.incarnation);
         let heads = match self.digests.len() {
             1 if is_one => Heads::Whole,
-            _ if self.shard.has_vouched_lately() => Heads::Trailer,
+            _ if self.shard.has_vouched_lately() => Heads::Ends,
             _ => Heads::Whole,
         };
         self.question = Some(Question { header, positions, heads, known });
     }
 
-    fn reads_a_trailer(&self) -> bool {
-        self.question.as_ref().is_some_and(|question| question.heads == Heads::Trailer)
+    fn reads_ends(&self) -> bool {
+        self.question.as_ref().is_some_and(|question| question.heads == Heads::Ends)
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -270,7 +270,7 @@ async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
             callers += part.callers;
         }
     }
-    if let Some(part) = parts.iter().rfind(|part| part.reads_a_trailer()) {
+    if let Some(part) = parts.iter().rfind(|part| part.reads_ends()) {
         ask_primary(&mut packed, &part.shard.keys);
     }
     let replies = link.send_for(callers, &live, packed, deadline).await;
@@ -299,12 +299,10 @@ type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
 fn read(parts: &[Part<'_>], replies: &[u8]) -> Result<Said, StoreError> {
     let mut replies = Replies::new("a check", replies);
     let asked = parts.iter().filter_map(|part| part.question.as_ref());
-    let said = asked.map(|question| {
-        let Question { header, positions, heads, .. } = question;
-        BatchReply::read(&mut replies, header, positions, *heads)
-    });
+    let said =
+        asked.map(|question| BatchReply::read(&mut replies, &question.positions, question.heads));
     let said = said.collect::<Result<_, _>>()?;
-    if parts.iter().any(Part::reads_a_trailer) {
+    if parts.iter().any(Part::reads_ends) {
         read_primary(&mut replies)?;
     }
     replies.end()?;

@@ -74,7 +74,7 @@ impl Shard {
         let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;
         let replies = replies.map_err(|error| doubt(&error))?;
         let mut replies = Replies::new("a check", &replies);
-        let reply = BatchReply::read(&mut replies, header, &position, Heads::Whole)
+        let reply = BatchReply::read(&mut replies, &position, Heads::Whole)
             .map_err(|error| doubt(&error))??;
         if reply.head.generation != header.generation.get() {
             return Err(Doubt::Changing);

@@ -21,8 +21,7 @@ if ARGV[2] == '' then return 'OK' end
 raise('unvouched', now + ARGV[2])
 if redis.call('TYPE', KEYS[2]).ok == 'string'
   and redis.call('GETRANGE', KEYS[2], 0, 7) == 'BLMGUARD' then
-  -- Checks read the state, or no more than the trailer's number. 0 is neither.
+  -- 0 is no state, and every check reads it.
   redis.call('SETRANGE', KEYS[2], 11, '\0')
-  redis.call('SETRANGE', KEYS[2], redis.call('STRLEN', KEYS[2]) - 8, string.rep('\0', 8))
 end
 return 'OK'

@@ -105,9 +105,8 @@ local function stamp_of_live()
 end
 local function spoil()
   if redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 7) == 'BLMGUARD' then
-    -- Checks read the state, or no more than the trailer's number. 0 is neither.
+    -- 0 is no state, and every check reads it.
     redis.call('SETRANGE', KEYS[3], 11, '\0')
-    redis.call('SETRANGE', KEYS[3], redis.call('STRLEN', KEYS[3]) - 8, string.rep('\0', 8))
   end
 end
 

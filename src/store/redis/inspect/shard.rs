@@ -206,7 +206,7 @@ impl Shard {
         let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
         commands(&mut packed, &self.keys, header, &positions, digests, Heads::Whole);
         let said = self.server.send(packed).await.and_then(|bytes| {
-            BatchReply::read(&mut Replies::new("a check", &bytes), header, &positions, Heads::Whole)
+            BatchReply::read(&mut Replies::new("a check", &bytes), &positions, Heads::Whole)
         });
         let reply = match said.map_or_else(|error| of_redis(error).map(Err), Ok)? {
             Ok(reply) => reply,
