@@ -323,6 +323,26 @@ impl Plan {
         plan.moved(operations).clustered(operations)
     }
 
+    /// Adds steps, which are drawn, to so many operations in a thousand; keeps no more operations than `most`.
+    fn with_more(
+        mut self,
+        rng: &mut Rng,
+        per_mille: u64,
+        steps: impl Fn(&mut Rng, &Config) -> Vec<(u64, What)>,
+        most: usize,
+    ) -> Self {
+        let more: Vec<_> = self.operations.iter().filter(|_| rng.happens(per_mille)).collect();
+        let more = more.into_iter().map(|operation| operation.at).collect::<Vec<_>>();
+        for at in more {
+            let steps = steps(rng, &self.config).into_iter();
+            let steps = steps.map(|(later, what)| Operation { at: at + later, what });
+            self.operations.extend(steps);
+        }
+        self.operations.sort_by_key(|operation| operation.at);
+        self.operations.truncate(most);
+        self
+    }
+
     /// Draws a run whose processes keep no copies, of a filter that is not cut into shards.
     pub(crate) fn draw_plain(seed: u64, operations: usize) -> Self {
         Self::draw_with(seed, None, operations)

@@ -1,6 +1,6 @@
 //! A cluster: which shards are moved to which node and when, which map is wrong, and what befalls one node alone.
 
-use super::{Config, Create, Flavour, Mishap, Operation, Plan, What};
+use super::{Config, Create, Flavour, Mishap, Plan, What};
 use crate::cluster::NODES;
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
@@ -31,16 +31,7 @@ impl Plan {
         for operation in &mut self.operations {
             operation.what.befall_a_node(&mut rng);
         }
-        let more: Vec<_> = self.operations.iter().filter(|_| rng.happens(MORE)).collect();
-        let more = more.into_iter().map(|operation| operation.at).collect::<Vec<_>>();
-        for at in more {
-            let steps = What::of_cluster(&mut rng, &self.config).into_iter();
-            let steps = steps.map(|(later, what)| Operation { at: at + later, what });
-            self.operations.extend(steps);
-        }
-        self.operations.sort_by_key(|operation| operation.at);
-        self.operations.truncate(most);
-        self
+        self.with_more(&mut rng, MORE, What::of_cluster, most)
     }
 }
 

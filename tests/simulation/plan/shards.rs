@@ -1,6 +1,6 @@
 //! A filter that is cut into shards: how many, and what befalls one of them alone.
 
-use super::{Config, Flavour, Mishap, Operation, Plan, What};
+use super::{Config, Flavour, Mishap, Plan, What};
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
@@ -27,16 +27,7 @@ impl Plan {
         for operation in &mut self.operations {
             operation.what.befall_one(&mut rng, self.config.shards);
         }
-        let more: Vec<_> = self.operations.iter().filter(|_| rng.happens(MORE)).collect();
-        let more = more.into_iter().map(|operation| operation.at).collect::<Vec<_>>();
-        for at in more {
-            let steps = What::of_shards(&mut rng, &self.config).into_iter();
-            let steps = steps.map(|(later, what)| Operation { at: at + later, what });
-            self.operations.extend(steps);
-        }
-        self.operations.sort_by_key(|operation| operation.at);
-        self.operations.truncate(most);
-        self
+        self.with_more(&mut rng, MORE, What::of_shards, most)
     }
 }
 
