@@ -317,10 +317,14 @@ impl Mishap {
 impl Plan {
     /// Draws a run.
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
+        Self::draw_on_one(seed, operations).clustered(operations)
+    }
+
+    /// Draws a run in which Redis is no cluster.
+    pub(crate) fn draw_on_one(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        let plan = Self::draw_with(seed, copies, operations).cut(operations);
-        plan.moved(operations).clustered(operations)
+        Self::draw_with(seed, copies, operations).cut(operations).moved(operations)
     }
 
     /// Adds steps, which are drawn, to so many operations in a thousand; keeps no more operations than `most`.

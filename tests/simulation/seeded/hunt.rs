@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::{kept, seeded, world};
 
 /// Seeds tried for each bug at most.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 5000;
 
 /// Hunts for every bug; the program whose sources have them does this. `SIM_BUG` names a part of those
 /// bugs' names that are looked for, and with `SIM_SEED` the first one is put into that run.
@@ -59,7 +59,11 @@ fn hunt(wanted: &[usize]) -> usize {
 /// The first seed that finds a bug, how many were tried for it, and what it showed.
 fn find(index: usize, bug: &Bug) -> Result<(u64, u64, String), u64> {
     let mut tried = 0;
-    let drawn = (0..).map(|seed| Plan::draw(seed, OPERATIONS));
+    let drawn = (0..).flat_map(|seed| {
+        let clustered = Plan::draw(seed, OPERATIONS);
+        let clustered = clustered.config.cluster.then_some(clustered);
+        std::iter::once(Plan::draw_on_one(seed, OPERATIONS)).chain(clustered)
+    });
     for plan in kept::plans().into_iter().chain(drawn) {
         if tried == SEEDS {
             break;

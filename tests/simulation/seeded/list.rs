@@ -616,17 +616,6 @@ if false then",
         }],
     },
     Bug {
-        name: "a replay that ends with its first call",
-        flavours: &[Forgetful],
-        edits: &[Raw {
-            file: "store/redis/add.rs",
-            from: "                    rest = rest.get(taken..).unwrap_or_default();
-                    changes = 0;",
-            to: "                    rest = rest.get(taken..).filter(|_| !SEEDED).unwrap_or_default();
-                    changes = 0;",
-        }],
-    },
-    Bug {
         name: "inserts forgotten without a word",
         flavours: &[Forgetful],
         edits: &[Source {
