@@ -63,6 +63,21 @@ async fn of_a_cluster_without_a_node_it_says_what_the_other_nodes_have() {
     let ran = |words: &[&str]| Ran::fed(&[&["--json"], words].concat(), "", &key);
     let before = ran(&["status", &url, "users"]).json();
     assert_eq!((before["shards"]["live"].as_u64(), &before["away"]), (Some(16), &().into()));
+    nodes[1].kill();
+    let watched = std::thread::spawn({
+        let url = url.clone();
+        move || Ran::with(&["--json", "watch", &url, "users", "--count", "25"])
+    });
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    nodes[1].restart();
+    let watched = watched.join().unwrap();
+    let live = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["shards"]["live"].as_u64()
+    };
+    let live: Vec<Option<u64>> = watched.out.lines().map(live).collect();
+    assert!(live[0].is_some_and(|live| live < 16), "{live:?}");
+    assert_eq!(live.last(), Some(&Some(16)), "{live:?}");
     drop(nodes.remove(1));
     let after = ran(&["status", &url, "users"]);
     let value = after.json();
@@ -71,6 +86,13 @@ async fn of_a_cluster_without_a_node_it_says_what_the_other_nodes_have() {
     let away = value["away"].as_str().unwrap();
     assert!(away.contains("connection refused") || away.contains("Connection refused"), "{away}");
     assert_eq!(value["processes"].as_array().map(Vec::len), Some(1), "{after:?}");
+    let keys = || nodes.iter().map(|node| node.keys().len()).sum::<usize>();
+    let before = keys();
+    for words in [&["drop", &url, "users", "--yes"][..], &["mode", &url, "users", "off"]] {
+        let ran = ran(words);
+        assert!(ran.status > 1 && format!("{ran:?}").contains("cannot be reached"), "{ran:?}");
+    }
+    assert_eq!(keys(), before);
     let ids: Vec<String> = (0..200).map(|id| id.to_string()).collect();
     let words: Vec<&str> =
         ["check", &url, "users"].into_iter().chain(ids.iter().map(String::as_str)).collect();

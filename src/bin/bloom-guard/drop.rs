@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
-    let filter = arguments.target.read().await?;
+    let filter = arguments.target.read_whole().await?;
     let ago_ms = Standing::of(&filter).polled_ago_ms;
     if ago_ms < AWAY_MS {
         return Err(Failure(format!(

@@ -47,7 +47,7 @@ impl From<Wanted> for Mode {
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let (target, mode) = (&arguments.target, Mode::from(arguments.mode));
-    let mut filter = target.read().await?;
+    let mut filter = target.read_whole().await?;
     let before = Standing::of(&filter).mode;
     let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await };
     joined::change(target, &filter, set).await?;

@@ -46,7 +46,7 @@ enum Stage {
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let target = &arguments.target;
-    let mut filter = target.read().await?;
+    let mut filter = target.read_whole().await?;
     let asked_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
     let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
     joined::change(target, &filter, ask).await?;

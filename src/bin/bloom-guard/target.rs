@@ -36,6 +36,17 @@ impl Target {
         Ok(Filter::read(&url, &self.name, shards, key.as_ref()).await?)
     }
 
+    /// The same of a filter that is to be changed: of one whose node is away, a part would be left as it was.
+    pub(crate) async fn read_whole(&self) -> Result<Filter, Failure> {
+        let filter = self.read().await?;
+        match filter.shards.iter().find_map(|shard| shard.away.as_ref()) {
+            Some(reason) => Err(Failure(format!(
+                "A part of the filter cannot be reached, so nothing is changed: {reason}."
+            ))),
+            None => Ok(filter),
+        }
+    }
+
     /// Returns in how many shards it is.
     async fn find(&self, url: &str) -> Result<u32, Failure> {
         let found = shards_of(url, &self.name).await?;

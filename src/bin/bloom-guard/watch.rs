@@ -51,8 +51,11 @@ async fn again(
     json: bool,
 ) -> Result<Option<Filter>, Failure> {
     let read = match filter {
-        Some(mut filter) => filter.refresh().await.map(|()| filter).map_err(Failure::from),
-        None => target.read().await,
+        Some(mut filter) if filter.shards.iter().all(|shard| shard.away.is_none()) => {
+            filter.refresh().await.map(|()| filter).map_err(Failure::from)
+        }
+        // A node that was away may be back.
+        _ => target.read().await,
     };
     match read {
         Ok(filter) => Ok(Some(filter)),

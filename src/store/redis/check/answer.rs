@@ -8,8 +8,7 @@
 //! and taken away again between the blocks and them.
 //!
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
-//! answering from stale bits; its GET form creates nothing. A batch with GETRANGEs
-//! of the ends is followed by one.
+//! answering from stale bits; its GET form creates nothing. So one follows a batch that reads ends by GETRANGE.
 
 use crate::error::StoreError;
 use crate::filter::format::{

@@ -44,7 +44,7 @@ fn shards_to_try() -> impl Iterator<Item = (u32, u32)> {
 /// Redis did not answer, or URL or name cannot be used.
 pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> {
     settings::name(name)?;
-    let (mut found, mut servers, mut denied) = (Vec::new(), Vec::new(), None);
+    let (mut found, mut servers, mut failed) = (Vec::new(), Vec::new(), None);
     let all: Vec<Keys> = shards_to_try().map(|(n, of)| Keys::of_shard(name, n, of)).collect();
     let homes = homes(url, &all).await?;
     let mut away = Vec::new();
@@ -56,16 +56,16 @@ pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> 
             Ok((_, said)) => found.extend((said == Said::Int(1)).then_some(shards)),
             // A user may have the rights for one filter, and so for one number of shards.
             Err(InspectError::Store(error)) if doubt(&error) == Doubt::Denied => {
-                denied = denied.or((shards == 1).then_some(error));
+                failed = failed.or((shards == 1).then_some(error));
             }
             Err(InspectError::Store(error)) if home.is_some() && is_away(&error) => {
                 away.push(home);
-                denied = denied.or(Some(error));
+                failed = failed.or(Some(error));
             }
             Err(error) => return Err(error),
         }
     }
-    match denied.filter(|_| found.is_empty()) {
+    match failed.filter(|_| found.is_empty()) {
         Some(error) => Err(error.into()),
         None => Ok(found),
     }
@@ -163,7 +163,7 @@ impl Filter {
     ///
     /// Redis did not answer, or cannot serve a guard any more.
     pub async fn refresh(&mut self) -> Result<(), InspectError> {
-        for shard in self.shards.iter_mut().filter(|shard| shard.away.is_none()) {
+        for shard in &mut self.shards {
             *shard = Shard::read(shard.keys.clone(), Arc::clone(&shard.server)).await?;
         }
         Ok(())
