@@ -12,8 +12,9 @@
 //! `BILLION_IDS`, `BILLION_SHARDS`, `BILLION_RATE` and `BILLION_CHECKS` set other numbers. It needs Linux, `redis-server`
 //! on the PATH, and memory for the filter three times: of the process, of Redis and of its replica.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -491,15 +492,22 @@ struct Checking {
 struct Counts {
     over: AtomicBool,
     present: AtomicU64,
-    unknown: AtomicU64,
+    /// How many were unknown, and why.
+    unknown: Mutex<BTreeMap<&'static str, u64>>,
     refused: AtomicU64,
 }
 
 struct Checks {
     present: u64,
-    unknown: u64,
+    unknown: BTreeMap<&'static str, u64>,
     refused: u64,
     took: Duration,
+}
+
+impl Counts {
+    fn note_unknown(&self, why: &'static str) {
+        *self.unknown.lock().expect("no holder panics").entry(why).or_default() += 1;
+    }
 }
 
 impl Checking {
@@ -519,8 +527,9 @@ impl Checking {
         let took = begun.elapsed();
         counts.over.store(true, Relaxed);
         tasks.join_all().await;
-        let [present, unknown, refused] =
-            [&counts.present, &counts.unknown, &counts.refused].map(|count| count.load(Relaxed));
+        let [present, refused] =
+            [&counts.present, &counts.refused].map(|count| count.load(Relaxed));
+        let unknown = counts.unknown.lock().expect("no holder panics").clone();
         Checks { present, unknown, refused, took }
     }
 }
@@ -530,7 +539,7 @@ impl Checks {
         let Self { present, unknown, refused, took } = self;
         let rate = *present as f64 / took.as_secs_f64();
         println!(
-            "| checks of ids that exist, {IN_FLIGHT} in flight, {when} | {present} confirmed, {rate:.0} a second; {unknown} unknown, {refused} refused |"
+            "| checks of ids that exist, {IN_FLIGHT} in flight, {when} | {present} confirmed, {rate:.0} a second; {refused} refused, unknown: {unknown:?} |"
         );
     }
 }
@@ -545,9 +554,13 @@ async fn check(guard: BloomGuard, table: Arc<Table>, counts: Arc<Counts>, task: 
         match guard.check(&id).await.expect("an id") {
             Verdict::Present => counts.present.fetch_add(1, Relaxed),
             Verdict::Absent(_) => counts.refused.fetch_add(1, Relaxed),
-            _ => {
+            other => {
+                let Verdict::Unknown(doubt) = other else {
+                    unreachable!("it is no verdict of today")
+                };
+                counts.note_unknown(doubt.as_str());
                 sleep(Duration::from_millis(1)).await;
-                counts.unknown.fetch_add(1, Relaxed)
+                0
             }
         };
     }

@@ -12,14 +12,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult, Value, from_redis_value};
+use redis::{RedisError, RedisResult, Value};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cluster::{self, Map};
 use crate::invariants;
 use crate::mishaps;
-use crate::model::keyspace::Keyspace;
+use crate::model::keyspace::{Keyspace, number};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::moves;
@@ -29,7 +29,7 @@ use crate::rng::Rng;
 use crate::scripts;
 use crate::store::BoxFuture;
 use crate::store::link::connector::Connector;
-use crate::store::link::resp::{Packed, values};
+use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 use crate::trace;
 
@@ -549,8 +549,24 @@ impl Net {
     }
 }
 
-fn words(command: Value) -> Vec<Vec<u8>> {
-    from_redis_value(command).expect("a command is an array of strings")
+/// Takes the words of the first command.
+fn words(sent: &mut &[u8]) -> Vec<Vec<u8>> {
+    (0..count_of(b'*', sent)).map(|_| word(sent)).collect()
+}
+
+fn word(sent: &mut &[u8]) -> Vec<u8> {
+    let len = count_of(b'$', sent);
+    let (word, rest) = sent.split_at(len);
+    *sent = rest.strip_prefix(b"\r\n").expect("a word ends");
+    word.to_vec()
+}
+
+/// Takes a line of this kind: a number.
+fn count_of(kind: u8, sent: &mut &[u8]) -> usize {
+    let end = sent.iter().position(|byte| *byte == b'\r').expect("a line ends");
+    let (line, rest) = sent.split_at(end);
+    *sent = rest.strip_prefix(b"\r\n").expect("a line ends");
+    number(line.strip_prefix(&[kind]).expect("a command is an array of strings")) as usize
 }
 
 /// Writes a reply as Redis does.
@@ -646,9 +662,8 @@ struct Line(u64);
 impl Transport for Line {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
         Box::pin(async move {
-            let (sent, room) = (values(&packed.bytes, packed.commands), packed.room());
-            let sent = sent.expect("commands");
-            let commands: Vec<_> = sent.into_iter().map(words).collect();
+            let (room, mut sent) = (packed.room(), packed.bytes.as_slice());
+            let commands: Vec<_> = (0..packed.commands).map(|_| words(&mut sent)).collect();
             if QUIET.get() {
                 let name = name_of(&commands);
                 oracle::violated(format!("{} ms: {name} is sent for what is known", now_ms()));
