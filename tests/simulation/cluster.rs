@@ -61,7 +61,12 @@ impl Map {
     }
 
     /// Why a command is not executed, or what it says of the cluster.
-    pub(crate) fn answer(&self, words: &[&[u8]], keys: &mut Keyspace) -> Option<Reply> {
+    pub(crate) fn answer(
+        &self,
+        words: &[&[u8]],
+        is_alone: bool,
+        keys: &mut Keyspace,
+    ) -> Option<Reply> {
         if words[0] == b"CLUSTER" {
             return Some(match words[1] {
                 b"KEYSLOT" => Reply::Int(shard_of(words[2]).into()),
@@ -70,6 +75,9 @@ impl Map {
         }
         let named = keys_of(words);
         let shard = shard_of(named.first()?);
+        if is_alone {
+            return Some(Reply::error("CLUSTERDOWN The cluster is down"));
+        }
         if !self.serves(shard) {
             redirected();
             let at = self.serving.get(shard as usize).map_or(0, |at| PORT + at);

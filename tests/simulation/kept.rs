@@ -10,7 +10,7 @@ use crate::campaign::OPERATIONS;
 use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{
-    Answers, Ask, Config, Create, Flavour, Mishap, Operation, Plan, Process, Rules, Told, What,
+    Answers, Ask, Config, Create, Flavour, Mishap, Old, Operation, Plan, Process, Rules, Told, What,
 };
 use crate::world;
 
@@ -283,7 +283,7 @@ fn late_acknowledgement() -> Plan {
         (7000, What::Redis(Mishap::Dump)),
         (8000, What::Trap(late)),
         (8446, create(0, ID, 0, 3800)),
-        (8480, What::Redis(Mishap::FailOver { from_dump: true, old_stays: true })),
+        (8480, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Demoted })),
         (12_290, check(1)),
         (12_300, check(0)),
         (12_800, check(1)),
@@ -304,7 +304,7 @@ fn answer_from_before_the_replay() -> Plan {
         (6000, What::Redis(Mishap::Dump)),
         (6950, create(0, ID, 0, 2400)),
         (7000, trap("", 0, Effect::FallSilent(3300), 1)),
-        (7010, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+        (7010, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
         (10_150, trap("", 1, Effect::FallSilent(2000), 1)),
         (10_150, trap(AGAIN, 0, Effect::DelayRequest(20), 3)),
         (10_150, trap("check", 0, Effect::DelayReply(15), 2000)),
@@ -326,7 +326,7 @@ fn replay_after_a_slow_join() -> Plan {
         // Redis knows the script from others then.
         (10_940, trap("INFO", Effect::DelayReply(40))),
         (10_940, trap("join.lua", Effect::DelayReply(450))),
-        (10_950, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+        (10_950, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
         (13_300, check(1)),
         (13_500, check(0)),
         (13_800, check(1)),

@@ -10,7 +10,7 @@ use crate::model::keyspace::{Bytes, Keyspace, Slot, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
-use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES};
+use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES, Old};
 use crate::{moves, scripts, shards};
 
 /// How long processes have to say their inserts again, ms.
@@ -126,7 +126,7 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     }
     net::with(|net| match *mishap {
         Mishap::Restart { from_dump, loading } => restart(net, from_dump, loading),
-        Mishap::FailOver { from_dump, old_stays } => fail_over(net, from_dump, old_stays),
+        Mishap::FailOver { from_dump, old } => fail_over(net, from_dump, old),
         Mishap::Astray { from_dump } => go_astray(net, from_dump),
         Mishap::Back => go_back(net),
         Mishap::Dump => site(|site| site.dump = Some(primary(net).keys.clone())),
@@ -364,7 +364,7 @@ fn go_back(net: &mut Net) {
 }
 
 /// A replica takes over, with all there is or as far as it had come when its link stalled.
-fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
+fn fail_over(net: &mut Net, from_dump: bool, becomes: Old) {
     site(|site| (site.aside, site.home) = (None, None));
     let old = at(net);
     let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
@@ -372,15 +372,16 @@ fn fail_over(net: &mut Net, from_dump: bool, old_stays: bool) {
     let node = net.nodes[old].succeed(run_id, history, keys);
     net.nodes.push(node);
     lead_to(net, net.nodes.len() - 1);
-    if old_stays {
-        // Demoted: its connections stay open, and what it holds grows old.
-        net.nodes[old].replica = true;
-        net.nodes[old].history = history;
-        if let Some(map) = &mut net.nodes[old].map {
-            map.here = None;
+    let now = net.now_ms();
+    match becomes {
+        Old::Demoted => net.nodes[old].demote(history),
+        Old::Alone(for_ms) => {
+            net.nodes[old].lonely = true;
+            net.nodes[old].demoted = Some((now + for_ms, history));
         }
-    } else {
-        net.break_node(old);
-        net.nodes[old].run_id = 0;
+        Old::Ends => {
+            net.break_node(old);
+            net.nodes[old].run_id = 0;
+        }
     }
 }

@@ -543,6 +543,9 @@ impl Net {
             node.limit = None;
             node.misconfigured = false;
             node.lonely = false;
+            if let Some((_, history)) = node.demoted {
+                node.demote(history);
+            }
             node.loading_until = 0;
             node.still_until = 0;
         }

@@ -205,10 +205,10 @@ pub(crate) enum Mishap {
         from_dump: bool,
         loading: u64,
     },
-    /// Another process takes over; the old one stays reachable or not.
+    /// Another process takes over.
     FailOver {
         from_dump: bool,
-        old_stays: bool,
+        old: Old,
     },
     FlushAll,
     /// The name leads to another process, with all there is or as of the last dump. The old one lives on by itself.
@@ -256,6 +256,27 @@ pub(crate) enum Mishap {
     },
     /// All nodes know which of them serves what.
     Gossip,
+}
+
+/// What becomes of the process that another one takes over from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Old {
+    Ends,
+    /// It is a replica at once, and its connections stay open.
+    Demoted,
+    /// So does it after this time, ms. Until then it takes itself for the primary, with too few replicas to accept writes; in a
+    /// cluster, with too few other nodes to serve anything.
+    Alone(u64),
+}
+
+impl Old {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        match rng.within(0..1000) {
+            0..450 => Self::Demoted,
+            number @ 450..700 => Self::Alone((number - 440) * 10),
+            _ => Self::Ends,
+        }
+    }
 }
 
 /// All keys that a filter has, but for its nulls.

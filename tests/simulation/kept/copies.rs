@@ -2,7 +2,7 @@
 
 use super::{CONFIG, DRAWN_UP, PROCESS, plan};
 use crate::net::{Effect, Trap};
-use crate::plan::{Answers, Ask, Config, Mishap, Plan, Process, What};
+use crate::plan::{Answers, Ask, Config, Mishap, Old, Plan, Process, What};
 
 /// When each process has copied the first filter, ms.
 const COPIED: u64 = 9_000;
@@ -34,7 +34,7 @@ pub(super) fn read_from_another_redis() -> Plan {
     };
     let rebuild = || What::Rebuild { instance: 1, accepting_loss: false, short: false };
     let operations = [
-        (COPIED, meanwhile(Mishap::FailOver { from_dump: false, old_stays: true })),
+        (COPIED, meanwhile(Mishap::FailOver { from_dump: false, old: Old::Demoted })),
         (COPIED + 10, rebuild()),
         (COPIED + 12_000, meanwhile(Mishap::FlushAll)),
         (COPIED + 12_010, rebuild()),

@@ -5,7 +5,7 @@
 
 use super::{CONFIG, DRAWN_UP, PROCESS, create, plan};
 use crate::net::{AGAIN, Effect, Trap};
-use crate::plan::{Config, Create, Mishap, Plan, Process, What};
+use crate::plan::{Config, Create, Mishap, Old, Plan, Process, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -29,7 +29,7 @@ fn lost(commit: u64, cut_off: u64) -> Vec<(u64, What)> {
         (6000, What::Redis(Mishap::Dump)),
         (begins, create(ONE, ID, 0, commit - begins)),
         (WORKS - 10, What::CutOff { instance: ONE, for_ms: cut_off - (WORKS - 10) }),
-        (WORKS, What::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+        (WORKS, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
     ]
 }
 

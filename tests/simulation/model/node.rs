@@ -24,6 +24,8 @@ pub(crate) struct Node {
     pub(crate) replica: bool,
     /// It has too few replicas to accept writes.
     pub(crate) lonely: bool,
+    /// When it becomes a replica, ms since the run began, and of which history.
+    pub(crate) demoted: Option<(u64, u64)>,
     /// How many bytes its keys may take, if there is a limit.
     pub(crate) limit: Option<usize>,
     /// It cannot save, and so accepts no writes.
@@ -54,6 +56,14 @@ impl Node {
             map.begin_with(&mut keys);
         }
         Self { map: self.map.clone(), ..Self::start(self.version, run_id, history, keys) }
+    }
+
+    /// It becomes a replica.
+    pub(crate) fn demote(&mut self, history: u64) {
+        (self.replica, self.lonely, self.history, self.demoted) = (true, false, history, None);
+        if let Some(map) = &mut self.map {
+            map.here = None;
+        }
     }
 
     /// Forgets all scripts.
@@ -90,12 +100,17 @@ impl Node {
     }
 
     fn answer(&mut self, words: &[&[u8]], run_ms: u64) -> Reply {
+        if let Some((at, history)) = self.demoted
+            && at <= run_ms
+        {
+            self.demote(history);
+        }
         let name = words[0].to_ascii_uppercase();
         if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME") {
             return Reply::error("LOADING Redis is loading the dataset in memory");
         }
         if let Some(map) = self.map.clone()
-            && let Some(reply) = map.answer(words, &mut self.keys)
+            && let Some(reply) = map.answer(words, self.demoted.is_some(), &mut self.keys)
         {
             return reply;
         }

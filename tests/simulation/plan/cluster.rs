@@ -1,6 +1,6 @@
 //! A cluster: which shards are moved to which node and when, which map is wrong, and what befalls one node alone.
 
-use super::{Config, Create, Flavour, Mishap, Plan, What};
+use super::{Config, Create, Flavour, Mishap, Old, Plan, What};
 use crate::cluster::NODES;
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
@@ -70,10 +70,7 @@ impl What {
                         0 => Mishap::OfShard(shard, Box::new(Mishap::Rewind)),
                         _ => Mishap::AtNode(
                             to,
-                            Box::new(Mishap::FailOver {
-                                from_dump: true,
-                                old_stays: rng.happens(300),
-                            }),
+                            Box::new(Mishap::FailOver { from_dump: true, old: Old::draw(rng) }),
                         ),
                     },
                     _ => Mishap::Gossip,

@@ -4,7 +4,7 @@ mod burst;
 mod copied;
 mod elsewhere;
 
-use super::{Answers, Ask, Asked, Caller, Config, Create, Flavour, Mishap, Told, What};
+use super::{Answers, Ask, Asked, Caller, Config, Create, Flavour, Mishap, Old, Told, What};
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
@@ -114,7 +114,7 @@ impl What {
         let (creator, other) = (instance(), instance());
         let delete = Self::Delete { instance: other, id, takes: 0, told: Told::Later(0) };
         let create = Self::create_at_once(creator, id);
-        let fail_over = Mishap::FailOver { from_dump: true, old_stays: false };
+        let fail_over = Mishap::FailOver { from_dump: true, old: Old::Ends };
         let get = |instance| Self::Ask(Ask::get(instance, id));
         vec![
             (0, delete),

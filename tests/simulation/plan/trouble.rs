@@ -1,6 +1,6 @@
 //! What goes wrong, by the run's flavour.
 
-use super::{Config, Flavour, KEYS, Mishap, What};
+use super::{Config, Flavour, KEYS, Mishap, Old, What};
 use crate::net::{self, Effect, Trap};
 use crate::rng::Rng;
 
@@ -131,7 +131,7 @@ impl What {
             5..7 => {
                 Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
             }
-            7..11 => Mishap::FailOver { from_dump: rng.happens(700), old_stays: rng.happens(700) },
+            7..11 => Mishap::FailOver { from_dump: rng.happens(700), old: Old::draw(rng) },
             11 => Mishap::FlushAll,
             _ => Self::stand_still(rng),
         }

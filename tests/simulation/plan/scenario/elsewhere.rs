@@ -1,7 +1,7 @@
 //! Operations that belong together: what happens to Redis's data, to clocks and to processes in the midst of
 //! a create, a deletion or a rebuild.
 
-use super::super::{Ask, Config, Create, Flavour, KEYS, Mishap, Process, Told, What};
+use super::super::{Ask, Config, Create, Flavour, KEYS, Mishap, Old, Process, Told, What};
 use crate::rng::Rng;
 
 /// How soon every process has noticed that data have gone back in time, and rebuilt, ms.
@@ -87,7 +87,7 @@ impl What {
         let mut steps = vec![
             (0, Self::Redis(Mishap::Dump)),
             (5, Self::Create { instance: one, create }),
-            (60, Self::Redis(Mishap::FailOver { from_dump: true, old_stays: false })),
+            (60, Self::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
         ];
         for (later, id) in (0..).zip(ids.step_by(4)) {
             steps.push((3500 + later * 30, Self::Check { instance: other, id }));
