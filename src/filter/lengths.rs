@@ -2,6 +2,8 @@
 
 /// The size of the header in bytes.
 pub(crate) const HEADER_LEN: usize = 64;
+/// The size of what lies before the blocks: the header, and the stamp's line.
+pub(crate) const FRONT_LEN: usize = HEADER_LEN + 64;
 /// The size of a block in bytes.
 pub(crate) const BLOCK_LEN: usize = 64;
 /// The size of the trailer in bytes.
@@ -10,12 +12,12 @@ pub(crate) const TRAILER_LEN: usize = 64;
 pub(crate) const MAX_STRING_LEN: u64 = 512 * 1024 * 1024;
 /// The most blocks a string has room for.
 pub(crate) const MAX_BLOCKS: u32 =
-    ((MAX_STRING_LEN as usize - HEADER_LEN - TRAILER_LEN) / BLOCK_LEN) as u32;
+    ((MAX_STRING_LEN as usize - FRONT_LEN - TRAILER_LEN) / BLOCK_LEN) as u32;
 
 /// The most positions an id can have.
 pub(crate) const MAX_HASHES: u8 = 32;
 
 /// Returns the length of a string with this many blocks.
 pub(super) const fn string_len(blocks: u64) -> u64 {
-    blocks.saturating_mul(BLOCK_LEN as u64).saturating_add((HEADER_LEN + TRAILER_LEN) as u64)
+    blocks.saturating_mul(BLOCK_LEN as u64).saturating_add((FRONT_LEN + TRAILER_LEN) as u64)
 }

@@ -5,7 +5,7 @@ use bloom_guard::{Doubt, StoreError};
 use redis::Value;
 
 use crate::filter::format::{FormatError, STATE_OFFSET};
-use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN, TRAILER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN, HEADER_LEN, TRAILER_LEN};
 use crate::filter::{Filter, Header, Membership};
 use crate::id::Digest;
 use crate::replies;
@@ -113,7 +113,7 @@ fn whole(string: &[u8], header: &Header) {
     for digest in string.as_chunks().0.iter().copied().map(Digest::from_bytes).take(8) {
         let position = header.geometry.position(&digest);
         let at = position.byte_offset() as usize;
-        assert!(at >= HEADER_LEN && at + BLOCK_LEN <= string.len() - TRAILER_LEN, "{at}");
+        assert!(at >= FRONT_LEN && at + BLOCK_LEN <= string.len() - TRAILER_LEN, "{at}");
         let bit = |bit: u32| string[bit as usize / 8] & (0x80 >> (bit % 8)) != 0;
         let words = string[at..at + BLOCK_LEN].as_chunks().0;
         let words = std::array::from_fn(|n| u64::from_be_bytes(words[n]));
@@ -136,7 +136,7 @@ fn is_header(bytes: &[u8]) -> bool {
         && (1..=32).contains(&header[12])
         && field(13..16) == 0
         && (1..=(1 << 53) - 2).contains(&field(16..24))
-        && (1..=8_388_606).contains(&field(32..36))
+        && (1..=8_388_605).contains(&field(32..36))
         && field(52..56) > 0
         && rate > 0.0
         && rate < 1.0

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::filter::lengths::FRONT_LEN;
 use crate::filter::{Filter, Generation, Header, Sizing, State};
 use crate::id::{Digester, Id, SecretKey};
 use crate::replay::directory;
@@ -24,6 +25,7 @@ fn filters() -> Vec<Vec<u8>> {
         header.key_id = digester.key_id();
         for state in STATES {
             let mut string = header.with_state(state).encode().to_vec();
+            string.resize(FRONT_LEN, 0);
             filter.write_blocks(0..header.geometry.blocks(), &mut string);
             string.extend(header.trailer());
             seeds.push(string);

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::filter::lengths::BLOCK_LEN;
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{Filter, Generation, Geometry, Header, Membership, Sizing, State};
 use crate::id::{Digest, Digester, Id, SecretKey};
 
@@ -105,6 +105,7 @@ fn a_whole_filter_is_these_bytes() {
     let filter = Filter::new(header.geometry);
     digests.iter().for_each(|digest| filter.insert(digest));
     let mut string = header.encode().to_vec();
+    string.resize(FRONT_LEN, 0);
     filter.write_blocks(0..header.geometry.blocks(), &mut string);
     string.extend(header.trailer());
     let expected = bytes(&vector["string"]);

@@ -95,7 +95,7 @@ proptest! {
         let (block, bits) = naive_bits(geometry, &digest);
         prop_assert_eq!(position.block(), block);
         prop_assert!(block < blocks);
-        let start = (64 + 64 * block) * 8;
+        let start = (128 + 64 * block) * 8;
         let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
         prop_assert_eq!(position.bit_offsets().collect::<Vec<_>>(), offsets);
     }

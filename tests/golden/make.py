@@ -155,11 +155,11 @@ def trailer(generation):
 
 def filter_string(digests, **fields):
     blocks, hashes, seed = fields["blocks"], fields["hashes"], fields["seed"]
-    string = bytearray(header(**fields)) + bytearray(64 * blocks) + trailer(fields["generation"])
+    string = bytearray(header(**fields)) + bytearray(64 + 64 * blocks) + trailer(fields["generation"])
     for d in digests:
         block, bits = position(d, blocks, hashes, seed)
         for bit in bits:
-            offset = (64 + 64 * block) * 8 + bit
+            offset = (128 + 64 * block) * 8 + bit
             string[offset >> 3] |= 0x80 >> (offset & 7)
     return bytes(string)
 
@@ -208,7 +208,7 @@ GEOMETRIES = [
     (4, 8, 42),
     (30_251, 9, 0xDEADBEEF),
     (1_000_003, 16, 1),
-    (8_388_606, 32, 0xFFFFFFFF),
+    (8_388_605, 32, 0xFFFFFFFF),
 ]
 
 HEADERS = [
@@ -217,7 +217,7 @@ HEADERS = [
     dict(state=0x33, hashes=9, generation=1_767_225_600_123_456, nonce=0x0123456789ABCDEF,
          blocks=30_251, seed=0xDEADBEEF, key_id=0x89ABCDEF, run=0x10203040, items=999_999,
          capacity=1_000_000, rate=0.001),
-    dict(state=0x55, hashes=32, generation=(1 << 53) - 2, nonce=U64, blocks=8_388_606,
+    dict(state=0x55, hashes=32, generation=(1 << 53) - 2, nonce=U64, blocks=8_388_605,
          seed=0xFFFFFFFF, key_id=0xFFFFFFFE, run=0xFFFFFFFD, items=0xFFFFFFFF,
          capacity=0xFFFFFFFF, rate=1e-9),
 ]
@@ -230,7 +230,7 @@ FILTER_IDS = ["1", "2", "3", "10", "42", "1000", "alice", "bob", "Zoë", ""]
 RATES = [
     (1, 1, 1), (1, 1, 355), (3, 6, 100), (14_500, 5, 1_000_000), (19_336, 6, 1_000_000),
     (30_300, 9, 1_000_000), (43_000, 12, 1_000_000), (75_700, 16, 1_000_000),
-    (140_000, 22, 1_000_000), (1_000, 32, 20_000), (10, 5, 10_000), (8_388_606, 9, 1_000),
+    (140_000, 22, 1_000_000), (1_000, 32, 20_000), (10, 5, 10_000), (8_388_605, 9, 1_000),
 ]
 
 
@@ -244,10 +244,10 @@ def vectors():
     for blocks, hashes, seed in GEOMETRIES:
         for entry in digests[:4]:
             block, bits = position(bytes.fromhex(entry["digest"]), blocks, hashes, seed)
-            start = (64 + 64 * block) * 8
+            start = (128 + 64 * block) * 8
             positions.append({
                 "digest": entry["digest"], "blocks": blocks, "hashes": hashes, "seed": seed,
-                "block": block, "byte_offset": 64 + 64 * block,
+                "block": block, "byte_offset": 128 + 64 * block,
                 "bit_offsets": sorted({start + bit for bit in bits}),
             })
     members = [digest(KEY, b"users", id.encode()) for id in FILTER_IDS]

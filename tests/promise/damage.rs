@@ -202,8 +202,7 @@ async fn an_id_inserted_after_is_refused_by_nobody(
     }
     // As it was, for the next damage; but for its stamp, or it would be an older copy.
     let seq: u64 = redis.run(&["HGET", "bg:{users}:meta", "seq"]);
-    let at = whole.len() - 16;
-    whole[at..at + 8].copy_from_slice(&seq.to_be_bytes());
+    whole[64..72].copy_from_slice(&seq.to_be_bytes());
     redis::cmd("SET").arg(BITS).arg(whole).exec(&mut redis.connection()).unwrap();
 }
 

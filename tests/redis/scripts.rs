@@ -91,15 +91,15 @@ impl Site {
     }
 }
 
-/// A filter of one block: header, block, trailer with the number of the last insert.
+/// A filter of one block: header, the number of the last insert, block, trailer.
 fn filter(state: u8, generation: u64, nonce: u64, stamp: u64) -> Vec<u8> {
-    let mut bytes = vec![0; 192];
+    let mut bytes = vec![0; 256];
     bytes[..12].copy_from_slice(b"BLMGUARD\0\x01\x01\0");
     bytes[11] = state;
     bytes[16..24].copy_from_slice(&generation.to_be_bytes());
     bytes[24..32].copy_from_slice(&nonce.to_be_bytes());
     bytes[35] = 1;
-    bytes[176..184].copy_from_slice(&stamp.to_be_bytes());
+    bytes[64..72].copy_from_slice(&stamp.to_be_bytes());
     bytes
 }
 
@@ -153,7 +153,7 @@ fn swap(site: &Site) -> String {
     let next = head(CATCHING_UP, 9);
     let live = head(LIVE, 9);
     let args: [&[u8]; 10] =
-        [&next, &live, b"192", INCARNATION, b"", b"1000", b"2000", b"1000", b"9", &[DISPROVED]];
+        [&next, &live, b"256", INCARNATION, b"", b"1000", b"2000", b"1000", b"9", &[DISPROVED]];
     site.eval(SWAP, &[NEXT, BITS, META, LOG], &args)
 }
 
@@ -222,10 +222,10 @@ fn a_swap_leaves_a_filter_that_is_stamped_and_lasts() {
 
 /// Adds one id to a live filter of generation 8 and a filter being built of generation 9, with bits for both.
 fn add(site: &Site) -> String {
-    let mask = [&0x40_u32.to_be_bytes()[..], &[0xF0; 64]].concat();
+    let mask = [&0x80_u32.to_be_bytes()[..], &[0xF0; 64]].concat();
     let (live, next) = (head(LIVE, 8), head(CATCHING_UP, 9));
     let args: [&[u8]; 13] = [
-        KEY_ID, b"60000", b"1000", b"1000", DIGEST, &live, b"192", &mask, &next, b"192", &mask,
+        KEY_ID, b"60000", b"1000", b"1000", DIGEST, &live, b"256", &mask, &next, b"256", &mask,
         b"", b"1000",
     ];
     site.eval(ADD, &[META, LOG, BITS, NEXT, MARKS, BLOCKS, MASKS, NULL], &args)
@@ -274,9 +274,9 @@ fn an_insert_leaves_a_trace_wherever_it_is_needed() {
     ready_to_add(&site);
     site.set(NULL, b"e8");
     assert_eq!(add(&site), "OK");
-    let set = |key| site.get(key)[64..128] == [0xF0; 64];
+    let set = |key| site.get(key)[128..192] == [0xF0; 64];
     assert!(set(BITS) && set(NEXT), "the bits");
-    assert_eq!(site.get(BITS)[176..184], 6_u64.to_be_bytes(), "the stamp");
+    assert_eq!(site.get(BITS)[64..72], 6_u64.to_be_bytes(), "the stamp");
     assert_eq!(site.field("not_in_next"), None);
     assert_eq!(site.0.run::<i64>(&["EXISTS", NULL]), 0, "the null");
     assert_eq!(site.0.run::<i64>(&["XLEN", LOG]), 1, "the journal");
@@ -326,8 +326,8 @@ fn each_rule_of_distrust_leaves_the_filter_in_use() {
 fn a_rebuild_gives_way_to_a_newer_one_and_catches_up_in_its_own_incarnation_only() {
     let site = Site::new();
     let allocate = || {
-        let trailer = &filter(LOADING, 9, 1, 0)[128..];
-        site.eval(ALLOCATE, &[NEXT], &[&head(LOADING, 9), trailer, b"192", b""])
+        let trailer = &filter(LOADING, 9, 1, 0)[192..];
+        site.eval(ALLOCATE, &[NEXT], &[&head(LOADING, 9), trailer, b"256", b""])
     };
     for (generation, nonce, expected) in
         [(10, 1, "FENCED"), (9, 2, "FENCED"), (9, 1, "OK"), (8, 2, "OK")]
@@ -338,7 +338,7 @@ fn a_rebuild_gives_way_to_a_newer_one_and_catches_up_in_its_own_incarnation_only
     }
     let catch_up = || {
         let (loading, catching_up) = (head(LOADING, 9), head(CATCHING_UP, 9));
-        let args: [&[u8]; 4] = [&loading, &catching_up, b"192", INCARNATION];
+        let args: [&[u8]; 4] = [&loading, &catching_up, b"256", INCARNATION];
         site.eval(CATCH_UP, &[NEXT, META], &args)
     };
     let rules: [(&str, Wrong); 3] = [

@@ -122,7 +122,7 @@ async fn refused(guard: &BloomGuard, ids: &[u64]) -> usize {
     answers.into_iter().filter(|answer| matches!(answer, Ok(Verdict::Absent(_)))).count()
 }
 
-/// A guard whose filter has just vouched for itself, so that batches read both ends of its shards by GETRANGE.
+/// A guard whose filter has just vouched for itself, so that batches read the fronts of its shards by GETRANGE.
 async fn reader_of_ends(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
     let guard = reader(redis, &Table::with(0..IDS)).await;
     let blocks = || -> usize {

@@ -1,7 +1,6 @@
 //! What must hold of Redis at every moment, beside the promise to the clients.
 
 use crate::filter::Header;
-use crate::filter::format::{STAMP_FROM_END, TRAILER_NUMBER_FROM_END};
 use crate::filter::lengths::TRAILER_LEN;
 use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
@@ -51,13 +50,11 @@ pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now
     }
 }
 
-/// What the live key ends with, but for its stamp.
+/// What the live key ends with.
 fn trailer(node: &mut Node, bits: &[u8]) -> Vec<u8> {
     match node.keys.get(bits) {
         Some(Value::Text(text)) if text.len() >= TRAILER_LEN => {
-            let mut trailer = text[text.len() - TRAILER_LEN..].to_vec();
-            trailer[TRAILER_LEN - STAMP_FROM_END..TRAILER_LEN - TRAILER_NUMBER_FROM_END].fill(0);
-            trailer
+            text[text.len() - TRAILER_LEN..].to_vec()
         }
         _ => Vec::new(),
     }

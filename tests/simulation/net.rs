@@ -615,9 +615,12 @@ fn count(commands: &[Vec<Vec<u8>>]) {
     if name_of(commands) != "check" {
         return;
     }
-    // Of a shard that is asked for one id only, that one's bits are read with the header, and its null by a GET.
-    let of_one = |command: &&Vec<Vec<u8>>| matches!(scripts::name_of(command), "GETRANGE" | "GET");
-    let ids = commands.iter().filter(of_one).count();
+    // Each id's null is read once: by the GET of a lone one, or by an MGET.
+    let ids: usize = commands
+        .iter()
+        .filter(|command| matches!(scripts::name_of(command), "GET" | "MGET"))
+        .map(|command| command.len() - 1)
+        .sum();
     oracle::note(|findings| match ids {
         0 | 1 => findings.alone += 1,
         _ => findings.merged += ids as u64,

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use crate::Mode;
 use crate::moves::Version;
-use crate::net::Trap;
+use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
 /// From so many ids on, a rebuild that finds a single row has lost some.
@@ -32,6 +32,8 @@ pub(crate) const NEVER: u64 = 1_000_000;
 
 /// Tells what befalls the fleet apart from what else is drawn.
 const FLEET: u64 = 0x5eed_f1ee;
+/// What tells which primaries do not know that another one took over.
+const TWO_PRIMARIES: u64 = 0x5eed_2b12;
 /// What tells whether a seed's processes keep copies.
 const COPIES: u64 = 0x5eed_c0b1;
 /// How often something befalls the copies of such, in a thousand.
@@ -270,12 +272,9 @@ pub(crate) enum Old {
 }
 
 impl Old {
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
-        match rng.within(0..1000) {
-            0..450 => Self::Demoted,
-            number @ 450..700 => Self::Alone((number - 440) * 10),
-            _ => Self::Ends,
-        }
+    /// It stays so many times in a thousand.
+    fn draw(rng: &mut Rng, stays: u64) -> Self {
+        if rng.happens(stays) { Self::Demoted } else { Self::Ends }
     }
 }
 
@@ -284,6 +283,19 @@ pub(crate) const KEYS: [&str; 6] = ["bits", "next", "log", "marks", "meta", "loc
 
 /// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
 pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
+
+impl What {
+    /// What befalls Redis: at once, or as a request is executed.
+    fn mishap(&mut self) -> Option<&mut Mishap> {
+        match self {
+            Self::Redis(mishap)
+            | Self::Trap(Trap { effect: Effect::Then(mishap) | Effect::Midway(mishap), .. }) => {
+                Some(mishap)
+            }
+            _ => None,
+        }
+    }
+}
 
 impl Mishap {
     /// Whether Redis may forget the mode of all processes.
@@ -345,7 +357,21 @@ impl Plan {
     pub(crate) fn draw_on_one(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        Self::draw_with(seed, copies, operations).cut(operations).moved(operations)
+        let plan = Self::draw_with(seed, copies, operations).cut(operations).moved(operations);
+        plan.with_two_primaries()
+    }
+
+    /// The same, but that some primaries which another takes over from do not know it for a while.
+    fn with_two_primaries(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ TWO_PRIMARIES);
+        for what in self.operations.iter_mut().map(|operation| &mut operation.what) {
+            if let Some(Mishap::FailOver { old: old @ Old::Demoted, .. }) = what.mishap()
+                && rng.happens(400)
+            {
+                *old = Old::Alone(rng.within(10..2500));
+            }
+        }
+        self
     }
 
     /// Adds steps, which are drawn, to so many operations in a thousand; keeps no more operations than `most`.

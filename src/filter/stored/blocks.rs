@@ -19,7 +19,7 @@ impl Filter {
     }
 
     /// Appends the stored bytes of these blocks: what belongs at
-    /// `HEADER_LEN + blocks.start · BLOCK_LEN` in the string.
+    /// `FRONT_LEN + blocks.start · BLOCK_LEN` in the string.
     ///
     /// # Panics
     ///

@@ -21,11 +21,10 @@ pub(crate) const STATE_OFFSET: usize = 11;
 pub(crate) const GENERATION_OFFSET: usize = 16;
 /// Where the nonce is, in bytes from the start.
 pub(crate) const NONCE_OFFSET: usize = 24;
-/// How far the trailer's one number, [`Generation::trailer_number`](super::Generation::trailer_number), is from the end of the string, in bytes.
+/// Where the stamp, the number of the last insert, is, in bytes from the start.
+pub(crate) const STAMP_OFFSET: usize = 64;
+/// How far the trailer's number, [`Generation::trailer_number`](super::Generation::trailer_number), is from the end of the string, in bytes.
 pub(crate) const TRAILER_NUMBER_FROM_END: usize = 8;
-
-/// How far the trailer's stamp, the number of the last insert, is from the end of the string, in bytes.
-pub(crate) const STAMP_FROM_END: usize = 16;
 
 pub(super) const VERSION_OFFSET: usize = 8;
 pub(super) const LAYOUT_OFFSET: usize = 10;

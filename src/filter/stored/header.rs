@@ -1,4 +1,4 @@
-//! The first 64 bytes of a stored filter, and the last.
+//! The first 64 bytes of a stored filter, and the last 64.
 
 use super::format::{
     BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,

@@ -3,12 +3,12 @@
 use std::iter;
 
 use crate::filter::block::{Membership, Position};
-use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 
 impl Position {
     /// Returns where the block begins, in bytes from the start of the stored string.
     pub(crate) const fn byte_offset(&self) -> u32 {
-        HEADER_LEN as u32 + self.block * BLOCK_LEN as u32
+        FRONT_LEN as u32 + self.block * BLOCK_LEN as u32
     }
 
     /// Returns the offsets of the bits from the start of the stored string, distinct and ascending.

@@ -30,14 +30,14 @@ local function look(key)
   return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
 end
 
--- A live filter holds the number of the last entry that was written, its stamp, 16 bytes from its end.
+-- A live filter holds the number of the last entry that was written, its stamp, behind its header.
 local LIVE, CATCHING_UP = 0x55, 0x33
 local function has_stamp(head, len)
   if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\1\1' or string.byte(head, 12) ~= LIVE then
     return false
   end
   local a, b, c, d = string.byte(head, 33, 36)
-  return len == 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
+  return len == 192 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
 end
 local function stamp(number)
   local bytes = ''
@@ -51,7 +51,7 @@ end
 local kind, head, len = look(KEYS[3])
 local next_kind, next_head, next_len = look(KEYS[4])
 -- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
-if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], len - 16, len - 9) ~= stamp(seq) then
+if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(seq) then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
   kind, head, len = look(KEYS[3])
 end
@@ -133,7 +133,7 @@ local function add_to(key, head, blocks, state)
   end
 end
 add_to(KEYS[3], head, ARGV[8], LIVE)
-if ARGV[8] ~= '' then redis.call('SETRANGE', KEYS[3], len - 16, stamp(seq)) end
+if ARGV[8] ~= '' then redis.call('SETRANGE', KEYS[3], 64, stamp(seq)) end
 if catching_up then
   add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)
 else

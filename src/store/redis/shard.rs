@@ -155,7 +155,7 @@ impl Shard {
         }
     }
 
-    /// Whether it has within the last second, and is one of many: then both ends behind are enough (`check/answer.rs`).
+    /// Whether it has within the last second, and is one of many: then the front behind the blocks is enough (`check/answer.rs`).
     pub(crate) fn has_vouched_lately(&self) -> bool {
         let vouched = self.vouched_ms.load(Ordering::Relaxed);
         vouched > 0 && self.made.elapsed().as_millis() as u64 <= vouched + LATELY_MS

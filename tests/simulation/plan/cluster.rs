@@ -2,7 +2,6 @@
 
 use super::{Config, Create, Flavour, Mishap, Old, Plan, What};
 use crate::cluster::NODES;
-use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
 /// Tells what befalls a cluster apart from what else is drawn.
@@ -38,13 +37,7 @@ impl Plan {
 impl What {
     /// Lets what befalls a process befall one node's, mostly.
     fn befall_a_node(&mut self, rng: &mut Rng) {
-        let mishap = match self {
-            Self::Redis(mishap) => mishap,
-            Self::Trap(Trap { effect: Effect::Then(mishap) | Effect::Midway(mishap), .. }) => {
-                mishap
-            }
-            _ => return,
-        };
+        let Some(mishap) = self.mishap() else { return };
         let of_keys = mishap.is_of_keys() || matches!(mishap, Mishap::OfShard(..));
         if !of_keys && !matches!(mishap, Mishap::Clock(_)) && rng.happens(ALONE) {
             *mishap = Mishap::AtNode(rng.pick(&NODES), Box::new(mishap.clone()));
@@ -70,7 +63,10 @@ impl What {
                         0 => Mishap::OfShard(shard, Box::new(Mishap::Rewind)),
                         _ => Mishap::AtNode(
                             to,
-                            Box::new(Mishap::FailOver { from_dump: true, old: Old::draw(rng) }),
+                            Box::new(Mishap::FailOver {
+                                from_dump: true,
+                                old: Old::draw(rng, 300),
+                            }),
                         ),
                     },
                     _ => Mishap::Gossip,

@@ -131,7 +131,7 @@ impl What {
             5..7 => {
                 Mishap::Restart { from_dump: rng.happens(800), loading: rng.pick(&[0, 100, 1000]) }
             }
-            7..11 => Mishap::FailOver { from_dump: rng.happens(700), old: Old::draw(rng) },
+            7..11 => Mishap::FailOver { from_dump: rng.happens(700), old: Old::draw(rng, 700) },
             11 => Mishap::FlushAll,
             _ => Self::stand_still(rng),
         }

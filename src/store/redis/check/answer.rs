@@ -1,18 +1,22 @@
 //! What Redis is asked, what it says, and what that means.
 //!
 //! One check is one BITFIELD and a GET. More than one are a GETRANGE each for their blocks and an MGET of their nulls,
-//! between two BITFIELDs of the header: if these are equal, they vouch for what lies between.
+//! between two BITFIELDs of each header: if these are equal, they vouch for what lies between.
 //!
-//! Of a shard that has vouched for itself so within the last second, two GETRANGEs behind the blocks read the same at both ends of
-//! the string, which takes less than half of Redis's time. They vouch as well, unless another filter was put there by hand since,
-//! and taken away again between the blocks and them.
+//! Of a shard that has vouched for itself so within the last second, one GETRANGE behind the blocks reads the bytes from the state
+//! to the stamp, which takes a third of Redis's time. They vouch as well, unless since the header was read whole another program
+//! put another filter there and took it away again, or cut the string and made it as long again.
 //!
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
-//! answering from stale bits; its GET form creates nothing. So one follows a batch that reads ends by GETRANGE.
+//! answering from stale bits; its GET form creates nothing. So one follows a batch that reads headers by GETRANGE.
+
+use std::slice;
+
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::StoreError;
 use crate::filter::format::{
-    GENERATION_OFFSET, STAMP_FROM_END, STATE_OFFSET, TRAILER_NUMBER_FROM_END,
+    GENERATION_OFFSET, STAMP_OFFSET, STATE_OFFSET, TRAILER_NUMBER_FROM_END,
 };
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Header, Membership, Position, Span, State};
@@ -26,16 +30,29 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many numbers a [`Head`] has.
 const HEAD: usize = 4;
-/// How many bytes there are from the state to the generation's end.
-const START: usize = GENERATION_OFFSET + 8 - STATE_OFFSET;
+/// How many bytes there are from the state to the stamp's end.
+const FRONT: usize = STAMP_OFFSET + 8 - STATE_OFFSET;
+/// Where there are many shards a batch has about as many ids of each.
+pub(super) const FEW: usize = 2;
 /// Roughly how many bytes the commands take, for an id and for the header.
 pub(crate) const BYTES_AN_ID: usize = 192;
 pub(crate) const BYTES_A_HEAD: usize = 256;
 
-/// What Redis said to a batch.
+/// What is asked of one filter.
+#[derive(Clone, Copy)]
+pub(crate) struct Inquiry<'a> {
+    pub(crate) keys: &'a Keys,
+    pub(crate) header: &'a Header,
+    pub(crate) digests: &'a [Digest],
+    /// Where their bits are.
+    pub(crate) positions: &'a [Position],
+    pub(crate) heads: Heads,
+}
+
+/// What Redis said of one filter.
 pub(crate) struct BatchReply {
     pub(crate) head: Head,
-    ids: Vec<IdReply>,
+    ids: SmallVec<[IdReply; FEW]>,
 }
 
 /// The numbers by which a filter vouches for its bits.
@@ -43,7 +60,8 @@ pub(crate) struct BatchReply {
 pub(crate) struct Head {
     pub(crate) generation: i64,
     state: i64,
-    trailer_number: i64,
+    /// Nothing where only the front was read.
+    trailer_number: Option<i64>,
     pub(crate) stamp: i64,
 }
 
@@ -52,8 +70,8 @@ pub(crate) struct Head {
 pub(crate) enum Heads {
     /// With the bits of one id, in one command; with more than one before the blocks and behind them.
     Whole,
-    /// Behind the blocks, by the bytes at both ends of the string.
-    Ends,
+    /// Behind the blocks, by the bytes from the state to the stamp.
+    Front,
 }
 
 /// What there is of one id.
@@ -62,16 +80,12 @@ struct IdReply {
     null: Option<Vec<u8>>,
 }
 
-/// Adds the commands for these digests, whose bits are at these positions.
-pub(crate) fn commands(
-    packed: &mut Packed,
-    keys: &Keys,
-    header: &Header,
-    positions: &[Position],
-    digests: &[Digest],
-    heads: Heads,
-) {
-    if let (Heads::Whole, [position], [digest]) = (heads, positions, digests) {
+/// Adds the commands for what is asked of filters whose keys one command may name together.
+pub(crate) fn commands(packed: &mut Packed, inquiries: &[Inquiry<'_>]) {
+    if let [
+        Inquiry { heads: Heads::Whole, keys, header, digests: [digest], positions: [position] },
+    ] = inquiries
+    {
         let spans: Vec<Span> = position.spans().collect();
         ask_numbers(packed, keys, header, &spans);
         packed.begin(2);
@@ -79,23 +93,111 @@ pub(crate) fn commands(
         packed.word(&keys.null_parts(&digest.hex()));
         return;
     }
-    if heads == Heads::Whole {
-        ask_numbers(packed, keys, header, &[]);
+    for of in inquiries.iter().filter(|of| of.heads == Heads::Whole) {
+        ask_numbers(packed, of.keys, of.header, &[]);
     }
-    for position in positions {
-        ask_bytes(packed, keys, position.byte_offset() as usize, BLOCK_LEN);
-    }
-    packed.begin(digests.len() + 1);
-    packed.word(&[b"MGET"]);
-    for digest in digests {
-        packed.word(&keys.null_parts(&digest.hex()));
-    }
-    match heads {
-        Heads::Whole => ask_numbers(packed, keys, header, &[]),
-        Heads::Ends => {
-            ask_bytes(packed, keys, STATE_OFFSET, START);
-            ask_bytes(packed, keys, header.string_len() as usize - STAMP_FROM_END, STAMP_FROM_END);
+    for of in inquiries {
+        for position in of.positions {
+            ask_bytes(packed, of.keys, position.byte_offset() as usize, BLOCK_LEN);
         }
+    }
+    packed.begin(1 + ids(inquiries));
+    packed.word(&[b"MGET"]);
+    for of in inquiries {
+        for digest in of.digests {
+            packed.word(&of.keys.null_parts(&digest.hex()));
+        }
+    }
+    for of in inquiries {
+        match of.heads {
+            Heads::Whole => ask_numbers(packed, of.keys, of.header, &[]),
+            Heads::Front => ask_bytes(packed, of.keys, STATE_OFFSET, FRONT),
+        }
+    }
+}
+
+/// How many ids are asked for.
+fn ids(inquiries: &[Inquiry<'_>]) -> usize {
+    inquiries.iter().map(|of| of.digests.len()).sum()
+}
+
+/// Reads the replies to [`commands`].
+pub(crate) fn read(
+    replies: &mut Replies<'_>,
+    inquiries: &[Inquiry<'_>],
+) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
+    if let [Inquiry { heads: Heads::Whole, positions: [position], .. }] = inquiries {
+        return Ok(smallvec![Ok(BatchReply::read_one(replies, position)?)]);
+    }
+    let mut parts = SmallVec::<[Part; 1]>::new();
+    for of in inquiries {
+        parts.push(Part::begin(replies, of)?);
+    }
+    for (part, of) in parts.iter_mut().zip(inquiries) {
+        part.read_blocks(replies, of)?;
+    }
+    replies.array(ids(inquiries))?;
+    for id in parts.iter_mut().flat_map(|part| &mut part.ids) {
+        id.null = replies.bytes()?.map(<[u8]>::to_vec);
+    }
+    parts.into_iter().zip(inquiries).map(|(part, of)| part.end(replies, of)).collect()
+}
+
+/// Reads the replies to what was asked of one filter only.
+pub(crate) fn read_of_one(
+    replies: &mut Replies<'_>,
+    inquiry: &Inquiry<'_>,
+) -> Result<Result<BatchReply, Doubt>, StoreError> {
+    Ok(read(replies, slice::from_ref(inquiry))?.pop().unwrap_or(Err(Doubt::Odd)))
+}
+
+/// What there is of one filter while the replies are read.
+struct Part {
+    before: Option<Head>,
+    ids: SmallVec<[IdReply; FEW]>,
+    /// Whether no block was short.
+    whole: bool,
+}
+
+impl Part {
+    fn begin(replies: &mut Replies<'_>, inquiry: &Inquiry<'_>) -> Result<Self, StoreError> {
+        let before = match inquiry.heads {
+            Heads::Whole => Some(Head::read(replies)?),
+            Heads::Front => None,
+        };
+        Ok(Self { before, ids: SmallVec::with_capacity(inquiry.digests.len()), whole: true })
+    }
+
+    fn read_blocks(
+        &mut self,
+        replies: &mut Replies<'_>,
+        inquiry: &Inquiry<'_>,
+    ) -> Result<(), StoreError> {
+        for position in inquiry.positions {
+            let words = replies.bytes()?.and_then(words);
+            self.whole &= words.is_some();
+            let bits = position.is_in(&words.unwrap_or_default());
+            self.ids.push(IdReply { bits, null: None });
+        }
+        Ok(())
+    }
+
+    fn end(
+        self,
+        replies: &mut Replies<'_>,
+        inquiry: &Inquiry<'_>,
+    ) -> Result<Result<BatchReply, Doubt>, StoreError> {
+        let last = match inquiry.heads {
+            Heads::Whole => Some(Head::read(replies)?),
+            Heads::Front => replies.bytes()?.and_then(Head::of_front),
+        };
+        let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
+        let head = self.before.unwrap_or(last);
+        if !head.is_of_one_filter_with(last) {
+            return Ok(Err(Doubt::Changing));
+        }
+        // The string was cut short, or was away for a moment.
+        Ok(if self.whole { Ok(BatchReply { head, ids: self.ids }) } else { Err(Doubt::Truncated) })
     }
 }
 
@@ -124,12 +226,12 @@ pub(crate) fn read_primary(replies: &mut Replies<'_>) -> Result<(), StoreError> 
 
 /// Adds the command that reads the numbers of [`Head`], and behind them these bits.
 fn ask_numbers(packed: &mut Packed, keys: &Keys, header: &Header, spans: &[Span]) {
-    let from_end = |bytes| (header.string_len() as usize - bytes) * 8;
+    let trailer_number = header.string_len() as usize - TRAILER_NUMBER_FROM_END;
     let head: [(&[u8], usize); HEAD] = [
         (b"i64", GENERATION_OFFSET * 8),
         (b"u8", STATE_OFFSET * 8),
-        (b"i64", from_end(TRAILER_NUMBER_FROM_END)),
-        (b"i64", from_end(STAMP_FROM_END)),
+        (b"i64", trailer_number * 8),
+        (b"i64", STAMP_OFFSET * 8),
     ];
     begin_bitfield(packed, keys, HEAD + spans.len());
     for (kind, offset) in head {
@@ -152,21 +254,9 @@ fn begin_bitfield(packed: &mut Packed, keys: &Keys, numbers: usize) {
 }
 
 impl BatchReply {
-    /// Reads the replies to [`commands`].
-    pub(crate) fn read(
-        replies: &mut Replies<'_>,
-        positions: &[Position],
-        heads: Heads,
-    ) -> Result<Result<Self, Doubt>, StoreError> {
-        match positions {
-            [position] if heads == Heads::Whole => Self::read_one(replies, position).map(Ok),
-            positions => Self::read_many(replies, positions, heads),
-        }
-    }
-
     fn read_one(replies: &mut Replies<'_>, position: &Position) -> Result<Self, StoreError> {
         replies.array(HEAD + position.spans().count())?;
-        let head = Head::read(replies)?;
+        let head = Head::read_numbers(replies)?;
         let mut bits = Membership::Possible;
         for span in position.spans() {
             if span.is_in(replies.unsigned(span.width)?) == Membership::Never {
@@ -174,73 +264,41 @@ impl BatchReply {
             }
         }
         let null = replies.bytes()?.map(<[u8]>::to_vec);
-        Ok(Self { head, ids: vec![IdReply { bits, null }] })
-    }
-
-    fn read_many(
-        replies: &mut Replies<'_>,
-        positions: &[Position],
-        heads: Heads,
-    ) -> Result<Result<Self, Doubt>, StoreError> {
-        let mut before = None;
-        if heads == Heads::Whole {
-            replies.array(HEAD)?;
-            before = Some(Head::read(replies)?);
-        }
-        let mut ids = Vec::with_capacity(positions.len());
-        let mut whole = true;
-        for position in positions {
-            let words = replies.bytes()?.and_then(words);
-            whole &= words.is_some();
-            let bits = position.is_in(&words.unwrap_or_default());
-            ids.push(IdReply { bits, null: None });
-        }
-        replies.array(positions.len())?;
-        for id in &mut ids {
-            id.null = replies.bytes()?.map(<[u8]>::to_vec);
-        }
-        let last = match heads {
-            Heads::Whole => {
-                replies.array(HEAD)?;
-                Some(Head::read(replies)?)
-            }
-            Heads::Ends => {
-                let (start, end) = (replies.bytes()?, replies.bytes()?);
-                start.zip(end).and_then(|(start, end)| Head::of_ends(start, end))
-            }
-        };
-        let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
-        let head = before.unwrap_or(last);
-        if !head.is_of_one_filter_with(last) {
-            return Ok(Err(Doubt::Changing));
-        }
-        // The string was cut short, or was away for a moment.
-        Ok(if whole { Ok(Self { head, ids }) } else { Err(Doubt::Truncated) })
+        Ok(Self { head, ids: smallvec![IdReply { bits, null }] })
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
-    pub(crate) fn verdicts(&self, header: &Header) -> Vec<(Verdict, Scope)> {
-        let generation = header.generation.get().to_string();
+    pub(crate) fn verdicts(&self, header: &Header) -> SmallVec<[(Verdict, Scope); FEW]> {
+        let mut generation = itoa::Buffer::new();
+        let generation = generation.format(header.generation.get());
         self.ids.iter().map(|id| id.verdict(generation.as_bytes())).collect()
     }
 }
 
 impl Head {
+    /// Reads the reply to a BITFIELD of these numbers alone.
     fn read(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
-        let mut next = || replies.int();
-        Ok(Self { generation: next()?, state: next()?, trailer_number: next()?, stamp: next()? })
+        replies.array(HEAD)?;
+        Self::read_numbers(replies)
     }
 
-    /// Reads the bytes from the state to the generation, and those from the stamp to the end. They are missing where the string
-    /// is another one.
-    fn of_ends(start: &[u8], end: &[u8]) -> Option<Self> {
-        let (&state, start) = start.split_first()?;
-        let (stamp, number) = end.split_first_chunk()?;
+    fn read_numbers(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
+        let mut next = || replies.int();
+        let (generation, state) = (next()?, next()?);
+        Ok(Self { generation, state, trailer_number: Some(next()?), stamp: next()? })
+    }
+
+    /// Reads the bytes from the state to the stamp. Some are missing where the string is another one.
+    fn of_front(front: &[u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = front.get(at - STATE_OFFSET..)?.first_chunk()?;
+            Some(i64::from_be_bytes(*bytes))
+        };
         Some(Self {
-            generation: i64::from_be_bytes(*start.last_chunk()?),
-            state: i64::from(state),
-            trailer_number: i64::from_be_bytes(number.try_into().ok()?),
-            stamp: i64::from_be_bytes(*stamp),
+            generation: number(GENERATION_OFFSET)?,
+            state: i64::from(*front.first()?),
+            trailer_number: None,
+            stamp: number(STAMP_OFFSET)?,
         })
     }
 
@@ -264,7 +322,7 @@ impl Head {
         if self.state != i64::from(State::Live.as_byte()) {
             return Err(Doubt::NotLive);
         }
-        if self.trailer_number != header.generation.trailer_number() {
+        if self.trailer_number.is_some_and(|number| number != header.generation.trailer_number()) {
             return Err(Doubt::Truncated);
         }
         Ok(())
@@ -328,22 +386,26 @@ mod tests {
         (header, digests, positions)
     }
 
-    /// Reads replies of which nothing may be left.
+    /// Reads replies to what was asked for so many ids. Nothing may be left of them.
     fn read_all(
         replies: &[u8],
-        positions: &[Position],
+        count: usize,
+        heads: Heads,
     ) -> Result<Result<BatchReply, Doubt>, StoreError> {
+        let (header, digests, positions) = asked();
+        let (keys, digests, positions) =
+            (&Keys::new("users"), &digests[..count], &positions[..count]);
+        let inquiry = Inquiry { keys, header: &header, digests, positions, heads };
         let mut replies = Replies::new("a check", replies);
-        let reply = BatchReply::read(&mut replies, positions, Heads::Whole)?;
+        let reply = read_of_one(&mut replies, &inquiry)?;
         replies.end()?;
         Ok(reply)
     }
 
     /// What is made of the replies for two ids.
     fn read(replies: &[Vec<u8>]) -> Result<Vec<(Verdict, Scope)>, Option<Doubt>> {
-        let (header, _, positions) = asked();
-        match read_all(&replies.concat(), &positions) {
-            Ok(Ok(answer)) => Ok(answer.verdicts(&header)),
+        match read_all(&replies.concat(), 2, Heads::Whole) {
+            Ok(Ok(answer)) => Ok(answer.verdicts(&asked().0).into_vec()),
             Ok(Err(doubt)) => Err(Some(doubt)),
             Err(_) => Err(None),
         }
@@ -383,42 +445,66 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_filter_say_what_its_header_does() {
+    fn the_front_of_a_filter_says_what_its_header_does() {
         let (header, digests, positions) = asked();
-        let read = |replies: &[u8]| {
-            let mut replies = Replies::new("a check", replies);
-            let reply = BatchReply::read(&mut replies, &positions, Heads::Ends)?;
-            replies.end()?;
-            Ok::<_, StoreError>(reply.map(|reply| reply.head))
-        };
-        let with = |start: &[u8], end: &[u8]| {
+        let read = |replies: &[Vec<u8>]| read_all(&replies.concat(), 2, Heads::Front);
+        let with = |front: &[u8]| {
             let [_, full, empty, nulls, _] = whole();
-            [full, empty, nulls, string(start), string(end)]
+            [full, empty, nulls, string(front)]
         };
-        let (bytes, number) =
-            (header.with_state(State::Live).encode(), header.generation.trailer_number());
-        let (start, end) = (&bytes[11..24], [3_i64.to_be_bytes(), number.to_be_bytes()].concat());
-        let of_this = with(start, &end);
-        let head = read(&of_this.concat()).unwrap().unwrap();
+        let bytes = header.with_state(State::Live).encode();
+        let front = [&bytes[11..], &3_i64.to_be_bytes()].concat();
+        let head = read(&with(&front)).unwrap().unwrap().head;
         assert_eq!((head.is_live_and_whole(&header), head.generation, head.stamp), (Ok(()), 7, 3));
-        let mut out_of_use = start.to_vec();
+        let mut out_of_use = front.clone();
         out_of_use[0] = 0;
-        let head = read(&with(&out_of_use, &end).concat()).unwrap().unwrap();
+        let head = read(&with(&out_of_use)).unwrap().unwrap().head;
         assert_eq!(head.is_live_and_whole(&header), Err(Doubt::NotLive));
-        let another = [3_i64, number ^ 1].map(i64::to_be_bytes).concat();
-        let head = read(&with(start, &another).concat()).unwrap().unwrap();
-        assert_eq!(head.is_live_and_whole(&header), Err(Doubt::Truncated));
-        for (start, end) in [(&start[..7], &end[..]), (start, &end[1..]), (&[], &end), (start, &[])]
-        {
-            assert_eq!(read(&with(start, end).concat()).unwrap().err(), Some(Doubt::Changing));
+        for len in [0, 1, 12, 53, front.len() - 1] {
+            let said = read(&with(&front[..len])).unwrap();
+            assert_eq!(said.err(), Some(Doubt::Changing), "{len}");
         }
-        assert!(read(&whole().concat()).is_err(), "one more than was asked");
-        let mut short = of_this;
+        assert!(read(&whole()).is_err(), "one more than was asked");
+        let mut short = with(&front);
         short[1] = block(0, BLOCK_LEN - 8);
-        assert_eq!(read(&short.concat()).unwrap().err(), Some(Doubt::Truncated));
+        assert_eq!(read(&short).unwrap().err(), Some(Doubt::Truncated));
+        let (keys, heads) = (&Keys::new("users"), Heads::Front);
+        let inquiry =
+            Inquiry { keys, header: &header, digests: &digests, positions: &positions, heads };
         let mut packed = Packed::default();
-        commands(&mut packed, &Keys::new("users"), &header, &positions, &digests, Heads::Ends);
-        assert_eq!(packed.commands, 5, "two blocks, their nulls, both ends");
+        commands(&mut packed, &[inquiry]);
+        assert_eq!(packed.commands, 4, "two blocks, their nulls, the front");
+    }
+
+    #[test]
+    fn each_filter_of_several_is_judged_by_its_own_blocks_and_header() {
+        let (header, digests, positions) = asked();
+        let keys = &Keys::new("users");
+        let of = |at: usize, heads| {
+            let (digests, positions) = (&digests[at..=at], &positions[at..=at]);
+            Inquiry { keys, header: &header, digests, positions, heads }
+        };
+        let bytes = header.with_state(State::Live).encode();
+        let front = string(&[&bytes[11..], &4_i64.to_be_bytes()].concat());
+        let [first, full, empty, nulls, last] = whole();
+        let read = |empty: Vec<u8>, last: Vec<u8>| {
+            let replies =
+                [first.clone(), full.clone(), empty, nulls.clone(), last, front.clone()].concat();
+            let mut replies = Replies::new("a check", &replies);
+            let said = super::read(&mut replies, &[of(0, Heads::Whole), of(1, Heads::Front)]);
+            replies.end().unwrap();
+            let said = said.unwrap().into_iter();
+            said.map(|said| said.map(|reply| reply.verdicts(&header).into_vec()))
+                .collect::<Vec<_>>()
+        };
+        let null = Ok(vec![(Verdict::Absent(Proof::Null), Scope::Anonymous)]);
+        let absent = Ok(vec![(Verdict::Absent(Proof::Filter), Scope::Everyone)]);
+        assert_eq!(read(empty.clone(), last.clone()), [null.clone(), absent.clone()]);
+        assert_eq!(read(empty, head(8, 7, 4)), [Err(Doubt::Changing), absent]);
+        assert_eq!(read(block(0, 63), last), [null, Err(Doubt::Truncated)]);
+        let mut packed = Packed::default();
+        commands(&mut packed, &[of(0, Heads::Whole), of(1, Heads::Front)]);
+        assert_eq!(packed.commands, 6, "a header, two blocks, all nulls, a header, a front");
     }
 
     #[test]
@@ -439,7 +525,7 @@ mod tests {
         let spans = position.spans().count();
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
         let whole = numbers(HEAD + spans);
-        let read = |replies: String| read_all(replies.as_bytes(), &[position]);
+        let read = |replies: String| read_all(replies.as_bytes(), 1, Heads::Whole);
         assert!(matches!(read(whole.clone() + "$-1\r\n"), Ok(Ok(_))));
         for replies in [
             String::new(),
@@ -469,7 +555,7 @@ mod tests {
             let (_, head) = head.split_once("\r\n").unwrap();
             let count = HEAD + position.spans().count();
             let replies = format!("*{count}\r\n{head}{numbers}$-1\r\n");
-            let answer = read_all(replies.as_bytes(), &[position]).unwrap().unwrap();
+            let answer = read_all(replies.as_bytes(), 1, Heads::Whole).unwrap().unwrap();
             answer.verdicts(&header)[0].0
         };
         assert_eq!(verdict(None), Verdict::Present);
@@ -483,7 +569,7 @@ mod tests {
         let end = header.string_len() as usize * 8;
         let mut numbers = ::redis::cmd("BITFIELD");
         numbers.arg("bg:{users}:bits");
-        for (kind, offset) in [("i64", 128), ("u8", 88), ("i64", end - 64), ("i64", end - 128)] {
+        for (kind, offset) in [("i64", 128), ("u8", 88), ("i64", end - 64), ("i64", 512)] {
             numbers.arg("GET").arg(kind).arg(offset);
         }
         numbers
@@ -510,7 +596,8 @@ mod tests {
         for (expected, count) in [(many, 2), (one, 1)] {
             let mut packed = Packed::default();
             let (positions, digests) = (&positions[..count], &digests[..count]);
-            commands(&mut packed, &keys, &header, positions, digests, Heads::Whole);
+            let (keys, header, heads) = (&keys, &header, Heads::Whole);
+            commands(&mut packed, &[Inquiry { keys, header, digests, positions, heads }]);
             assert_eq!(packed.bytes, expected.get_packed_pipeline());
             assert_eq!(packed.commands, expected.len());
         }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use tokio::time::timeout;
 
 use super::answer::{
-    BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, ask_primary, commands, read_primary,
+    self, BYTES_A_HEAD, BYTES_AN_ID, BatchReply, FEW, Heads, Inquiry, ask_primary, commands,
+    read_primary,
 };
 use super::checked::Checked;
 use crate::error::StoreError;
@@ -37,7 +38,7 @@ struct Part<'a> {
     /// The shard's connection, if it has joined it.
     connection: Result<Connection, Doubt>,
     /// Each once.
-    digests: Vec<Digest>,
+    digests: SmallVec<[Digest; FEW]>,
     /// How many wait for the answers.
     callers: usize,
     /// What is asked, while there is no answer to it.
@@ -49,7 +50,7 @@ struct Part<'a> {
 /// What is asked of a shard's filter.
 struct Question {
     header: Arc<Header>,
-    positions: Vec<Position>,
+    positions: SmallVec<[Position; FEW]>,
     heads: Heads,
     /// The number of the last journal entry that was known before.
     known: i64,
@@ -79,7 +80,7 @@ impl Checks for Shards {
         let believed: SmallVec<[_; 1]> = parts.iter().map(Part::believes).collect();
         let deadline = self.check_deadline;
         // What is not answered by then says so.
-        timeout(deadline, ask_twice(&mut parts, deadline)).await.ok();
+        timeout(deadline, ask_twice(&mut parts, self.at_once(), deadline)).await.ok();
         let mut checks = checks.drain(..);
         for (part, believed) in parts.iter().zip(believed) {
             part.tell(checks.by_ref().take(part.callers), believed);
@@ -95,7 +96,7 @@ impl<'a> Part<'a> {
         checks: &[PendingCheck],
     ) -> Self {
         let connection = shard.joined(Arc::clone(live)).map_err(|trouble| trouble.doubt);
-        let mut digests: Vec<Digest> = checks.iter().map(|check| check.asked).collect();
+        let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
         Self { shard, link, connection, digests, callers, question: None, answer }
@@ -128,14 +129,17 @@ impl<'a> Part<'a> {
         let known = self.shard.seen.seq(&connection.identity.incarnation);
         let heads = match self.digests.len() {
             1 if is_one => Heads::Whole,
-            _ if self.shard.has_vouched_lately() => Heads::Ends,
+            _ if self.shard.has_vouched_lately() => Heads::Front,
             _ => Heads::Whole,
         };
         self.question = Some(Question { header, positions, heads, known });
     }
 
-    fn reads_ends(&self) -> bool {
-        self.question.as_ref().is_some_and(|question| question.heads == Heads::Ends)
+    /// Returns what is asked, while there is no answer to it.
+    fn inquiry(&self) -> Option<Inquiry<'_>> {
+        let Question { header, positions, heads, .. } = self.question.as_ref()?;
+        let (keys, digests) = (&self.shard.keys, &self.digests);
+        Some(Inquiry { keys, header, digests, positions, heads: *heads })
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -216,6 +220,13 @@ impl<'a> Part<'a> {
     }
 }
 
+impl Shards {
+    /// Keys of how many shards one command may name: in a cluster they are in different slots.
+    fn at_once(&self) -> usize {
+        if self.groups.slots.is_some() { 1 } else { self.all.len() }
+    }
+}
+
 impl Shard {
     /// Reads the live header and keeps it, if it is one.
     async fn look(
@@ -231,11 +242,11 @@ impl Shard {
 }
 
 /// Asks, and asks those once more whose filter was replaced since this process last looked.
-async fn ask_twice(parts: &mut [Part<'_>], deadline: Duration) {
+async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     put(parts, |_| true, deadline).await;
-    ask(parts, deadline).await;
+    ask(parts, at_once, deadline).await;
     put(parts, |part| matches!(part.answer, Err(Doubt::Changing)), deadline).await;
-    ask(parts, deadline).await;
+    ask(parts, at_once, deadline).await;
 }
 
 /// Puts questions, most of them without a look at Redis.
@@ -252,36 +263,26 @@ async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: D
 }
 
 /// Roughly how many bytes the commands take.
-fn room(parts: &[Part<'_>]) -> usize {
-    parts.iter().map(|part| part.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD).sum()
+fn room(inquiries: &[Inquiry<'_>]) -> usize {
+    inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD).sum()
 }
 
-/// Asks what was put to any shard, in one go.
-async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
+/// Asks what was put to any shard, in one go. A command names keys of `at_once` shards at most.
+async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
     let Some(Part { link, connection: Ok(Connection { on, .. }), .. }) = open.next() else {
         return;
     };
     let (is_one, link, live) = (open.next().is_none(), *link, Arc::clone(on));
-    let (mut packed, mut callers) = (Packed::with_capacity(room(parts)), 0);
-    for part in &*parts {
-        if let Some(Question { header, positions, heads, .. }) = &part.question {
-            commands(&mut packed, &part.shard.keys, header, positions, &part.digests, *heads);
-            callers += part.callers;
-        }
-    }
-    if let Some(part) = parts.iter().rfind(|part| part.reads_ends()) {
-        ask_primary(&mut packed, &part.shard.keys);
-    }
-    let replies = link.send_for(callers, &live, packed, deadline).await;
-    match replies.and_then(|replies| read(parts, &replies)) {
+    match send(parts, link, &live, at_once, deadline).await {
         Ok(said) => {
             let open = parts.iter_mut().filter(|part| part.question.is_some());
             open.zip(said).for_each(|(part, said)| part.take(said));
         }
         // What one shard refuses says nothing of the others.
         Err(StoreError::Refused { .. }) if !is_one => {
-            join_all(parts.chunks_mut(1).map(|part| Box::pin(ask(part, deadline)))).await;
+            let each = parts.chunks_mut(1);
+            join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
         }
         Err(error) => {
             if let StoreError::Odd { .. } = error {
@@ -296,13 +297,30 @@ async fn ask(parts: &mut [Part<'_>], deadline: Duration) {
 /// What Redis said to each part that asks.
 type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
 
-fn read(parts: &[Part<'_>], replies: &[u8]) -> Result<Said, StoreError> {
-    let mut replies = Replies::new("a check", replies);
-    let asked = parts.iter().filter_map(|part| part.question.as_ref());
-    let said =
-        asked.map(|question| BatchReply::read(&mut replies, &question.positions, question.heads));
-    let said = said.collect::<Result<_, _>>()?;
-    if parts.iter().any(Part::reads_ends) {
+/// Sends what was put, and reads the replies.
+async fn send(
+    parts: &[Part<'_>],
+    link: &Link,
+    live: &Arc<JoinedAll>,
+    at_once: usize,
+    deadline: Duration,
+) -> Result<Said, StoreError> {
+    let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
+    let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
+    let mut packed = Packed::with_capacity(room(&inquiries));
+    inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
+    // The last of those whose headers no BITFIELD reads.
+    let front = inquiries.iter().rfind(|of| of.heads == Heads::Front);
+    if let Some(of) = front {
+        ask_primary(&mut packed, of.keys);
+    }
+    let replies = link.send_for(callers.sum(), live, packed, deadline).await?;
+    let mut replies = Replies::new("a check", &replies);
+    let mut said = Said::new();
+    for inquiries in inquiries.chunks(at_once) {
+        said.extend(answer::read(&mut replies, inquiries)?);
+    }
+    if front.is_some() {
         read_primary(&mut replies)?;
     }
     replies.end()?;

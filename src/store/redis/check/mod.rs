@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::answer::{BatchReply, Heads, commands};
+use self::answer::{Heads, Inquiry, commands, read_of_one};
 use self::checked::Checked;
 use super::shard::Shard;
 use super::shards::Shards;
@@ -68,14 +68,14 @@ impl Shard {
         digest: &Digest,
         deadline: Duration,
     ) -> Result<Verdict, Doubt> {
-        let position = [header.geometry.position(digest)];
+        let (digests, positions) = (&[*digest], &[header.geometry.position(digest)]);
+        let inquiry = Inquiry { keys: &self.keys, header, digests, positions, heads: Heads::Whole };
         let mut packed = Packed::default();
-        commands(&mut packed, &self.keys, header, &position, &[*digest], Heads::Whole);
+        commands(&mut packed, &[inquiry]);
         let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;
         let replies = replies.map_err(|error| doubt(&error))?;
         let mut replies = Replies::new("a check", &replies);
-        let reply = BatchReply::read(&mut replies, &position, Heads::Whole)
-            .map_err(|error| doubt(&error))??;
+        let reply = read_of_one(&mut replies, &inquiry).map_err(|error| doubt(&error))??;
         if reply.head.generation != header.generation.get() {
             return Err(Doubt::Changing);
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::copies::{Copies, FilterCopy};
 use super::room::Room;
 use crate::error::StoreError;
-use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{FilterReader, Header};
 use crate::random;
 use crate::store::link::reply::Reply;
@@ -114,7 +114,7 @@ impl Shard {
         bulk: &Connection,
         reader: &FilterReader,
     ) -> Result<Vec<u8>, NotCopied> {
-        let first = HEADER_LEN + reader.next() as usize * BLOCK_LEN;
+        let first = FRONT_LEN + reader.next() as usize * BLOCK_LEN;
         let len = reader.rest().min(BLOCKS) as usize * BLOCK_LEN;
         let mut read = cmd("GETRANGE");
         read.arg(&self.keys.bits).arg(first).arg(first + len - 1);

@@ -84,7 +84,9 @@ impl Connection {
 
     /// Whether it is still joined as it was.
     pub(crate) fn is_joined(&self) -> bool {
-        self.on.identity.of(self.shard).is_ok_and(|now| Arc::ptr_eq(&now, &self.identity))
+        let place = self.on.identity.0.get(self.shard);
+        let now = place.map(|place| place.identity.load());
+        now.is_some_and(|now| now.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.identity)))
     }
 
     /// Gives up what was learnt of the shard, and of no other.

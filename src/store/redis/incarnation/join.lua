@@ -100,8 +100,8 @@ local function stamp_of_live()
   local head, len = redis.call('GETRANGE', KEYS[3], 0, 63), redis.call('STRLEN', KEYS[3])
   if #head < 64 or string.sub(head, 1, 12) ~= 'BLMGUARD\0\1\1\85' then return nil end
   local a, b, c, d = string.byte(head, 33, 36)
-  if len ~= 128 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then return nil end
-  return redis.call('GETRANGE', KEYS[3], len - 16, len - 9)
+  if len ~= 192 + 64 * (((a * 256 + b) * 256 + c) * 256 + d) then return nil end
+  return redis.call('GETRANGE', KEYS[3], 64, 71)
 end
 local function spoil()
   if redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 7) == 'BLMGUARD' then

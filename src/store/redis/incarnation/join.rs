@@ -13,6 +13,7 @@ use super::known_fleet::{KnownFleet, Offer};
 use super::recent::RecentInserts;
 use super::seen::{LastIncarnation, Told};
 use crate::error::StoreError;
+use crate::filter::format::STAMP_OFFSET;
 use crate::id::{Digester, SecretKey};
 use crate::settings::Settings;
 use crate::store::link::handshake::End;
@@ -289,9 +290,9 @@ impl JoinIncarnation {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
         look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles", "handed"]);
-        // The stamp of the live filter, 16 bytes from its end: where it is not the last entry's number, all is looked at.
+        // The stamp of the live filter: where it is not the last entry's number, all is looked at.
         let mut stamp = cmd("GETRANGE");
-        stamp.arg(&self.keys.bits).arg(-16).arg(-9);
+        stamp.arg(&self.keys.bits).arg(STAMP_OFFSET).arg(STAMP_OFFSET + 7);
         let (reply, stamp) = tokio::join!(
             ask(transport, "HMGET", look, HANDSHAKE),
             ask(transport, "GETRANGE", stamp, HANDSHAKE)

@@ -16,7 +16,7 @@ use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::link::script::Sending;
 use crate::store::redis::check::answer::{
-    BYTES_A_HEAD, BYTES_AN_ID, BatchReply, Heads, ask_primary, commands, read_primary,
+    BYTES_A_HEAD, BYTES_AN_ID, Heads, Inquiry, ask_primary, commands, read_of_one, read_primary,
 };
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::{VIEW, trusted_by};
@@ -204,10 +204,12 @@ impl Shard {
         let positions: Vec<_> =
             digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
-        commands(&mut packed, &self.keys, header, &positions, digests, Heads::Whole);
-        let said = self.server.send(packed).await.and_then(|bytes| {
-            BatchReply::read(&mut Replies::new("a check", &bytes), &positions, Heads::Whole)
-        });
+        let (keys, positions) = (&self.keys, &positions);
+        let inquiry = Inquiry { keys, header, digests, positions, heads: Heads::Whole };
+        commands(&mut packed, &[inquiry]);
+        let said = self.server.send(packed).await;
+        let said =
+            said.and_then(|bytes| read_of_one(&mut Replies::new("a check", &bytes), &inquiry));
         let reply = match said.map_or_else(|error| of_redis(error).map(Err), Ok)? {
             Ok(reply) => reply,
             Err(doubt) => return Ok(Err(doubt)),

@@ -74,7 +74,7 @@ for _ = 1, 8 do
   stamp = string.char(rest % 256) .. stamp
   rest = math.floor(rest / 256)
 end
-redis.call('SETRANGE', KEYS[2], ARGV[3] - 16, stamp)
+redis.call('SETRANGE', KEYS[2], 64, stamp)
 local before = redis.call('HGET', KEYS[3], 'last') or '0'
 local id = redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[6], '*',
   'k', 'g', 'i', redis.call('HGET', KEYS[3], 'kid') or '', 's', seq, 'p', before, 'd', string.sub(ARGV[2], 17, 32))

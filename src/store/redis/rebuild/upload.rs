@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
-use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{Header, State};
 use crate::store::link::process::Memory;
 use crate::store::link::script::Script;
@@ -59,7 +59,7 @@ impl ShardBuild {
         let (head, len) = (header.encode(), header.string_len().to_string());
         let mut piece = Vec::new();
         for blocks in pieces(header.geometry.blocks()) {
-            let offset = (HEADER_LEN + blocks.start as usize * BLOCK_LEN).to_string();
+            let offset = (FRONT_LEN + blocks.start as usize * BLOCK_LEN).to_string();
             piece.clear();
             filter.write_blocks(blocks, &mut piece);
             let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];

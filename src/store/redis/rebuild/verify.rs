@@ -4,7 +4,7 @@ use ::redis::{Pipeline, cmd};
 
 use super::build::{ShardBuild, pieces};
 use crate::error::StoreError;
-use crate::filter::lengths::{BLOCK_LEN, HEADER_LEN};
+use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{Filter, Header, Membership, Position, State};
 use crate::id::Digest;
 use crate::store::link::reply::Reply;
@@ -45,8 +45,8 @@ impl ShardBuild {
 
     async fn verify_counts(&self, header: &Header, filter: &Filter) -> Result<(), StoreError> {
         for blocks in pieces(header.geometry.blocks()) {
-            let first = HEADER_LEN + blocks.start as usize * BLOCK_LEN;
-            let last = HEADER_LEN + blocks.end as usize * BLOCK_LEN - 1;
+            let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
+            let last = FRONT_LEN + blocks.end as usize * BLOCK_LEN - 1;
             let mut count = cmd("BITCOUNT");
             count.arg(&self.shard.keys.next).arg(first).arg(last);
             if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
