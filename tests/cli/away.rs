@@ -16,7 +16,7 @@ const KEY: [u8; 16] = [7; 16];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Three primaries without replicas. Each goes on where another is away.
-async fn cluster() -> Vec<RedisServer> {
+pub(crate) async fn cluster() -> Vec<RedisServer> {
     let start = |_| {
         RedisServer::with(&["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"])
     };
@@ -39,13 +39,13 @@ async fn cluster() -> Vec<RedisServer> {
     nodes
 }
 
-fn url(nodes: &[RedisServer]) -> String {
+pub(crate) fn url(nodes: &[RedisServer]) -> String {
     let hosts: Vec<String> =
         nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     format!("redis+cluster://{}", hosts.join(","))
 }
 
-async fn filled_shards(url: &str) -> BloomGuard {
+pub(crate) async fn filled_shards(url: &str) -> BloomGuard {
     let builder = guard_over(url, &Table::with(0..1_000)).secret_key(SecretKey::new(KEY));
     let guard = builder.shards(SHARDS).build().unwrap();
     let ready = timeout(PATIENCE, guard.ready()).await;

@@ -64,20 +64,29 @@ impl Ran {
         ran
     }
 
-    /// Compares status and output with the kept text of this name. `KEEP=1` keeps what is said now.
+    /// Its output and its status, without times.
+    pub(crate) fn said(&self) -> String {
+        format!("{}{}status {}\n", plain(&self.out), plain(&self.err), self.status)
+    }
+
+    /// Compares that with the kept text of this name.
     pub(crate) fn is_as_kept(&self, name: &str) {
-        let said = format!("{}{}status {}\n", plain(&self.out), plain(&self.err), self.status);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("cli/kept/{name}.txt"));
-        if std::env::var_os("KEEP").is_some() {
-            std::fs::write(&path, &said).expect("it can be kept");
-        }
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(said, kept, "{name}: KEEP=1 keeps what is said now");
+        is_as_kept(name, &self.said());
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
+}
+
+/// Compares what was said with the kept text of this name. `KEEP=1` keeps what is said now.
+pub(crate) fn is_as_kept(name: &str, said: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("cli/kept/{name}.txt"));
+    if std::env::var_os("KEEP").is_some() {
+        std::fs::write(&path, said).expect("it can be kept");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(said, kept, "{name}: KEEP=1 keeps what is said now");
 }
 
 /// A text without times and what else differs from run to run.

@@ -4,6 +4,7 @@ mod away;
 mod changes;
 mod command;
 mod doctor;
+mod everywhere;
 mod incidents;
 mod input;
 mod reads;

@@ -38,7 +38,7 @@ pub(crate) struct Standing {
     pub(crate) settling_ms: Option<i64>,
     may_evict: bool,
     /// Why Redis refuses checks.
-    refuses_checks: Option<Doubt>,
+    pub(crate) refuses_checks: Option<Doubt>,
     pub(crate) polled_ago_ms: i64,
     journal: Option<JournalReach>,
     /// When the rebuild began that is under way, ms.

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
     url: String,
     /// States it.
-    #[arg(long)]
+    #[arg(long, global = true)]
     yes: bool,
     #[command(subcommand)]
     system: System,

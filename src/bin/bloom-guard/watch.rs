@@ -67,7 +67,10 @@ async fn again(
 }
 
 fn line(standing: &Standing) -> String {
-    let mut parts = vec![if standing.refuses() { "refuses" } else { "refuses nothing" }.to_owned()];
+    let mut parts = vec![match standing.refuses_checks {
+        Some(doubt) => format!("refuses nothing: {doubt}"),
+        None => if standing.refuses() { "refuses" } else { "refuses nothing" }.to_owned(),
+    }];
     parts.push(match (standing.oldest, standing.doubt) {
         (Some(oldest), _) => format!(
             "generation {oldest}, {} old, {} ids",
