@@ -32,7 +32,7 @@ fn filters() -> Vec<Vec<u8>> {
         }
     }
     let whole = seeds[2].clone();
-    for len in [0, 1, 63, 64, 65, 127, 128, whole.len() - 1] {
+    for len in [0, 1, 63, 64, 65, 127, 128, 129, 191, 192, whole.len() - 1] {
         seeds.push(whole[..len].to_vec());
     }
     for (at, byte) in

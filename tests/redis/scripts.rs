@@ -172,7 +172,7 @@ fn each_rule_of_a_swap_holds_it_back() {
     let rules: [(&str, Wrong); 10] = [
         ("LOST", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 2, 0))),
         ("LOST", |site| site.set(NEXT, &filter(LOADING, 9, 1, 0))),
-        ("LOST", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 1, 0)[..191])),
+        ("LOST", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 1, 0)[..255])),
         ("LOST", |site| site.meta(&[("not_in_next", "5")])),
         ("GAP", |site| site.meta(&[("inc", "second")])),
         ("UNVOUCHED", |site| site.meta(&[("unvouched", "1000")])),
@@ -243,11 +243,11 @@ fn each_rule_of_an_insert_sends_the_caller_back_and_writes_no_entry() {
     let rules: [(&str, Wrong); 7] = [
         ("KEY", |site| site.meta(&[("kid", "0000002b")])),
         ("STALE", |site| site.set(BITS, &filter(LIVE, 8, 2, 5))),
-        ("STALE", |site| site.set(BITS, &filter(LIVE, 8, 1, 5)[..191])),
+        ("STALE", |site| site.set(BITS, &filter(LIVE, 8, 1, 5)[..255])),
         ("STALE", |site| site.set(BITS, &filter(LIVE, 8, 1, 4))),
         ("STALE", |site| site.set(BITS, &filter(LIVE, 8, 1, 6))),
         ("STALE", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 2, 0))),
-        ("STALE", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 1, 0)[..191])),
+        ("STALE", |site| site.set(NEXT, &filter(CATCHING_UP, 9, 1, 0)[..255])),
     ];
     for (expected, wrong) in rules {
         ready_to_add(&site);
@@ -343,7 +343,7 @@ fn a_rebuild_gives_way_to_a_newer_one_and_catches_up_in_its_own_incarnation_only
     };
     let rules: [(&str, Wrong); 3] = [
         ("LOST", |site| site.set(NEXT, &filter(LOADING, 9, 2, 0))),
-        ("LOST", |site| site.set(NEXT, &filter(LOADING, 9, 1, 0)[..191])),
+        ("LOST", |site| site.set(NEXT, &filter(LOADING, 9, 1, 0)[..255])),
         ("GAP", |site| site.meta(&[("inc", "second")])),
     ];
     for (expected, wrong) in rules {

@@ -123,7 +123,7 @@ async fn refused(guard: &BloomGuard, ids: &[u64]) -> usize {
 }
 
 /// A guard whose filter has just vouched for itself, so that batches read the fronts of its shards by GETRANGE.
-async fn reader_of_ends(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
+async fn reader_of_fronts(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
     let guard = reader(redis, &Table::with(0..IDS)).await;
     let blocks = || -> usize {
         let stats: String = redis.run(&["INFO", "commandstats"]);
@@ -150,7 +150,7 @@ async fn reader_of_ends(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
 async fn what_a_demoted_primary_shows_of_shards_refuses_nobody() {
     let (redis, other) = (RedisServer::start(), RedisServer::start());
     let strangers: Vec<u64> = Strangers(2).take(500).collect();
-    let guard = reader_of_ends(&redis, &strangers).await;
+    let guard = reader_of_fronts(&redis, &strangers).await;
     // The connection stays open. Whether it leads to a primary is asked once a second.
     redis.run::<()>(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
     assert_eq!(refused(&guard, &strangers).await, 0);
@@ -161,7 +161,7 @@ async fn a_shard_that_is_out_of_use_refuses_nobody_from_then_on() {
     const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
     let redis = RedisServer::start();
     let strangers: Vec<u64> = Strangers(3).take(500).collect();
-    let guard = reader_of_ends(&redis, &strangers).await;
+    let guard = reader_of_fronts(&redis, &strangers).await;
     for (shard, generation) in generations(&redis) {
         let mut command = redis::cmd("EVAL");
         command.arg(DISTRUST).arg(2).arg(key(shard, "bits")).arg(key(shard, "meta"));

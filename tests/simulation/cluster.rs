@@ -75,6 +75,9 @@ impl Map {
         }
         let named = keys_of(words);
         let shard = shard_of(named.first()?);
+        if named.iter().any(|key| shard_of(key) != shard) {
+            oracle::violated("a command names keys of two slots".to_owned());
+        }
         if is_alone {
             return Some(Reply::error("CLUSTERDOWN The cluster is down"));
         }

@@ -1,7 +1,7 @@
 //! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -18,7 +18,7 @@ use super::keys::Keys;
 use super::settings_differ::OwnSettings;
 use super::view::View;
 use crate::error::StoreError;
-use crate::filter::Header;
+use crate::filter::{Generation, Header};
 use crate::id::Digest;
 use crate::settings::Retention;
 use crate::store::journal_room::JournalRoom;
@@ -31,8 +31,8 @@ use crate::verdict::Doubt;
 
 pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
 
-/// For how long a header vouches for the filter's not having been another one meanwhile, ms.
-const LATELY_MS: u64 = 1_000;
+/// For how long a header vouches for the filter's not having been another one meanwhile.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
@@ -67,9 +67,8 @@ pub(crate) struct Shard {
     pub(crate) view: ArcSwapOption<View>,
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
-    /// When the live header was read whole last and vouched for what was asked, ms after the first moment; 0 for never.
-    pub(crate) vouched_ms: AtomicU64,
-    pub(crate) made: Instant,
+    /// Which filter's header was read whole last and vouched for what was asked, and when.
+    pub(crate) vouched: Mutex<Option<(Generation, Instant)>>,
     /// Why the last look at the live filter found none to trust.
     pub(crate) doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
@@ -84,7 +83,7 @@ impl Shard {
 
     /// Goes by another node from now on.
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
-        self.vouched_ms.store(0, Ordering::Relaxed);
+        *self.vouched() = None;
         self.at.store(node);
     }
 
@@ -129,7 +128,7 @@ impl Shard {
     /// Gives up what a link's connection has learnt: of this shard, where it has learnt of others, too.
     pub(crate) fn withdraw(&self, link: &Link, connection: &Connection) {
         if self.is_of_many {
-            self.vouched_ms.store(0, Ordering::Relaxed);
+            *self.vouched() = None;
             connection.leave();
             link.look_now();
         } else {
@@ -148,17 +147,19 @@ impl Shard {
     }
 
     /// Notes that the live header has just been read whole, and vouched for what was asked.
-    pub(crate) fn note_vouched(&self) {
+    pub(crate) fn note_vouched(&self, generation: Generation) {
         if self.is_of_many {
-            let ms = self.made.elapsed().as_millis() as u64;
-            self.vouched_ms.store(ms.max(1), Ordering::Relaxed);
+            *self.vouched() = Some((generation, Instant::now()));
         }
     }
 
     /// Whether it has within the last second, and is one of many: then the front behind the blocks is enough (`check/answer.rs`).
-    pub(crate) fn has_vouched_lately(&self) -> bool {
-        let vouched = self.vouched_ms.load(Ordering::Relaxed);
-        vouched > 0 && self.made.elapsed().as_millis() as u64 <= vouched + LATELY_MS
+    pub(crate) fn has_vouched_lately(&self, generation: Generation) -> bool {
+        self.vouched().is_some_and(|(of, at)| of == generation && at.elapsed() <= LATELY)
+    }
+
+    fn vouched(&self) -> MutexGuard<'_, Option<(Generation, Instant)>> {
+        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {

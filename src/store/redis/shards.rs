@@ -3,14 +3,14 @@
 //! The first bits of an id's digest choose its shard. So the secret key has to be known before any metadata is, and the
 //! application gives it. How many shards there are is part of the keys' names: processes that differ have different filters.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::join_all;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::copy::copies::Copies;
 use super::groups::Groups;
@@ -271,8 +271,7 @@ impl Knowledge {
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             copies: Copies::new(settings.copy_limit),
-            vouched_ms: AtomicU64::new(0),
-            made: Instant::now(),
+            vouched: Mutex::default(),
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
         }

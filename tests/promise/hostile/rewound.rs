@@ -166,9 +166,9 @@ async fn bits_that_were_cleared_under_a_sound_header_are_noticed_by_the_journal(
     live(&other).await;
     creator.insert_many(10_000..11_000_u64).await.unwrap();
     let whole: Vec<u8> = redis.run(&["GET", BITS]);
-    let cleared = vec![0_u8; whole.len() - 128];
+    let cleared = vec![0_u8; whole.len() - 192];
     let mut clear = redis::cmd("SETRANGE");
-    clear.arg(BITS).arg(64).arg(&cleared).exec(&mut redis.connection()).unwrap();
+    clear.arg(BITS).arg(128).arg(&cleared).exec(&mut redis.connection()).unwrap();
     for guard in [&creator, &other] {
         eventually("it is noticed", Duration::from_secs(10), || async {
             match guard.check(&10_500).await.unwrap() {

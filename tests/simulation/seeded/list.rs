@@ -1498,6 +1498,11 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
+        name: "keys of all shards named together in a cluster",
+        flavours: ANY,
+        edits: &[Source { file: BATCH, from: "self.groups.slots.is_some()", to: "false" }],
+    },
+    Bug {
         name: "a node that serves a shard no more not given up",
         flavours: ANY,
         edits: &[Raw {

@@ -193,7 +193,9 @@ impl Part {
         };
         let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
         let head = self.before.unwrap_or(last);
-        if !head.is_of_one_filter_with(last) {
+        // Of another filter a short block says nothing.
+        let generation = inquiry.header.generation.get();
+        if !head.is_of_one_filter_with(last) || head.generation != generation {
             return Ok(Err(Doubt::Changing));
         }
         // The string was cut short, or was away for a moment.
@@ -432,6 +434,8 @@ mod tests {
             let mut replies = whole();
             replies[2] = block(0, len);
             assert_eq!(read(&replies), Err(Some(Doubt::Truncated)), "{len}");
+            (replies[0], replies[4]) = (head(8, 8, 3), head(8, 8, 3));
+            assert_eq!(read(&replies), Err(Some(Doubt::Changing)), "{len}, of a smaller filter");
         }
     }
 
@@ -465,9 +469,15 @@ mod tests {
             assert_eq!(said.err(), Some(Doubt::Changing), "{len}");
         }
         assert!(read(&whole()).is_err(), "one more than was asked");
-        let mut short = with(&front);
-        short[1] = block(0, BLOCK_LEN - 8);
-        assert_eq!(read(&short).unwrap().err(), Some(Doubt::Truncated));
+        let short = |front: &[u8]| {
+            let mut short = with(front);
+            short[1] = block(0, BLOCK_LEN - 8);
+            read(&short).unwrap().err()
+        };
+        assert_eq!(short(&front), Some(Doubt::Truncated));
+        let mut of_a_smaller_filter = front.clone();
+        of_a_smaller_filter[12] = 8;
+        assert_eq!(short(&of_a_smaller_filter), Some(Doubt::Changing));
         let (keys, heads) = (&Keys::new("users"), Heads::Front);
         let inquiry =
             Inquiry { keys, header: &header, digests: &digests, positions: &positions, heads };

@@ -129,7 +129,7 @@ impl<'a> Part<'a> {
         let known = self.shard.seen.seq(&connection.identity.incarnation);
         let heads = match self.digests.len() {
             1 if is_one => Heads::Whole,
-            _ if self.shard.has_vouched_lately() => Heads::Front,
+            _ if self.shard.has_vouched_lately(header.generation) => Heads::Front,
             _ => Heads::Whole,
         };
         self.question = Some(Question { header, positions, heads, known });
@@ -145,6 +145,9 @@ impl<'a> Part<'a> {
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
     /// elsewhere.
     fn fail(&mut self, error: &StoreError) {
+        if self.question.is_none() {
+            return;
+        }
         if let (StoreError::Refused { reason, .. }, Ok(connection)) = (error, &self.connection)
             && self.shard.is_of_many
             && serves_no_slot(reason)
@@ -195,7 +198,7 @@ impl<'a> Part<'a> {
         }
         shard.seen.note(&connection.identity.incarnation, reply.head.stamp);
         if *heads == Heads::Whole {
-            shard.note_vouched();
+            shard.note_vouched(header.generation);
         }
         Ok(reply)
     }
