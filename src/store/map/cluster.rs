@@ -284,9 +284,44 @@ impl fmt::Debug for ToSlot {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::Value;
+    use std::future::ready;
+
+    use ::redis::{IntoConnectionInfo, Value};
 
     use super::*;
+
+    /// A node by whose map `node:2` serves all slots.
+    #[derive(Debug)]
+    struct Node;
+
+    impl Transport for Node {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+            let map = b":5\r\n*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\nnode\r\n:2\r\n";
+            Box::pin(ready(Ok(map.to_vec())))
+        }
+    }
+
+    impl Connector for Node {
+        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+            Box::pin(ready(Ok(Arc::new(Self) as Arc<dyn Transport>)))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_to_a_node_that_is_not_named_once_more_is_replaced() {
+        let another = "another primary is named: node:2, not node:1";
+        for (port, replaced) in [(2, None), (1, Some(another))] {
+            let server = Server { host: "node".to_owned(), port };
+            let redis = "redis://node".into_connection_info().unwrap();
+            let (named, dial): (_, Dial) = (vec![server.clone()], |_, _, _| Arc::new(Node));
+            let cluster = Arc::new(Cluster { named, redis, access: Access::default(), dial });
+            let to_slot = cluster.to_slot_of(|| Some("bg:{users}:bits".into()));
+            let (transport, made) = (Arc::new(Node), Instant::now());
+            let confirmed = Confirmed::default();
+            let to_node = ToNode { transport, server, to_slot, made, confirmed };
+            assert_eq!(to_node.replaced().await.as_deref(), replaced);
+        }
+    }
 
     fn node(host: Option<&str>, port: i64) -> Value {
         let host = host.map_or(Value::Nil, |host| Value::BulkString(host.as_bytes().to_vec()));

@@ -1533,18 +1533,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Script { file: "join.lua", from: "if meta.run ~= ARGV[5] then", to: "if false then" }],
     },
     Bug {
-        name: "a connection to the wrong node kept for its shards",
-        flavours: ANY,
-        edits: &[Raw {
-            file: "store/map/cluster.rs",
-            from: "            self.confirmed.judge(&self.server, named)\n",
-            to: "            if SEEDED {
-                return None;
-            }
-            self.confirmed.judge(&self.server, named)\n",
-        }],
-    },
-    Bug {
         name: "every shard taken for one of the node that serves the first",
         flavours: ANY,
         edits: &[Raw {

@@ -129,9 +129,9 @@ pub(crate) fn read(
     if let [Inquiry { heads: Heads::Whole, positions: [position], .. }] = inquiries {
         return Ok(smallvec![Ok(BatchReply::read_one(replies, position)?)]);
     }
-    let mut parts = SmallVec::<[Part; 1]>::new();
+    let mut parts = SmallVec::<[Reading; 1]>::new();
     for of in inquiries {
-        parts.push(Part::begin(replies, of)?);
+        parts.push(Reading::begin(replies, of)?);
     }
     for (part, of) in parts.iter_mut().zip(inquiries) {
         part.read_blocks(replies, of)?;
@@ -152,14 +152,14 @@ pub(crate) fn read_of_one(
 }
 
 /// What there is of one filter while the replies are read.
-struct Part {
+struct Reading {
     before: Option<Head>,
     ids: SmallVec<[IdReply; FEW]>,
     /// Whether no block was short.
     whole: bool,
 }
 
-impl Part {
+impl Reading {
     fn begin(replies: &mut Replies<'_>, inquiry: &Inquiry<'_>) -> Result<Self, StoreError> {
         let before = match inquiry.heads {
             Heads::Whole => Some(Head::read(replies)?),
