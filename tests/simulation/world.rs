@@ -393,7 +393,8 @@ impl World {
         let mut callers =
             (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
         if let Some(caller) = callers.next_back().filter(|_| !is_empty) {
-            let handed_over = timeout(ms(RECOVERY), async {
+            // Processes that rebuild each second are often in its way.
+            let handed_over = timeout(ms(3 * RECOVERY), async {
                 let guard = &self.instances[caller].guard;
                 // The new filter may have more than there is by now.
                 while guard.rebuild_accepting_loss().await.is_err()
