@@ -554,14 +554,12 @@ async fn check(guard: BloomGuard, table: Arc<Table>, counts: Arc<Counts>, task: 
         match guard.check(&id).await.expect("an id") {
             Verdict::Present => counts.present.fetch_add(1, Relaxed),
             Verdict::Absent(_) => counts.refused.fetch_add(1, Relaxed),
-            other => {
-                let Verdict::Unknown(doubt) = other else {
-                    unreachable!("it is no verdict of today")
-                };
+            Verdict::Unknown(doubt) => {
                 counts.note_unknown(doubt.as_str());
                 sleep(Duration::from_millis(1)).await;
                 0
             }
+            _ => unreachable!("there is no other verdict"),
         };
     }
 }
