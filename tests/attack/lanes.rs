@@ -9,7 +9,7 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Verdict};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
-use support::model::{Strangers, Table, handler, in_process};
+use support::model::{Strangers, Table, handler, in_process, ready};
 use tokio::task::JoinSet;
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt};
@@ -51,7 +51,7 @@ async fn false_positives(guard: &BloomGuard, count: usize) -> Vec<u64> {
 async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 0.01).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     table.delete(7);
     let lookups = Arc::new(AtomicU64::new(0));
     let service = guard.layer(tower::service_fn({
@@ -79,7 +79,7 @@ async fn requests_that_are_given_up_before_their_404_do_not_escape_the_bound() {
 async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_other() {
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 0.01).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     let service = guard.layer(handler(&table));
     assert_eq!(ask(&service, 7, Some("me")).await, StatusCode::OK);
     // Another process is told of the removal, or nobody is.
@@ -100,7 +100,7 @@ async fn a_record_that_was_seen_and_is_deleted_is_held_to_the_lane_like_any_othe
 async fn many_false_positives_with_junk_credentials_are_held_to_the_lane_too() {
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 0.5).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     let known = false_positives(&guard, 100_000).await;
     let service = guard.layer(handler(&table));
     for id in &known {
@@ -142,7 +142,7 @@ async fn an_attacker_who_fills_the_lane_touches_nothing_that_was_found_lately() 
     const PRIVATE: u64 = 20_000;
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 1e-6).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     let service = guard.layer(private(&table));
     // Records that no stranger asks for.
     for id in PRIVATE..PRIVATE + 100 {
@@ -178,7 +178,7 @@ async fn replays_while_the_handler_is_at_it_keep_to_the_lane() {
     let latency = Duration::from_millis(50);
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 0.001).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     let service = guard.layer({
         let table = table.clone();
         tower::service_fn(move |request: Request<String>| {
@@ -227,7 +227,7 @@ async fn replays_while_the_handler_is_at_it_keep_to_the_lane() {
 async fn records_that_an_attacker_creates_reads_and_deletes_are_held_to_the_lane() {
     let table = Table::with(0..IDS);
     let guard = in_process(&table, IDS, 0.001).build().unwrap();
-    guard.ready().await;
+    ready(&guard).await;
     let service = guard.layer(handler(&table));
     let honest = |n: u64| ask(&service, n % 1_000, None);
     for n in 0..3_000 {
@@ -266,7 +266,7 @@ async fn a_look_up_that_fails_is_not_repeated_without_bound() {
     for status in [None, Some(504), Some(408)] {
         let table = Table::with(0..IDS);
         let guard = in_process(&table, IDS, 0.01).build().unwrap();
-        guard.ready().await;
+        ready(&guard).await;
         table.delete(7);
         let lookups = Arc::new(AtomicU64::new(0));
         let service = guard.layer(tower::service_fn({

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Missing};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use support::flood::{LATENCY, every_ms};
-use support::model::{Table, in_process};
+use support::model::{Table, in_process, ready};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
 
@@ -50,7 +50,7 @@ impl Tenants {
         let table = Table::with(0..IDS);
         let builder = in_process(&table, IDS, 0.01).negative_ttl(TTL);
         let guard = builder.require_marker(require_marker).build().unwrap();
-        guard.ready().await;
+        ready(&guard).await;
         (0..OTHERS).for_each(|n| table.delete(deleted(n)));
         let [served, busy, absent] = [0; 3].map(AtomicU64::new);
         Arc::new(Self { table, guard, served, busy, absent })

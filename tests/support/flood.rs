@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
 
-use super::model::{Strangers, Table};
+use super::model::{Strangers, Table, ready};
 
 /// How long the handler takes, ms.
 pub const LATENCY: u64 = 5;
@@ -27,7 +27,7 @@ pub struct Site {
 
 impl Site {
     pub async fn new(table: &Table, guard: BloomGuard) -> Arc<Self> {
-        guard.ready().await;
+        ready(&guard).await;
         let (broken, calls) = (AtomicBool::new(false), AtomicU64::new(0));
         Arc::new(Self { table: table.clone(), guard, broken, calls })
     }

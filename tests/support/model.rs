@@ -133,6 +133,27 @@ pub fn in_process(table: &Table, ids: u64, rate: f64) -> Builder {
         .audits_per_second(0)
 }
 
+/// Waits for what a thread that is not the runtime's has a part in, such as a rebuild of more ids than one batch. A paused clock
+/// would jump to its next timer meanwhile; it stands for as long as a blocking task runs.
+pub async fn while_the_clock_stands<T>(work: impl Future<Output = T>) -> T {
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    let blocked = tokio::task::spawn_blocking(move || held.recv().unwrap_err());
+    let done = work.await;
+    drop(hold);
+    blocked.await.unwrap();
+    done
+}
+
+/// Waits until a guard without Redis is ready, on a paused clock.
+pub async fn ready(guard: &BloomGuard) {
+    while_the_clock_stands(async {
+        while !guard.state().is_ready() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// Waits until a guard refuses. Any one id may be a false positive, so each time it is another.
 pub async fn live(guard: &BloomGuard) {
     let mut absent = u64::MAX;
