@@ -651,6 +651,8 @@ impl Connector for Address {
                 sleep(Duration::from_millis(latency)).await;
             }
             let id = with(|net| net.connect(self)).map_err(RedisError::from)?;
+            let (Self { instance, site }, now) = (self, now_ms());
+            trace::line(|| format!("{now:>6}   c{id} is instance {instance}'s, to address {site}"));
             Ok(Arc::new(Line(id)) as Arc<dyn Transport>)
         })
     }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::named::{Confirmed, LastNamed};
@@ -30,6 +31,8 @@ use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
 
 /// How long after a connection was made it is asked again where it should lead.
 const SETTLED: Duration = Duration::from_millis(100);
+/// How long those are waited for that have not answered when another one has.
+const LATE: Duration = Duration::from_millis(50);
 /// How many nodes are asked at once.
 const ASKED: usize = 3;
 /// A map of 16,384 ranges with long names fits.
@@ -108,8 +111,9 @@ impl ToSlot {
 }
 
 impl Slots {
-    /// Asks some nodes at once, and returns those that serve the keys' slots, as the first of them says; nothing where none does.
-    /// Each time it is another that is the first: a node that is alone in its part of the network goes on to name itself.
+    /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Those that
+    /// answer late are not waited for. Each time another one decides where they are at odds: a node that is alone in its
+    /// part of the network goes on to name itself, and a map that nobody corrects goes on to be wrong.
     ///
     /// # Errors
     ///
@@ -118,28 +122,32 @@ impl Slots {
         // Beforehand: nodes are given less time.
         self.cluster.access.credentials().await?;
         let nodes = &self.cluster.named;
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let asked =
-            (first..first + ASKED.min(nodes.len())).map(|index| &nodes[index % nodes.len()]);
-        let answers: Vec<_> = asked
-            .map(|node| {
-                let (slots, node) = (self.clone(), node.clone());
-                tokio::spawn(async move {
-                    let late = StoreError::Timeout { deadline: CONNECT };
-                    let named = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
-                    named.map_err(|error| format!("{node}: {error}"))
-                })
-            })
-            .collect();
-        let mut said = Vec::new();
-        for answer in answers {
-            match answer.await.map_err(io::Error::from)? {
-                Ok(primaries) => return Ok(primaries),
-                Err(error) => said.push(error),
+        let (first, count) = (self.next.fetch_add(1, Ordering::Relaxed), ASKED.min(nodes.len()));
+        let mut asked = JoinSet::new();
+        for number in 0..count {
+            let (slots, node) = (self.clone(), nodes[(first + number) % nodes.len()].clone());
+            asked.spawn(async move {
+                let late = StoreError::Timeout { deadline: CONNECT };
+                let named = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
+                (number, named.map_err(|error| format!("{node}: {error}")))
+            });
+        }
+        let (mut maps, mut said) = (vec![None; count], Vec::new());
+        let mut wait = Duration::MAX;
+        while let Ok(Some(answer)) = timeout(wait, asked.join_next()).await {
+            match answer.map_err(io::Error::from)? {
+                (number, Ok(map)) => maps[number] = Some(map),
+                (_, Err(error)) => said.push(error),
+            }
+            match named_by(&maps, count / 2 + 1) {
+                Some(all) if all.iter().all(Option::is_some) => return Ok(all),
+                Some(_) => wait = LATE,
+                None => {}
             }
         }
-        let text = format!("no node of the cluster says where the filter is: {}", said.join("; "));
-        Err(io::Error::new(io::ErrorKind::NotConnected, text))
+        let text =
+            || format!("no node of the cluster says where the filter is: {}", said.join("; "));
+        named_by(&maps, 1).ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, text()))
     }
 
     /// Asks a node which ones serve the slots.
@@ -157,6 +165,19 @@ impl Slots {
         let slots = replies.into_iter().map(slot).collect::<Result<Vec<_>, _>>()?;
         serving(&slots, Reply::new("CLUSTER SLOTS", ranges), node)
     }
+}
+
+/// Returns for each key the node that most maps name, and the first of them where as many name another; nothing where fewer name
+/// one than this. Without any map there is no answer.
+fn named_by(maps: &[Option<Vec<Option<Server>>>], least: usize) -> Option<Vec<Option<Server>>> {
+    let keys = maps.iter().flatten().map(Vec::len).next()?;
+    let named = |key: usize| {
+        let names = || maps.iter().flatten().filter_map(move |map| map.get(key)?.as_ref());
+        let votes = |node: &Server| names().filter(|name| *name == node).count();
+        let most = names().map(votes).max().filter(|most| *most >= least)?;
+        names().find(|node| votes(node) == most).cloned()
+    };
+    Some((0..keys).map(named).collect())
 }
 
 /// Reads which nodes serve slots. It stands first in the slot's range, before its replicas.
@@ -287,24 +308,73 @@ mod tests {
     use std::future::ready;
 
     use ::redis::{IntoConnectionInfo, Value};
+    use futures_util::FutureExt;
 
     use super::*;
 
-    /// A node by whose map `node:2` serves all slots.
-    #[derive(Debug)]
-    struct Node;
+    /// A node by whose map `node:` and this serves all slots. It takes so long to say so, or never does.
+    #[derive(Debug, Clone, Copy)]
+    struct Node(u16, Option<Duration>);
 
     impl Transport for Node {
         fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-            let map = b":5\r\n*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\nnode\r\n:2\r\n";
-            Box::pin(ready(Ok(map.to_vec())))
+            let map =
+                format!(":5\r\n*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\nnode\r\n:{}\r\n", self.0);
+            let takes = self.1.unwrap_or(2 * CONNECT);
+            Box::pin(sleep(takes).map(|()| Ok(map.into_bytes())))
         }
     }
 
     impl Connector for Node {
         fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-            Box::pin(ready(Ok(Arc::new(Self) as Arc<dyn Transport>)))
+            Box::pin(ready(Ok(Arc::new(*self) as Arc<dyn Transport>)))
         }
+    }
+
+    /// A cluster whose nodes' ports say which one each names, and how long it takes for that.
+    fn cluster(named: &[u16]) -> Arc<Cluster> {
+        let redis = "redis://node".into_connection_info().unwrap();
+        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
+        let dial: Dial = |server, _, _| {
+            let takes = match server.port / 1000 {
+                0 => Some(Duration::ZERO),
+                1 => Some(LATE / 2),
+                2 => Some(2 * LATE),
+                _ => None,
+            };
+            Arc::new(Node(server.port % 10, takes))
+        };
+        let named = named.iter().map(node).collect();
+        Arc::new(Cluster { named, redis, access: Access::default(), dial })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_whose_map_is_wrong_leads_nobody_astray_where_others_know_better() {
+        const SLOW: u16 = 1000;
+        const LATE: u16 = 2000;
+        const SILENT: u16 = 3000;
+        for (ports, expected) in [
+            ([1, 12, 22], [2, 2, 2]),
+            ([1, SLOW + 12, SLOW + 22], [2, 2, 2]),
+            ([1, SILENT + 12, SLOW + 22], [1, 2, 2]),
+            ([12, SILENT + 1, SLOW + 22], [2, 2, 2]),
+            // Nobody waits for what comes later.
+            ([1, LATE + 12, LATE + 22], [1, 1, 1]),
+            ([1, 12, 23], [1, 2, 3]),
+        ] {
+            let slots = cluster(&ports).slots_of(&[Arc::from("bg:{users}:bits")].into());
+            slots.next.store(0, Ordering::Relaxed);
+            for expected in expected {
+                let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
+                assert_eq!(named.port, expected, "{ports:?}");
+            }
+        }
+        let nobody = cluster(&[SILENT + 1]).slots_of(&[Arc::from("key")].into()).primaries().await;
+        let error = nobody.unwrap_err().to_string();
+        assert!(
+            error.contains("no node of the cluster says where the filter is: node:3001"),
+            "{error}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -312,11 +382,8 @@ mod tests {
         let another = "another primary is named: node:2, not node:1";
         for (port, replaced) in [(2, None), (1, Some(another))] {
             let server = Server { host: "node".to_owned(), port };
-            let redis = "redis://node".into_connection_info().unwrap();
-            let (named, dial): (_, Dial) = (vec![server.clone()], |_, _, _| Arc::new(Node));
-            let cluster = Arc::new(Cluster { named, redis, access: Access::default(), dial });
-            let to_slot = cluster.to_slot_of(|| Some("bg:{users}:bits".into()));
-            let (transport, made) = (Arc::new(Node), Instant::now());
+            let to_slot = cluster(&[2]).to_slot_of(|| Some("bg:{users}:bits".into()));
+            let (transport, made) = (Arc::new(Node(2, Some(Duration::ZERO))), Instant::now());
             let confirmed = Confirmed::default();
             let to_node = ToNode { transport, server, to_slot, made, confirmed };
             assert_eq!(to_node.replaced().await.as_deref(), replaced);
