@@ -119,6 +119,11 @@ fn named(word: &str, next: &str) -> String {
         "DIGEST"
     } else if of.parse::<f64>().is_ok() && ["s", "ms", "min", "h", "days"].contains(&next) {
         "TIME"
+    } else if of
+        .split_once(':')
+        .is_some_and(|(host, port)| host == "127.0.0.1" && port.parse::<u16>().is_ok())
+    {
+        "ADDRESS"
     } else if of.split('.').count() == 3 && of.split('.').all(|part| part.parse::<u32>().is_ok()) {
         "VERSION"
     } else if of == "111" || of == "61" {

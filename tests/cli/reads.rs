@@ -153,6 +153,7 @@ async fn another_redis_process_is_not_trusted_and_nobody_polls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_rebuild_is_seen_under_way() {
     let (redis, _guard) = filled().await;
+    let others = Ran::with(&["--json", "status", &redis.url(), "users"]).json();
     let source = from_fn(async move |_: &mut IdSink<'_>| {
         tokio::time::sleep(HOUR).await;
         Ok(())
@@ -164,6 +165,19 @@ async fn a_rebuild_is_seen_under_way() {
         if json["rebuilding_since_ms"].is_i64() { Ok(()) } else { Err(json.to_string()) }
     })
     .await;
+    let json = Ran::with(&["--json", "status", &redis.url(), "users"]).json();
+    let is_there = |json: &serde_json::Value| {
+        let processes = json["processes"].as_array().unwrap().iter();
+        processes.filter(|process| process["address"] == json["rebuilt_by"]).count()
+    };
+    assert_eq!((is_there(&json), &others["rebuilt_by"]), (1, &serde_json::Value::Null), "{json}");
+    let address = json["rebuilt_by"].as_str().unwrap();
+    assert!(
+        !others.to_string().contains(address),
+        "{address} is the process that came later: {others}"
+    );
+    let text = Ran::with(&["status", &redis.url(), "users"]).out;
+    assert!(text.contains(&format!(") by {address}, ")), "{text}");
     rebuilding.abort();
 }
 

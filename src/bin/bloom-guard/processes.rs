@@ -12,7 +12,7 @@ const MOST_NAMED: usize = 20;
 
 /// A process that checks ids: each has one connection for that.
 struct Process {
-    /// Without its port.
+    /// As Redis sees it.
     address: String,
     connected_seconds: u64,
 }
@@ -60,9 +60,8 @@ impl Process {
     /// Reads a line of `CLIENT LIST`.
     fn read(line: &str) -> Self {
         let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name));
-        let address = field("addr=").unwrap_or_default();
         Self {
-            address: address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned(),
+            address: field("addr=").unwrap_or_default().to_owned(),
             connected_seconds: field("age=").and_then(|age| age.parse().ok()).unwrap_or(0),
         }
     }

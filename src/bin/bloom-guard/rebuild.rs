@@ -85,7 +85,7 @@ fn stage(filter: &Filter, asked_us: &[i64], late: bool) -> Stage {
     if live == filter.shards.len() {
         return Stage::Done;
     }
-    let is_at_it = filter.shards.iter().any(|shard| shard.lease_ms.is_some());
+    let is_at_it = filter.shards.iter().any(|shard| shard.rebuilt_by.is_some());
     let uploads = filter.shards.iter().any(|shard| shard.next.is_some());
     match is_at_it {
         false => Stage::Idle { late },

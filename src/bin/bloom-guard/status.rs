@@ -43,6 +43,10 @@ pub(crate) struct Standing {
     journal: Option<JournalReach>,
     /// When the rebuild began that is under way, ms.
     pub(crate) rebuilding_ms: Option<i64>,
+    /// The address of a process that rebuilds.
+    rebuilt_by: Option<String>,
+    /// How long marks last, by what any process states.
+    reach_ms: i64,
     next_bytes: u64,
     /// From which filter, and whether it is done.
     hand_over: Option<(String, bool)>,
@@ -107,7 +111,9 @@ impl Standing {
             (Some(one), Some(other)) => Some(shorter(one, other)),
             (one, other) => one.or(other),
         };
-        if shard.lease_ms.is_some() {
+        self.reach_ms = self.reach_ms.max(metadata.reach_ms);
+        if let Some(process) = &shard.rebuilt_by {
+            self.rebuilt_by = Some(process.clone());
             let began = metadata.epoch_us / 1000;
             self.rebuilding_ms = Some(self.rebuilding_ms.map_or(began, |first| first.min(began)));
         }
@@ -186,9 +192,10 @@ impl Standing {
         lines.extend(self.settling_words().map(|rest| format!("settling: {rest}")));
         lines.push(match self.rebuilding_ms {
             Some(ms) => format!(
-                "rebuild: under way since {} ({}), {} of it in Redis",
+                "rebuild: under way since {} ({}){}, {} of it in Redis",
                 words::moment(ms),
                 words::span_ms(self.now_ms - ms),
+                self.rebuilder().map_or_else(String::new, |process| format!(" by {process}")),
                 words::bytes(self.next_bytes)
             ),
             None => "rebuild: none under way".to_owned(),
@@ -200,8 +207,17 @@ impl Standing {
             Some(journal) => format!("journal: {journal}"),
             None => "journal: how far it reaches cannot be told".to_owned(),
         });
+        lines.push(format!(
+            "longest_transaction and handler_time: {} together, the longest that a process has stated",
+            words::span_ms(self.reach_ms / 2)
+        ));
         lines.push(format!("last polled by a process: {} ago", words::span_ms(self.polled_ago_ms)));
         lines.join("\n")
+    }
+
+    /// The address of a process that rebuilds, where it has one.
+    fn rebuilder(&self) -> Option<&str> {
+        self.rebuilt_by.as_deref().filter(|address| !address.is_empty())
     }
 
     pub(crate) fn value(&self) -> Value {
@@ -222,9 +238,11 @@ impl Standing {
             "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
             "rebuilding_since_ms": self.rebuilding_ms,
+            "rebuilt_by": self.rebuilder(),
             "next_bytes": self.next_bytes,
             "journal_reaches_seconds": self.journal.and_then(|journal| journal.reaches).map(|back| back.as_secs()),
             "journal_required_seconds": self.journal.map(|journal| journal.required.as_secs()),
+            "longest_transaction_and_handler_time_seconds": self.reach_ms / 2000,
             "polled_seconds_ago": self.polled_ago_ms / 1000,
         })
     }

@@ -93,8 +93,12 @@ impl Address {
     async fn open(&self) -> RedisResult<Driver> {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                first(host, *port, |address| async move { Ok(Driver::new(tcp(address).await?)) })
-                    .await
+                first(host, *port, |address| async move {
+                    let stream = tcp(address).await?;
+                    let local = stream.local_addr();
+                    Ok(Driver::new(stream).at(local))
+                })
+                .await
             }
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
@@ -191,8 +195,10 @@ impl Tls {
     }
 
     async fn open(self, address: SocketAddr) -> RedisResult<Driver> {
-        let connected = self.connector.connect(self.name, tcp(address).await?).await;
-        Ok(Driver::over_tls(connected.map_err(no_tls)?))
+        let stream = tcp(address).await?;
+        let local = stream.local_addr();
+        let connected = self.connector.connect(self.name, stream).await;
+        Ok(Driver::over_tls(connected.map_err(no_tls)?).at(local))
     }
 }
 

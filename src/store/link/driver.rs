@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use ::redis::{RedisError, RedisResult, Value, parse_redis_value};
@@ -28,6 +29,8 @@ pub(crate) struct Driver {
     requests: mpsc::Sender<Request>,
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
+    /// The address of its near end, where it has one.
+    local: Option<SocketAddr>,
     /// When the credentials end by which it was opened, if they do.
     until: Option<Instant>,
     task: AbortHandle,
@@ -75,7 +78,13 @@ impl Driver {
                 why.get_or_init(|| reason(&error, sent.front(), heard));
             }
         });
-        Self { requests, ended, until: None, task: task.abort_handle() }
+        Self { requests, ended, local: None, until: None, task: task.abort_handle() }
+    }
+
+    /// Notes the address of its near end.
+    pub(super) fn at(mut self, local: io::Result<SocketAddr>) -> Self {
+        self.local = local.ok();
+        self
     }
 
     /// Notes when the credentials end by which it was opened, if they do.
@@ -112,6 +121,10 @@ impl Transport for Driver {
 
     fn tell(&self, packed: Packed) {
         self.requests.try_send(Request { packed, answer: None }).ok();
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.local
     }
 
     fn until(&self) -> Option<Instant> {

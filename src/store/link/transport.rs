@@ -1,6 +1,7 @@
 //! One exchange with Redis on an open connection, below all supervision.
 
 use std::future::ready;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::redis::{Cmd, Pipeline, RedisError, RedisResult, Value, cmd};
@@ -22,6 +23,11 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Sends commands whose replies nobody waits for, if there is room. A refusal changes nothing.
     fn tell(&self, _packed: Packed) {}
+
+    /// Returns the address of its near end, where it has one.
+    fn local(&self) -> Option<SocketAddr> {
+        None
+    }
 
     /// Returns when the credentials end by which it was opened, if they do.
     fn until(&self) -> Option<Instant> {

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -266,6 +267,10 @@ impl Transport for ToNode {
 
     fn tell(&self, packed: Packed) {
         self.transport.tell(packed);
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.transport.local()
     }
 
     fn until(&self) -> Option<Instant> {

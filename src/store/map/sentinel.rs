@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,6 +141,10 @@ impl Transport for ToPrimary {
 
     fn tell(&self, packed: Packed) {
         self.transport.tell(packed);
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.transport.local()
     }
 
     fn until(&self) -> Option<Instant> {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::looked::Looked;
 use super::metadata::Metadata;
-use super::server::Server;
+use super::server::{Said, Server};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, State};
 use crate::id::Digest;
@@ -45,8 +45,8 @@ pub struct Shard {
     live: Result<Header, Doubt>,
     /// The filter that is being built.
     pub next: Option<NextFilter>,
-    /// For how long the lease of a rebuild still lasts, ms; none where there is no rebuild.
-    pub lease_ms: Option<i64>,
+    /// The address of the process that rebuilds it, as that process sees it, empty if it has none; none where there is no rebuild.
+    pub rebuilt_by: Option<String>,
     /// How far back the journal reaches; none where that cannot be told.
     pub journal: Option<JournalReach>,
     /// Redis's clock, µs.
@@ -69,8 +69,8 @@ impl Shard {
         let refuses_checks = refuses_checks(&server, &keys).await?;
         let metadata = Metadata::read(&server, &keys).await?;
         let view = view(&server, &keys).await?;
-        let lease = server.ask(&["PTTL", keys.lock.as_str()]).await?;
-        let lease_ms = lease.text().parse().ok().filter(|rest| *rest > 0);
+        let lease = server.ask(&["GET", keys.lock.as_str()]).await?;
+        let rebuilt_by = (lease != Said::Nil).then(|| holder(&lease.text()).to_owned());
         let journal = journal(&server, &keys, &metadata, view.now_us).await?;
         let next = &view.next;
         let next = next.filter.as_ref().ok().map(|header| NextFilter {
@@ -88,7 +88,7 @@ impl Shard {
             metadata,
             live,
             next,
-            lease_ms,
+            rebuilt_by,
             journal,
             now_us,
         })
@@ -106,7 +106,7 @@ impl Shard {
             metadata: Metadata::default(),
             live: Err(doubt(error)),
             next: None,
-            lease_ms: None,
+            rebuilt_by: None,
             journal: None,
             now_us: 0,
         }
@@ -258,6 +258,11 @@ async fn view(server: &Server, keys: &Keys) -> Result<View, StoreError> {
     let reply = server.step(VIEW.name(), VIEW.command(Sending::Whole, &keys, &[])).await?;
     let [view @ .., _, _, _, _] = reply.fields::<12>()?;
     View::read(view)
+}
+
+/// Returns the address in a lock, as `rebuild/lease.rs` writes it; it may be empty.
+fn holder(lock: &str) -> &str {
+    lock.split_once('@').map_or("", |(_, address)| address)
 }
 
 /// Returns the live filter, or why a guard that joined now would not trust it.

@@ -8,11 +8,10 @@ use futures_util::future::join_all;
 use super::RedisBuild;
 use super::build::{ShardBuild, replay_given_up};
 use super::journal::Coverage;
-use super::lease::{CALL, LIFE, Lease, Lock};
+use super::lease::{CALL, LIFE, Lease, Lock, held_by};
 use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::Digest;
 use crate::settings::Retention;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
@@ -74,7 +73,7 @@ impl ShardBuild {
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let lock = Lock {
             shard: Arc::clone(shard),
-            nonce: Digest::from_bytes(nonce).to_string(),
+            nonce: held_by(nonce, &shard.node()),
             build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
         };
         let reply = match lock.take(&connection, &view).await {

@@ -7,9 +7,10 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tracing::Instrument;
 
+use crate::id::Digest;
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
-use crate::store::redis::shard::Shard;
+use crate::store::redis::shard::{RedisNode, Shard};
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
@@ -61,6 +62,16 @@ impl Drop for Lease {
             let lock = Arc::clone(&self.lock);
             runtime.spawn(async move { lock.release().await }.in_current_span());
         }
+    }
+}
+
+/// Returns what a process that rebuilds writes into the lock: a nonce, and its address, by which people find it. It is the near
+/// end of the connection for checks, which `CLIENT LIST` has, too.
+pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
+    let nonce = Digest::from_bytes(nonce);
+    match node.checks.current().and_then(|checks| checks.transport().local()) {
+        Some(address) => format!("{nonce}@{address}"),
+        None => nonce.to_string(),
     }
 }
 
