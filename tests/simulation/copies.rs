@@ -32,8 +32,7 @@ thread_local! {
 /// An id as one process is asked for it.
 type Asked = (usize, u64);
 
-/// A copy: what it is of, and when it began to be read. No two starts of a process read at the same moment. Of a shard's it is
-/// known when the build of its filter began.
+/// A copy: what it is of, and when it began to be read. Of a shard's it is known when the build of its filter began.
 type CopyId = (Option<Generation>, Instant);
 
 #[derive(Default)]
@@ -54,6 +53,11 @@ fn with<T>(see: impl FnOnce(&mut Passed) -> T) -> T {
 /// Begins a run.
 pub(crate) fn begin() {
     PASSED.take();
+}
+
+/// A process starts. It knows nothing of what the one before has learnt, and may copy the same filter again.
+pub(crate) fn started(instance: usize) {
+    with(|passed| passed.suspects.retain(|(of, _), _| *of != instance));
 }
 
 /// One request, and whether it passes by a copy.

@@ -90,6 +90,7 @@ struct Instance {
 
 impl Instance {
     fn start(config: &Config, number: usize) -> Self {
+        copies::started(number);
         let process = &config.processes[number];
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
         let rules = &config.rules;
