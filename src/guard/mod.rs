@@ -29,6 +29,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
+use crate::observe::unready::Unready;
 use crate::store::{Answer, Lookup, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
@@ -315,6 +316,7 @@ impl Guard {
 
     /// Looks each second how the guard fares, for as long as it is polled.
     pub(crate) async fn watch(self: Arc<Self>) {
+        let mut unready = Unready::default();
         loop {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;
@@ -325,6 +327,7 @@ impl Guard {
                 self.gate.built();
             }
             self.gauges.set(&state);
+            unready.note(&self.metrics.filter, &state);
             sleep(WATCH).await;
         }
     }

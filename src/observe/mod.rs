@@ -7,3 +7,4 @@ pub(crate) mod probe;
 pub(crate) mod state;
 pub(crate) mod throttle;
 pub(crate) mod times;
+pub(crate) mod unready;

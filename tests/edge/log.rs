@@ -223,3 +223,17 @@ async fn a_refusal_a_second_is_told_of_by_its_digest_and_never_by_its_id() {
     assert_ne!(digest(&other), digest(&last));
     assert_eq!(log.with("7000"), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_does_not_answer_for_ten_seconds_is_told_of_once() {
+    let (log, _kept) = Log::begin();
+    let guard = users().redis(NOWHERE).build().unwrap();
+    let told = || log.with("has not answered for ten seconds");
+    get(&guard, "/users/7").await;
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(told(), [""; 0]);
+    sleep(Duration::from_secs(3_600)).await;
+    let told = told();
+    assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains(FILTER), "{told:?}");
+    assert!(told[0].contains("See that Redis runs"), "{told:?}");
+}

@@ -16,10 +16,12 @@ const LOST: &str = "there is no connection to redis";
 const AGAIN: &str = "connected to redis again";
 const CHANGED: &str = "redis is there, and is not as it was";
 const BUSY: &str = "503";
+const UNREADY: &str = "has not answered for ten seconds";
+const READY: &str = "the filter answers again";
 
 /// Waits until a line with this text is there.
 async fn told(log: &Log, text: &str) {
-    eventually(text, Duration::from_secs(10), || async {
+    eventually(text, Duration::from_secs(20), || async {
         if log.with(text).is_empty() { Err(format!("{:?}", log.with(""))) } else { Ok(()) }
     })
     .await;
@@ -334,4 +336,21 @@ async fn in_process_a_journal_that_is_nearly_full_is_told_of_once_by_a_rebuild()
     for _ in 0..2 {
         assert_eq!(warnings(&log, &guard).await, 1, "{:?}", log.with(FULL));
     }
+}
+
+#[tokio::test]
+async fn a_redis_that_refuses_checks_is_told_of_in_the_log_and_so_is_its_recovery() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+    live(&guard).await;
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    told(&log, UNREADY).await;
+    let lines = log.with(UNREADY);
+    let line = &lines[0];
+    assert!(line.starts_with("WARN") && line.contains("out of memory. Raise maxmemory"), "{line}");
+    redis.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    told(&log, READY).await;
+    assert_eq!((log.with(UNREADY).len(), log.with(READY).len()), (1, 1));
 }
