@@ -41,9 +41,9 @@ pub(crate) struct Standing {
     pub(crate) refuses_checks: Option<Doubt>,
     pub(crate) polled_ago_ms: i64,
     journal: Option<JournalReach>,
-    /// When the rebuild began that is under way, ms.
+    /// When the rebuild began that is under way, ms. Of several, the first.
     pub(crate) rebuilding_ms: Option<i64>,
-    /// The address of a process that rebuilds.
+    /// The address of the process that rebuilds.
     rebuilt_by: Option<String>,
     /// How long marks last, by what any process states.
     reach_ms: i64,
@@ -113,9 +113,10 @@ impl Standing {
         };
         self.reach_ms = self.reach_ms.max(metadata.reach_ms);
         if let Some(process) = &shard.rebuilt_by {
-            self.rebuilt_by = Some(process.clone());
             let began = metadata.epoch_us / 1000;
-            self.rebuilding_ms = Some(self.rebuilding_ms.map_or(began, |first| first.min(began)));
+            if self.rebuilding_ms.is_none_or(|first| began < first) {
+                (self.rebuilding_ms, self.rebuilt_by) = (Some(began), Some(process.clone()));
+            }
         }
         self.next_bytes += shard.next.map_or(0, |next| next.bytes);
     }
@@ -208,7 +209,7 @@ impl Standing {
             None => "journal: how far it reaches cannot be told".to_owned(),
         });
         lines.push(format!(
-            "longest_transaction and handler_time: {} together, the longest that a process has stated",
+            "longest_transaction and handler_time: {} together, the longest that redis knows of",
             words::span_ms(self.reach_ms / 2)
         ));
         lines.push(format!("last polled by a process: {} ago", words::span_ms(self.polled_ago_ms)));

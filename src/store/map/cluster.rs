@@ -12,7 +12,6 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
@@ -32,7 +31,7 @@ use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
 
 /// How long after a connection was made it is asked again where it should lead.
 const SETTLED: Duration = Duration::from_millis(100);
-/// How long those are waited for that have not answered when another one has.
+/// How long others are waited for when the first has answered.
 const LATE: Duration = Duration::from_millis(50);
 /// How many nodes are asked at once.
 const ASKED: usize = 3;
@@ -65,8 +64,6 @@ pub(super) struct ToSlot {
 pub(crate) struct Slots {
     cluster: Arc<Cluster>,
     keys: Arc<[Arc<str>]>,
-    /// Which node of those that the URL names is asked next.
-    next: Arc<AtomicUsize>,
 }
 
 impl Cluster {
@@ -94,9 +91,7 @@ impl Cluster {
     }
 
     pub(super) fn slots_of(self: &Arc<Self>, keys: &Arc<[Arc<str>]>) -> Slots {
-        // Processes that lose a node together ask different ones.
-        let next = Arc::new(AtomicUsize::new(random::scatter() as usize >> 1));
-        Slots { cluster: Arc::clone(self), keys: Arc::clone(keys), next }
+        Slots { cluster: Arc::clone(self), keys: Arc::clone(keys) }
     }
 }
 
@@ -112,9 +107,9 @@ impl ToSlot {
 }
 
 impl Slots {
-    /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Those that
-    /// answer late are not waited for. Each time another one decides where they are at odds: a node that is alone in its
-    /// part of the network goes on to name itself, and a map that nobody corrects goes on to be wrong.
+    /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Where
+    /// they are at odds, or are slow, chance says which of them decides: a node that is alone in its part of the network
+    /// goes on to name itself, however quick it is, and a map that nobody corrects goes on to be wrong.
     ///
     /// # Errors
     ///
@@ -122,8 +117,13 @@ impl Slots {
     pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
         // Beforehand: nodes are given less time.
         self.cluster.access.credentials().await?;
+        self.primaries_from(random::scatter() as usize >> 1).await
+    }
+
+    /// Asks the node of this number, and the next ones.
+    async fn primaries_from(&self, first: usize) -> io::Result<Vec<Option<Server>>> {
         let nodes = &self.cluster.named;
-        let (first, count) = (self.next.fetch_add(1, Ordering::Relaxed), ASKED.min(nodes.len()));
+        let count = ASKED.min(nodes.len());
         let mut asked = JoinSet::new();
         for number in 0..count {
             let (slots, node) = (self.clone(), nodes[(first + number) % nodes.len()].clone());
@@ -136,14 +136,19 @@ impl Slots {
         let (mut maps, mut said) = (vec![None; count], Vec::new());
         let mut wait = Duration::MAX;
         while let Ok(Some(answer)) = timeout(wait, asked.join_next()).await {
-            match answer.map_err(io::Error::from)? {
-                (number, Ok(map)) => maps[number] = Some(map),
-                (_, Err(error)) => said.push(error),
+            let (number, named) = answer.map_err(io::Error::from)?;
+            match named {
+                Ok(map) => maps[number] = Some(map),
+                Err(error) => said.push(error),
             }
-            match named_by(&maps, count / 2 + 1) {
-                Some(all) if all.iter().all(Option::is_some) => return Ok(all),
-                Some(_) => wait = LATE,
-                None => {}
+            if let Some(all) = named_by(&maps, count / 2 + 1)
+                && all.iter().all(Option::is_some)
+            {
+                return Ok(all);
+            }
+            // The first decides now if most do not agree soon.
+            if number == 0 {
+                wait = LATE;
             }
         }
         let text =
@@ -363,15 +368,14 @@ mod tests {
             ([1, SLOW + 12, SLOW + 22], [2, 2, 2]),
             ([1, SILENT + 12, SLOW + 22], [1, 2, 2]),
             ([12, SILENT + 1, SLOW + 22], [2, 2, 2]),
-            // Nobody waits for what comes later.
-            ([1, LATE + 12, LATE + 22], [1, 1, 1]),
+            // Who is quick does not decide, but where the first asked is.
+            ([1, LATE + 12, LATE + 22], [1, 2, 2]),
             ([1, 12, 23], [1, 2, 3]),
         ] {
             let slots = cluster(&ports).slots_of(&[Arc::from("bg:{users}:bits")].into());
-            slots.next.store(0, Ordering::Relaxed);
-            for expected in expected {
-                let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
-                assert_eq!(named.port, expected, "{ports:?}");
+            for (first, expected) in expected.into_iter().enumerate() {
+                let named = slots.primaries_from(first).await.unwrap().pop().flatten().unwrap();
+                assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
         let nobody = cluster(&[SILENT + 1]).slots_of(&[Arc::from("key")].into()).primaries().await;

@@ -45,7 +45,8 @@ pub struct Shard {
     live: Result<Header, Doubt>,
     /// The filter that is being built.
     pub next: Option<NextFilter>,
-    /// The address of the process that rebuilds it, as that process sees it, empty if it has none; none where there is no rebuild.
+    /// The address that the process that rebuilds it had when it began, as that process sees it, or nothing; none where there is no
+    /// rebuild.
     pub rebuilt_by: Option<String>,
     /// How far back the journal reaches; none where that cannot be told.
     pub journal: Option<JournalReach>,
