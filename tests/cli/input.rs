@@ -18,6 +18,7 @@ async fn bad_input_gets_a_sentence_and_a_status() {
         ("name", &["check", &url, "us{e}rs", "7"], &[]),
         ("id", &["check", &url, "users", &long], &[]),
         ("url", &["check", "http://x", "users", "7"], &[]),
+        ("no_ids", &["verify", &url, "users"], &[]),
         ("away", &["verify", away, "users"], &[]),
         ("away_doctor", &["doctor", away], &[]),
         ("few_rights", &["check", &few, "users", "7"], &[]),

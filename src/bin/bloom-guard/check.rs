@@ -32,28 +32,30 @@ pub(crate) enum Fate {
     /// It would be, if something else did not have it pass.
     Spared(&'static str),
     Passes,
+    /// It passes, whatever the filter says of it.
+    Unasked(&'static str),
     /// Nothing is known: it shares the lane.
     Lane(Doubt),
 }
 
 impl Fate {
     pub(crate) fn of(looked: Looked, shard: &Shard) -> Self {
-        match looked.verdict {
-            Verdict::Absent(_) => Self::of_absent(shard),
-            Verdict::Unknown(doubt) => Self::Lane(doubt),
+        match (looked.verdict, milder(shard.metadata.mode)) {
+            (Verdict::Absent(_), Some(mode)) => Self::Spared(mode),
+            (Verdict::Absent(_), None) => Self::of_absent(shard),
+            (Verdict::Unknown(_), Some(mode)) => Self::Unasked(mode),
+            (Verdict::Unknown(doubt), None) => Self::Lane(doubt),
             _ => Self::Passes,
         }
     }
 
     fn of_absent(shard: &Shard) -> Self {
-        match shard.metadata.mode {
-            Mode::Off => Self::Spared("the mode of all processes is off"),
-            Mode::Shadow => Self::Spared("the mode of all processes is shadow"),
-            _ if shard.metadata.settles_ms > 0 => Self::Lane(Doubt::Settling),
-            _ if shard.may_evict => {
-                Self::Spared("Redis may evict any key, unless accept_eviction is set")
-            }
-            _ => Self::Refused,
+        if shard.metadata.settles_ms > 0 {
+            Self::Lane(Doubt::Settling)
+        } else if shard.may_evict {
+            Self::Spared("Redis may evict any key, unless accept_eviction is set")
+        } else {
+            Self::Refused
         }
     }
 
@@ -61,7 +63,7 @@ impl Fate {
         match self {
             Self::Refused => "refused",
             Self::Spared(_) => "spared",
-            Self::Passes => "passes",
+            Self::Passes | Self::Unasked(_) => "passes",
             Self::Lane(_) => "lane",
         }
     }
@@ -71,8 +73,18 @@ impl Fate {
             Self::Refused => "refused with 404".to_owned(),
             Self::Spared(why) => format!("let through: {why}; else it would be refused"),
             Self::Passes => "let through".to_owned(),
+            Self::Unasked(why) => format!("let through: {why}"),
             Self::Lane(doubt) => format!("not refused, but shares the lane: {doubt}"),
         }
+    }
+}
+
+/// The mode of all processes, if absent ids pass in it.
+pub(crate) fn milder(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Off => Some("the mode of all processes is off"),
+        Mode::Shadow => Some("the mode of all processes is shadow"),
+        _ => None,
     }
 }
 

@@ -382,7 +382,8 @@ fn of_room(filter: &Filter, info: &Info, findings: &mut Findings) {
         }
     }
     if largest > 0 {
-        findings.sound("filter: live, of this Redis process and this secret key");
+        let key = if filter.has_key() { " and this secret key" } else { "" };
+        findings.sound(format!("filter: live, of this Redis process{key}"));
     }
     let (limit, used) =
         (info.number("maxmemory").unwrap_or(0), info.number("used_memory").unwrap_or(0));

@@ -3,6 +3,7 @@
 use bloom_guard::{BloomGuard, Mode};
 use serde_json::json;
 
+use crate::check::notes;
 use crate::joined;
 use crate::outcome::{Ending, Outcome, say};
 use crate::status::{Standing, name};
@@ -11,8 +12,9 @@ use crate::target::Target;
 /// Switches all processes of a filter; returns after three seconds, when they all act so.
 ///
 /// `off` lets all pass, and nobody is asked: the database is not shielded then. `shadow` lets all pass, and counts what would be
-/// refused. `enforce` refuses at once, also records that processes without this filter created meanwhile. Where there may be such, end a
-/// milder mode by `enforce_everywhere` in the application instead: it rebuilds first.
+/// refused. `enforce` refuses at once, unless the filter settles, also records that processes without this filter created meanwhile. Where there may be such, end a
+/// milder mode by `enforce_everywhere` in the application instead: it rebuilds first. Or do so by `rebuild`, once their last transaction has
+/// ended.
 ///
 /// This joins the filter as a process without source does. So it writes to the metadata, besides the mode, what each poll of a process
 /// writes: that they were looked at (after a minute in which no process did, that the filter settles), and which Redis process they are on.
@@ -48,7 +50,7 @@ impl From<Wanted> for Mode {
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let (target, mode) = (&arguments.target, Mode::from(arguments.mode));
     let mut filter = target.read_whole().await?;
-    let before = Standing::of(&filter).mode;
+    let (before, notes) = (Standing::of(&filter).mode, notes(&filter));
     let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await };
     joined::change(target, &filter, set).await?;
     filter.refresh().await?;
@@ -58,7 +60,13 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     if set == Mode::Enforce && before != Mode::Enforce {
         text += "\nWhat processes without this filter created meanwhile is refused until a rebuild reads it.";
     }
-    let value = json!({ "mode": name(set), "before": name(before), "refuses": standing.refuses() });
+    if set == Mode::Enforce && !standing.refuses() {
+        text += &format!("\n{}", standing.refusing_words());
+    }
+    for note in &notes {
+        text += &format!("\n{note}");
+    }
+    let value = json!({ "mode": name(set), "before": name(before), "refuses": standing.refuses(), "notes": notes });
     say(json, &text, &value)?;
     Ok(Ending::wrong_if(set != mode))
 }

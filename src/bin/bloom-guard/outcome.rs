@@ -20,6 +20,9 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
+/// Stands for an output that is closed, as behind `head`: nobody is told of it.
+const NOBODY_READS: &str = "nobody reads on";
+
 pub(crate) type Outcome = Result<Ending, Failure>;
 
 impl Ending {
@@ -56,6 +59,9 @@ impl From<InspectError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self(NOBODY_READS.to_owned());
+        }
         Self(format!("Reading or writing failed: {error}."))
     }
 }
@@ -81,6 +87,7 @@ pub(crate) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     match outcome {
         Ok(Ending::Fine) => ExitCode::SUCCESS,
         Ok(Ending::Wrong) => ExitCode::from(1),
+        Err(Failure(sentence)) if sentence == NOBODY_READS => ExitCode::SUCCESS,
         Err(Failure(sentence)) => {
             let mut first = sentence.chars();
             let sentence: String =

@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Outcome {
     let quick = powers().find(is_quick);
     let plan = Plan { sizing, shards, quick, defaults: Defaults::of(&sizing), inserts, processes };
     plan.tell(json)?;
-    Ok(Ending::wrong_if(plan.entries() > plan.defaults.journal_entries as f64))
+    Ok(Ending::wrong_if(plan.longer_journal().is_some()))
 }
 
 impl Plan {
@@ -89,8 +89,14 @@ impl Plan {
         self.inserts * self.defaults.mark_ttl.as_secs_f64()
     }
 
+    /// What `journal_entries` has to be set to, if the default is too few.
+    fn longer_journal(&self) -> Option<f64> {
+        let is_short = self.entries() > self.defaults.journal_entries as f64;
+        is_short.then(|| self.entries() * 1.25)
+    }
+
     fn beside(&self) -> u64 {
-        let most = self.defaults.journal_entries as f64;
+        let most = self.longer_journal().unwrap_or(self.defaults.journal_entries as f64);
         (self.entries().min(most) * ENTRY + self.marks().min(most) * MARK) as u64
     }
 
@@ -169,16 +175,15 @@ impl Plan {
     }
 
     fn too_much(&self) -> Vec<String> {
-        let (entries, marks) = (self.entries(), self.marks());
-        let most = self.defaults.journal_entries;
         let mut lines = Vec::new();
-        if entries > most as f64 {
+        if let Some(entries) = self.longer_journal() {
             lines.push(format!(
                 "The journal is too short: set journal_entries to {}, or insert many ids at a time.",
-                words::number((entries * 1.25) as u64)
+                words::number(entries as u64)
             ));
         }
-        if marks > most as f64 {
+        let most = self.longer_journal().unwrap_or(self.defaults.journal_entries as f64);
+        if self.marks() > most {
             lines.push(
                 "There are more marks than journal_entries: no 404 is remembered.".to_owned(),
             );

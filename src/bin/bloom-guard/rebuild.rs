@@ -7,8 +7,10 @@ use bloom_guard::inspect::Filter;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::check::notes;
 use crate::joined;
 use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::status::Standing;
 use crate::target::Target;
 use crate::words;
 
@@ -48,6 +50,10 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let target = &arguments.target;
     let mut filter = target.read_whole().await?;
     let asked_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
+    let notes = notes(&filter);
+    for note in &notes {
+        say(json, note, &json!({ "note": note }))?;
+    }
     let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
     joined::change(target, &filter, ask).await?;
     let (begun, mut told) = (Instant::now(), None);
@@ -103,7 +109,11 @@ fn tell(stage: Stage, filter: &Filter, waited: Duration, json: bool) -> Result<(
             "no process rebuilds: has any a source, did a rebuild fail lately? Their logs say"
                 .to_owned(),
         ),
-        Stage::Scans => ("scan", "a process reads its source".to_owned()),
+        Stage::Scans => {
+            let standing = Standing::of(filter);
+            let process = standing.rebuilder().unwrap_or("a process");
+            ("scan", format!("{process} reads its source"))
+        }
         Stage::Uploads { live: 0 } => ("upload", "the new filter is uploaded".to_owned()),
         Stage::Uploads { live } => ("upload", format!("{live} of {all} shards are live")),
         Stage::Done => {

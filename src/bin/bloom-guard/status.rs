@@ -4,7 +4,7 @@ use bloom_guard::inspect::{Filter, Shard};
 use bloom_guard::{Doubt, Generation, JournalReach, Mode};
 use serde_json::{Value, json};
 
-use crate::check::notes;
+use crate::check::{milder, notes};
 use crate::outcome::{Ending, Outcome, say};
 use crate::processes::Processes;
 use crate::target::Target;
@@ -43,6 +43,8 @@ pub(crate) struct Standing {
     journal: Option<JournalReach>,
     /// When the rebuild began that is under way, ms. Of several, the first.
     pub(crate) rebuilding_ms: Option<i64>,
+    /// When a rebuild was asked for last, µs.
+    asked_us: i64,
     /// The address of the process that rebuilds.
     rebuilt_by: Option<String>,
     /// How long marks last, by what any process states.
@@ -112,6 +114,7 @@ impl Standing {
             (one, other) => one.or(other),
         };
         self.reach_ms = self.reach_ms.max(metadata.reach_ms);
+        self.asked_us = self.asked_us.max(metadata.asked_us);
         if let Some(process) = &shard.rebuilt_by {
             let began = metadata.epoch_us / 1000;
             if self.rebuilding_ms.is_none_or(|first| began < first) {
@@ -154,13 +157,13 @@ impl Standing {
         )
     }
 
-    fn refusing_words(&self) -> String {
+    pub(crate) fn refusing_words(&self) -> String {
         if let Some(doubt) = self.refuses_checks {
             return format!("nothing is refused: {doubt}. {}", doubt.advice());
         }
         let why = match self.settling_ms {
             _ if self.live == 0 => "no filter is live",
-            _ if self.mode != Mode::Enforce => "the mode of all processes is milder",
+            _ if let Some(mode) = milder(self.mode) => mode,
             Some(_) => "the filter settles",
             None if self.may_evict => "Redis may evict any key (unless accept_eviction is set)",
             None => return "absent ids are refused".to_owned(),
@@ -173,6 +176,22 @@ impl Standing {
             0 => "until the next rebuild".to_owned(),
             rest => format!("for {} more, then until the next rebuild", words::span_ms(rest)),
         })
+    }
+
+    fn rebuild_words(&self) -> String {
+        match self.rebuilding_ms {
+            Some(ms) => format!(
+                "under way since {} ({}){}, {} of it in Redis",
+                words::moment(ms),
+                words::span_ms(self.now_ms - ms),
+                self.rebuilder().map_or_else(String::new, |process| format!(" by {process}")),
+                words::bytes(self.next_bytes)
+            ),
+            None if self.asked_us > self.oldest.map_or(0, Generation::get) => {
+                format!("asked for {}, none under way", words::moment(self.asked_us / 1000))
+            }
+            None => "none under way".to_owned(),
+        }
     }
 
     fn text(&self) -> String {
@@ -191,16 +210,7 @@ impl Standing {
             format!("hand-over from {former}: {step}")
         }));
         lines.extend(self.settling_words().map(|rest| format!("settling: {rest}")));
-        lines.push(match self.rebuilding_ms {
-            Some(ms) => format!(
-                "rebuild: under way since {} ({}){}, {} of it in Redis",
-                words::moment(ms),
-                words::span_ms(self.now_ms - ms),
-                self.rebuilder().map_or_else(String::new, |process| format!(" by {process}")),
-                words::bytes(self.next_bytes)
-            ),
-            None => "rebuild: none under way".to_owned(),
-        });
+        lines.push(format!("rebuild: {}", self.rebuild_words()));
         lines.push(match self.journal {
             Some(journal) if journal.is_too_short() => {
                 format!("journal: {journal}: a rebuild would fail; raise journal_entries")
@@ -217,7 +227,7 @@ impl Standing {
     }
 
     /// The address of a process that rebuilds, where it has one.
-    fn rebuilder(&self) -> Option<&str> {
+    pub(crate) fn rebuilder(&self) -> Option<&str> {
         self.rebuilt_by.as_deref().filter(|address| !address.is_empty())
     }
 
@@ -238,6 +248,7 @@ impl Standing {
             "mode": name(self.mode),
             "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
+            "rebuild_asked_ms": self.asked_us / 1000,
             "rebuilding_since_ms": self.rebuilding_ms,
             "rebuilt_by": self.rebuilder(),
             "next_bytes": self.next_bytes,

@@ -22,7 +22,7 @@ const TOLD: Duration = Duration::from_millis(500);
 /// Whether the filter settles and which mode is set does not count: it is told at the end. Give ids as the guard's extractor writes
 /// them. Empty lines are left out.
 ///
-/// Exit status 1: an id would be refused, or could not be looked up.
+/// Exit status 1: an id would be refused, or could not be looked up. Without any id nothing is verified: 2.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -64,6 +64,11 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
     if io::stderr().is_terminal() {
         write!(io::stderr(), "\r\x1b[K")?;
+    }
+    if tally.ids == 0 {
+        return Err(Failure(
+            "No id was given: `verify` reads them from its standard input, one a line.".to_owned(),
+        ));
     }
     tally.summary(&filter, begun.elapsed(), json)?;
     Ok(Ending::wrong_if(tally.refused + tally.too_long + tally.unknown > 0))

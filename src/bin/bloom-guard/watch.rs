@@ -11,7 +11,7 @@ use crate::status::{Standing, name};
 use crate::target::Target;
 use crate::words;
 
-/// Says how a filter stands, a line a second, until it is interrupted. Only reads. A Redis that is away is waited for.
+/// Says how a filter stands, a line a second, until it is interrupted. Only reads. A Redis that goes away is waited for.
 ///
 /// Exit status 1: it refused nothing when it was looked at last.
 #[derive(Debug, clap::Args)]
@@ -86,7 +86,8 @@ fn line(standing: &Standing) -> String {
     parts.push(format!("mode {}", name(standing.mode)));
     parts.extend(standing.settling_words().map(|rest| format!("settles {rest}")));
     if standing.rebuilding_ms.is_some() {
-        parts.push("is rebuilt".to_owned());
+        let by = standing.rebuilder().map_or_else(String::new, |process| format!(" by {process}"));
+        parts.push(format!("is rebuilt{by}"));
     }
     parts.push(format!("polled {} ago", words::span_ms(standing.polled_ago_ms)));
     parts.join("; ")

@@ -8,7 +8,7 @@ use crate::mode::Mode;
 use crate::store::redis::keys::Keys;
 
 /// The fields that are read, in this order; the two last are bytes.
-const NUMBERS: [&str; 12] = [
+const NUMBERS: [&str; 13] = [
     "since",
     "live",
     "epoch",
@@ -21,6 +21,7 @@ const NUMBERS: [&str; 12] = [
     "last",
     "mode_at",
     "unvouched",
+    "asked",
 ];
 
 /// What a filter's metadata say. Moments are by Redis's clock, ms since 1970, and 0 where there is none.
@@ -47,6 +48,8 @@ pub struct Metadata {
     pub mode_us: i64,
     /// Until when no rebuild goes live that began before.
     pub unvouched_ms: i64,
+    /// When a rebuild was asked for last, µs.
+    pub asked_us: i64,
     /// The filter that this one takes the place of, and whether no process relies on that any more; nothing if no hand-over was
     /// begun.
     pub hand_over: Option<(String, bool)>,
@@ -74,7 +77,7 @@ impl Metadata {
         }
         let mut text = || Ok::<_, StoreError>(String::from_utf8(next()?.unwrap_or_default()).ok());
         let [since_ms, live_us, epoch_us, reach_ms, polled, stated, blind_ms, rest @ ..] = numbers;
-        let [settles_ms, seq, last_ms, mode_us, unvouched_ms] = rest;
+        let [settles_ms, seq, last_ms, mode_us, unvouched_ms, asked_us] = rest;
         let hex = |text: Option<String>| text.and_then(|text| u32::from_str_radix(&text, 16).ok());
         let (key_id, run) = (hex(text()?), hex(text()?));
         let mode = text()?.and_then(|letter| Mode::from_letter(&letter)).unwrap_or_default();
@@ -92,6 +95,7 @@ impl Metadata {
             mode,
             mode_us,
             unvouched_ms,
+            asked_us,
             hand_over,
             seq,
             last_ms,
