@@ -176,6 +176,9 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
             unreachable!("it befalls one shard of one")
         }
     });
+    if cluster::is() && forgot_lately() {
+        net::with(cluster::leave_one_wrong);
+    }
 }
 
 /// Looks at an enrolment that is about to make a shard's metadata anew.
