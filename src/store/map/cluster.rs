@@ -134,8 +134,12 @@ impl Slots {
             });
         }
         let (mut maps, mut said) = (vec![None; count], Vec::new());
-        let mut wait = Duration::MAX;
-        while let Ok(Some(answer)) = timeout(wait, asked.join_next()).await {
+        let mut has_decided = false;
+        loop {
+            // The first decides, or whoever answers if it cannot, unless most agree soon.
+            let is_soon = has_decided && maps.iter().any(Option::is_some);
+            let wait = if is_soon { LATE } else { Duration::MAX };
+            let Ok(Some(answer)) = timeout(wait, asked.join_next()).await else { break };
             let (number, named) = answer.map_err(io::Error::from)?;
             match named {
                 Ok(map) => maps[number] = Some(map),
@@ -146,10 +150,7 @@ impl Slots {
             {
                 return Ok(all);
             }
-            // The first decides now if most do not agree soon.
-            if number == 0 {
-                wait = LATE;
-            }
+            has_decided |= number == 0;
         }
         let text =
             || format!("no node of the cluster says where the filter is: {}", said.join("; "));
@@ -322,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    /// A node by whose map `node:` and this serves all slots. It takes so long to say so, or never does.
+    /// A node by whose map `node:` and this serves all slots; 0 refuses to say. It takes so long, or never answers.
     #[derive(Debug, Clone, Copy)]
     struct Node(u16, Option<Duration>);
 
@@ -331,7 +332,9 @@ mod tests {
             let map =
                 format!(":5\r\n*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\nnode\r\n:{}\r\n", self.0);
             let takes = self.1.unwrap_or(2 * CONNECT);
-            Box::pin(sleep(takes).map(|()| Ok(map.into_bytes())))
+            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
+            let said = if self.0 == 0 { Err(refused()) } else { Ok(map.into_bytes()) };
+            Box::pin(sleep(takes).map(|()| said))
         }
     }
 
@@ -371,6 +374,8 @@ mod tests {
             // Who is quick does not decide, but where the first asked is.
             ([1, LATE + 12, LATE + 22], [1, 2, 2]),
             ([1, 12, 23], [1, 2, 3]),
+            ([10, LATE + 22, LATE + 32], [2, 2, 2]),
+            ([10, SILENT + 22, LATE + 32], [2, 2, 2]),
         ] {
             let slots = cluster(&ports).slots_of(&[Arc::from("bg:{users}:bits")].into());
             for (first, expected) in expected.into_iter().enumerate() {
