@@ -1489,15 +1489,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // A move to another filter.
     Bug {
-        name: "a state that is not read where only the front is",
-        flavours: ANY,
-        edits: &[Raw {
-            file: ANSWER,
-            from: "            state: i64::from(*front.first()?),\n",
-            to: "            state: i64::from(if SEEDED { State::Live.as_byte() } else { *front.first()? }),\n",
-        }],
-    },
-    Bug {
         name: "keys of all shards named together in a cluster",
         flavours: ANY,
         edits: &[Source { file: BATCH, from: "self.groups.slots.is_some()", to: "false" }],
