@@ -195,3 +195,25 @@ fn a_plan_is_the_librarys_own_arithmetic() {
     let sizing = bloom_guard::Sizing::new(1_000_000, 0.001).unwrap();
     assert_eq!(json["redis_bytes"].as_u64(), Some(sizing.bytes()));
 }
+
+/// The figures of the guide's page are those of the command.
+#[test]
+fn a_plan_tells_of_a_rebuild_and_of_idle_processes_what_the_guide_does() {
+    let page = include_str!("../../src/guide/redis.md");
+    let number = |before: &str| -> f64 {
+        let rest = page.split(before).nth(1).unwrap_or_else(|| panic!("{before} in the guide"));
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let (one, many) = (number("costs Redis "), number("of a core with 1 shard, "));
+    for (shards, share) in [("1", one), ("256", many)] {
+        let words = ["--json", "plan", "100000000", "0.01", "--processes", "1", "--shards", shards];
+        let idle = Ran::with(&words).json()["idle_share_of_a_redis_core"].as_f64().unwrap();
+        assert!(
+            (idle * 100.0 - share).abs() < 1e-9,
+            "{idle} with {shards} shards, {share} % there"
+        );
+    }
+    let billion = Ran::with(&["--json", "plan", "1000000000", "0.01", "--shards", "256"]).json();
+    let took = billion["rebuild_seconds_at_the_least"].as_f64().unwrap();
+    assert_eq!(took.round(), number("Their first rebuild took "), "{billion}");
+}

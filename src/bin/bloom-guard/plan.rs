@@ -1,5 +1,7 @@
 //! `plan`: what a filter takes, before it is made.
 
+use std::time::Duration;
+
 use bloom_guard::Sizing;
 use bloom_guard::inspect::Defaults;
 use serde_json::json;
@@ -10,6 +12,10 @@ use crate::words;
 /// What the guide's page `redis` says of an entry of the journal and of a mark, bytes; and of a null.
 const ENTRY: f64 = 50.0;
 const MARK: f64 = 120.0;
+/// What a rebuild takes an id beside its source, by the same page, ns.
+const REBUILD: f64 = 175.0;
+/// What an idle process costs Redis, by the same page, of a core: with one shard, and with 256.
+const IDLE: (f64, f64) = (0.001, 0.003);
 /// What an id takes that is remembered as found.
 const FOUND: u64 = 16;
 /// The connections of a guard.
@@ -40,6 +46,7 @@ pub(crate) struct Arguments {
 struct Plan {
     sizing: Sizing,
     shards: u32,
+    ids: u64,
     /// How many shards are allocated in less than a millisecond each.
     quick: Option<u32>,
     defaults: Defaults,
@@ -70,7 +77,8 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Outcome {
     let is_quick =
         |shards: &u32| sized(*shards).is_ok_and(|of| of.bytes() / u64::from(*shards) <= QUICK);
     let quick = powers().find(is_quick);
-    let plan = Plan { sizing, shards, quick, defaults: Defaults::of(&sizing), inserts, processes };
+    let plan =
+        Plan { sizing, shards, ids, quick, defaults: Defaults::of(&sizing), inserts, processes };
     plan.tell(json)?;
     Ok(Ending::wrong_if(plan.longer_journal().is_some()))
 }
@@ -100,6 +108,16 @@ impl Plan {
         (self.entries().min(most) * ENTRY + self.marks().min(most) * MARK) as u64
     }
 
+    fn rebuild(&self) -> f64 {
+        self.ids as f64 * REBUILD / 1e9
+    }
+
+    /// The share of a core that Redis spends on all processes when nobody asks.
+    fn idle(&self) -> f64 {
+        let (one, many) = IDLE;
+        self.processes as f64 * (one + (many - one) * f64::from(self.shards - 1) / 255.0)
+    }
+
     /// The copy, ids that were found, and nulls; and the copy alone.
     fn in_process(&self) -> (u64, u64) {
         let copy = self.sizing.bytes();
@@ -122,6 +140,8 @@ impl Plan {
             "process_bytes": in_process,
             "copy_bytes": copy,
             "process_bytes_more_while_rebuilding": self.sizing.bytes(),
+            "rebuild_seconds_at_the_least": self.rebuild(),
+            "idle_share_of_a_redis_core": self.idle(),
             "connections": self.processes * CONNECTIONS,
         });
         say(json, &self.text(), &value)
@@ -146,6 +166,11 @@ impl Plan {
             self.shards_line(),
             format!("a process: {}, of which the copy is {}", bytes(in_process), bytes(copy)),
             format!("a process that rebuilds: {} more", bytes(self.sizing.bytes())),
+            format!(
+                "a rebuild: {} at the least, on two idle cores; its source may take longer",
+                words::span(Duration::from_secs(self.rebuild().ceil() as u64))
+            ),
+            format!("idle: Redis spends {:.1} % of a core on these processes", self.idle() * 100.0),
             format!(
                 "connections: {} ({CONNECTIONS} a process, and one more to each Sentinel)",
                 words::number(self.processes * CONNECTIONS)
