@@ -134,10 +134,10 @@ impl Slots {
             });
         }
         let (mut maps, mut said) = (vec![None; count], Vec::new());
-        let mut has_decided = false;
+        let mut heard_first = false;
         loop {
             // The first decides, or whoever answers if it cannot, unless most agree soon.
-            let is_soon = has_decided && maps.iter().any(Option::is_some);
+            let is_soon = heard_first && maps.iter().any(Option::is_some);
             let wait = if is_soon { LATE } else { Duration::MAX };
             let Ok(Some(answer)) = timeout(wait, asked.join_next()).await else { break };
             let (number, named) = answer.map_err(io::Error::from)?;
@@ -150,7 +150,7 @@ impl Slots {
             {
                 return Ok(all);
             }
-            has_decided |= number == 0;
+            heard_first |= number == 0;
         }
         let text =
             || format!("no node of the cluster says where the filter is: {}", said.join("; "));
