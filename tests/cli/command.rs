@@ -64,6 +64,17 @@ impl Ran {
         ran
     }
 
+    /// Runs it where nobody reads its output.
+    pub(crate) fn unread(arguments: &[&str]) -> Self {
+        let mut process = Command::new(program());
+        process.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = process.spawn().expect("the command runs");
+        drop(process.stdout.take());
+        let ended = process.wait_with_output().expect("it ends");
+        let err = String::from_utf8(ended.stderr).expect("text");
+        Self { status: ended.status.code().expect("it was not killed"), out: String::new(), err }
+    }
+
     /// Its output and its status, without times.
     pub(crate) fn said(&self) -> String {
         format!("{}{}status {}\n", plain(&self.out), plain(&self.err), self.status)

@@ -42,3 +42,10 @@ async fn bad_input_gets_a_sentence_and_a_status() {
     let ran = Ran::fed(&["check", "-", "users", "7"], "", &[("BLOOM_GUARD_URL", &url)]);
     assert_eq!(ran.status, 0, "{ran:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_output_that_is_closed_ends_it_without_a_word_and_not_as_fine() {
+    let (redis, _guard) = filled().await;
+    let ran = Ran::unread(&["watch", &redis.url(), "users", "--count", "5"]);
+    assert_eq!((ran.status, ran.err.as_str()), (2, ""), "{ran:?}");
+}

@@ -330,6 +330,7 @@ async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
     let hour = Duration::from_secs(3_600);
     for left in [0..6_000_u64, 0..0] {
         let source = Counted::default();
+        // One batch: a paused clock does not know of the thread that fills more.
         *source.0.lock().unwrap() = 0..8_000;
         let guard = builder().rebuild(Schedule::every(hour), source.clone()).build().unwrap();
         guard.ready().await;

@@ -31,9 +31,8 @@ pub(crate) enum Fate {
     Refused,
     /// It would be, if something else did not have it pass.
     Spared(&'static str),
-    Passes,
-    /// It passes, whatever the filter says of it.
-    Unasked(&'static str),
+    /// With the reason, if it is not what the filter says.
+    Passes(Option<&'static str>),
     /// Nothing is known: it shares the lane.
     Lane(Doubt),
 }
@@ -43,9 +42,9 @@ impl Fate {
         match (looked.verdict, milder(shard.metadata.mode)) {
             (Verdict::Absent(_), Some(mode)) => Self::Spared(mode),
             (Verdict::Absent(_), None) => Self::of_absent(shard),
-            (Verdict::Unknown(_), Some(mode)) => Self::Unasked(mode),
+            (Verdict::Unknown(_), mode @ Some(_)) => Self::Passes(mode),
             (Verdict::Unknown(doubt), None) => Self::Lane(doubt),
-            _ => Self::Passes,
+            _ => Self::Passes(None),
         }
     }
 
@@ -63,7 +62,7 @@ impl Fate {
         match self {
             Self::Refused => "refused",
             Self::Spared(_) => "spared",
-            Self::Passes | Self::Unasked(_) => "passes",
+            Self::Passes(_) => "passes",
             Self::Lane(_) => "lane",
         }
     }
@@ -72,8 +71,8 @@ impl Fate {
         match self {
             Self::Refused => "refused with 404".to_owned(),
             Self::Spared(why) => format!("let through: {why}; else it would be refused"),
-            Self::Passes => "let through".to_owned(),
-            Self::Unasked(why) => format!("let through: {why}"),
+            Self::Passes(None) => "let through".to_owned(),
+            Self::Passes(Some(why)) => format!("let through: {why}"),
             Self::Lane(doubt) => format!("not refused, but shares the lane: {doubt}"),
         }
     }

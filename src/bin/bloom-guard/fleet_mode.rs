@@ -12,9 +12,9 @@ use crate::target::Target;
 /// Switches all processes of a filter; returns after three seconds, when they all act so.
 ///
 /// `off` lets all pass, and nobody is asked: the database is not shielded then. `shadow` lets all pass, and counts what would be
-/// refused. `enforce` refuses at once, unless the filter settles, also records that processes without this filter created meanwhile. Where there may be such, end a
-/// milder mode by `enforce_everywhere` in the application instead: it rebuilds first. Or do so by `rebuild`, once their last transaction has
-/// ended.
+/// refused. `enforce` refuses at once, unless the filter settles. That includes records that processes without this filter created
+/// meanwhile. Where there may be such, end a milder mode by `enforce_everywhere` in the application instead: it waits for their
+/// transactions and rebuilds first. Or wait so long, then `rebuild`, then `mode enforce`.
 ///
 /// This joins the filter as a process without source does. So it writes to the metadata, besides the mode, what each poll of a process
 /// writes: that they were looked at (after a minute in which no process did, that the filter settles), and which Redis process they are on.

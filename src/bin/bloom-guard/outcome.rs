@@ -16,12 +16,10 @@ pub(crate) enum Ending {
     Wrong,
 }
 
-/// Why a command could not do its work: one sentence or two that name the value, and what to do.
+/// Why a command could not do its work: one sentence or two that name the value, and what to do. None where nobody reads them, as behind
+/// `head`.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
-
-/// Stands for an output that is closed, as behind `head`: nobody is told of it.
-const NOBODY_READS: &str = "nobody reads on";
 
 pub(crate) type Outcome = Result<Ending, Failure>;
 
@@ -60,7 +58,7 @@ impl From<InspectError> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self(NOBODY_READS.to_owned());
+            return Self(String::new());
         }
         Self(format!("Reading or writing failed: {error}."))
     }
@@ -87,7 +85,7 @@ pub(crate) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     match outcome {
         Ok(Ending::Fine) => ExitCode::SUCCESS,
         Ok(Ending::Wrong) => ExitCode::from(1),
-        Err(Failure(sentence)) if sentence == NOBODY_READS => ExitCode::SUCCESS,
+        Err(Failure(sentence)) if sentence.is_empty() => ExitCode::from(2),
         Err(Failure(sentence)) => {
             let mut first = sentence.chars();
             let sentence: String =

@@ -12,7 +12,7 @@ use crate::words;
 /// What the guide's page `redis` says of an entry of the journal and of a mark, bytes; and of a null.
 const ENTRY: f64 = 50.0;
 const MARK: f64 = 120.0;
-/// What a rebuild takes an id beside its source, by the same page, ns.
+/// What a rebuild of a billion takes an id, by the same page, ns.
 const REBUILD: f64 = 175.0;
 /// What an idle process costs Redis, by the same page, of a core: with one shard, and with 256.
 const IDLE: (f64, f64) = (0.001, 0.003);
@@ -103,8 +103,12 @@ impl Plan {
         is_short.then(|| self.entries() * 1.25)
     }
 
+    fn journal_entries(&self) -> f64 {
+        self.longer_journal().unwrap_or(self.defaults.journal_entries as f64)
+    }
+
     fn beside(&self) -> u64 {
-        let most = self.longer_journal().unwrap_or(self.defaults.journal_entries as f64);
+        let most = self.journal_entries();
         (self.entries().min(most) * ENTRY + self.marks().min(most) * MARK) as u64
     }
 
@@ -140,7 +144,7 @@ impl Plan {
             "process_bytes": in_process,
             "copy_bytes": copy,
             "process_bytes_more_while_rebuilding": self.sizing.bytes(),
-            "rebuild_seconds_at_the_least": self.rebuild(),
+            "rebuild_seconds": self.rebuild(),
             "idle_share_of_a_redis_core": self.idle(),
             "connections": self.processes * CONNECTIONS,
         });
@@ -166,11 +170,11 @@ impl Plan {
             self.shards_line(),
             format!("a process: {}, of which the copy is {}", bytes(in_process), bytes(copy)),
             format!("a process that rebuilds: {} more", bytes(self.sizing.bytes())),
+            self.rebuild_line(),
             format!(
-                "a rebuild: {} at the least, on two idle cores; its source may take longer",
-                words::span(Duration::from_secs(self.rebuild().ceil() as u64))
+                "idle: Redis spends about {:.1} % of a core on these processes",
+                self.idle() * 100.0
             ),
-            format!("idle: Redis spends {:.1} % of a core on these processes", self.idle() * 100.0),
             format!(
                 "connections: {} ({CONNECTIONS} a process, and one more to each Sentinel)",
                 words::number(self.processes * CONNECTIONS)
@@ -184,6 +188,11 @@ impl Plan {
         }
         lines.extend(self.too_much());
         lines.join("\n")
+    }
+
+    fn rebuild_line(&self) -> String {
+        let time = words::span(Duration::from_secs(self.rebuild().ceil() as u64));
+        format!("a rebuild: about {time} on two idle cores, from a source as quick as memory")
     }
 
     fn shards_line(&self) -> String {
@@ -207,7 +216,7 @@ impl Plan {
                 words::number(entries as u64)
             ));
         }
-        let most = self.longer_journal().unwrap_or(self.defaults.journal_entries as f64);
+        let most = self.journal_entries();
         if self.marks() > most {
             lines.push(
                 "There are more marks than journal_entries: no 404 is remembered.".to_owned(),

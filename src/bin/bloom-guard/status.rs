@@ -248,7 +248,7 @@ impl Standing {
             "mode": name(self.mode),
             "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
-            "rebuild_asked_ms": self.asked_us / 1000,
+            "rebuild_asked_ms": (self.asked_us > 0).then_some(self.asked_us / 1000),
             "rebuilding_since_ms": self.rebuilding_ms,
             "rebuilt_by": self.rebuilder(),
             "next_bytes": self.next_bytes,
