@@ -114,8 +114,8 @@ impl Client {
                 let request = Request::get(uri.build().ok()?).body(Empty::new()).ok()?;
                 sender.ready().await.expect("the connection is open");
                 let response = match sender.send_request(request).await {
-                    // A long target takes more frames than the server accepts, and it hangs up.
-                    Err(error) if format!("{error:?}").contains("too_many_continuations") => {
+                    // Of a long target's frames or bytes the server has had enough, and it hangs up.
+                    Err(error) if format!("{error:?}").contains("ENHANCE_YOUR_CALM") => {
                         *self = Self::http2(*address).await;
                         return None;
                     }
