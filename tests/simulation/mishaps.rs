@@ -202,6 +202,7 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
 /// The keys of the filter that was left are deleted.
 pub(crate) fn drop_former() {
     let Some(former) = moves::former() else { return };
+    moves::befallen();
     let shards: Vec<u32> = shards::of_former().collect();
     let sites = if cluster::is() { cluster::NODES.to_vec() } else { vec![former.site()] };
     for site in sites {
