@@ -195,11 +195,9 @@ impl Nodes {
         }
     }
 
-    /// Begins to move the slot, and gives that up when some keys have gone, as `redis-cli --cluster fix` does: the node serves
-    /// the slot without them, and they come back one after the other, over what has taken their place.
+    /// Gives a move up that has begun, when some keys have gone, as `redis-cli --cluster fix` does: the node serves the slot
+    /// without them, and they come back one after the other, over what has taken their place.
     pub async fn abort_move(&self, from: usize, to: usize, gone: &[usize]) {
-        self.begin_move(from, to);
-        sleep(Duration::from_secs(1)).await;
         let keys = self.keys(from);
         let gone: Vec<_> = gone.iter().filter_map(|index| keys.get(*index)).collect();
         gone.iter().for_each(|key| self.move_key(from, to, key));

@@ -263,7 +263,14 @@ async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {
     // Each time others: a filter has five keys, or seven while it is built.
     let drawn = usize::from(nodes.each[0].port());
     let gone: Vec<_> = (0..5).filter(|index| (drawn >> index) & 1 == 1).collect();
-    nodes.abort_move(primary, (primary + 1) % 3, &gone).await;
+    let to = (primary + 1) % 3;
+    nodes.begin_move(primary, to);
+    eventually("ids of the slot are unknown while it is MIGRATING", PATIENCE, || async {
+        if application.refuses().await { Err("refused".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    sleep(Duration::from_secs(1)).await;
+    nodes.abort_move(primary, to, &gone).await;
     application.adds(TAIL).await;
 }
 

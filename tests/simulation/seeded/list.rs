@@ -267,9 +267,9 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[
             Source {
-                file: BATCH,
-                from: "reply.head.generation != header.generation.get()",
-                to: "false",
+                file: ANSWER,
+                from: "self.head.generation == header.generation.get()",
+                to: "true",
             },
             Source {
                 file: ANSWER,
@@ -1440,8 +1440,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: ANSWER,
-            from: "Ok(if self.whole {",
-            to: "Ok(if self.whole || SEEDED && inquiry.heads == Heads::Front {",
+            from: "if self.whole {",
+            to: "if self.whole || SEEDED && inquiry.heads == Heads::Front {",
         }],
     },
     Bug {
@@ -1487,7 +1487,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             }\n",
         }],
     },
-    // A move to another filter.
+    // A cluster.
     Bug {
         name: "keys of all shards named together in a cluster",
         flavours: ANY,
@@ -1532,6 +1532,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "SEEDED || now[first] == now[number]",
         }],
     },
+    // A move to another filter.
     Bug {
         name: "an insert that leaves the former filter out",
         flavours: ANY,

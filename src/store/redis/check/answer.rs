@@ -121,13 +121,13 @@ fn ids(inquiries: &[Inquiry<'_>]) -> usize {
     inquiries.iter().map(|of| of.digests.len()).sum()
 }
 
-/// Reads the replies to [`commands`].
+/// Reads the replies to [`commands`]. What another filter says than the one that was asked is no reply.
 pub(crate) fn read(
     replies: &mut Replies<'_>,
     inquiries: &[Inquiry<'_>],
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
-    if let [Inquiry { heads: Heads::Whole, positions: [position], .. }] = inquiries {
-        return Ok(smallvec![Ok(BatchReply::read_one(replies, position)?)]);
+    if let [Inquiry { heads: Heads::Whole, header, positions: [position], .. }] = inquiries {
+        return Ok(smallvec![BatchReply::read_one(replies, position)?.if_of(header)]);
     }
     let mut parts = SmallVec::<[Reading; 1]>::new();
     for of in inquiries {
@@ -193,13 +193,12 @@ impl Reading {
         };
         let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
         let head = self.before.unwrap_or(last);
-        // Of another filter a short block says nothing.
-        let generation = inquiry.header.generation.get();
-        if !head.is_of_one_filter_with(last) || head.generation != generation {
+        if !head.is_of_one_filter_with(last) {
             return Ok(Err(Doubt::Changing));
         }
-        // The string was cut short, or was away for a moment.
-        Ok(if self.whole { Ok(BatchReply { head, ids: self.ids }) } else { Err(Doubt::Truncated) })
+        let reply = BatchReply { head, ids: self.ids }.if_of(inquiry.header);
+        // The string was cut short, or was away for a moment. Of another filter a short block says nothing.
+        Ok(reply.and_then(|reply| if self.whole { Ok(reply) } else { Err(Doubt::Truncated) }))
     }
 }
 
@@ -267,6 +266,12 @@ impl BatchReply {
         }
         let null = replies.bytes()?.map(<[u8]>::to_vec);
         Ok(Self { head, ids: smallvec![IdReply { bits, null }] })
+    }
+
+    /// Returns it, if it is what the filter says that was asked.
+    fn if_of(self, header: &Header) -> Result<Self, Doubt> {
+        let is = self.head.generation == header.generation.get();
+        if is { Ok(self) } else { Err(Doubt::Changing) }
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
@@ -536,7 +541,7 @@ mod tests {
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
         let whole = numbers(HEAD + spans);
         let read = |replies: String| read_all(replies.as_bytes(), 1, Heads::Whole);
-        assert!(matches!(read(whole.clone() + "$-1\r\n"), Ok(Ok(_))));
+        assert_eq!(read(whole.clone() + "$-1\r\n").unwrap().err(), Some(Doubt::Changing));
         for replies in [
             String::new(),
             whole.clone(),

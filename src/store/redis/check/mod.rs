@@ -76,9 +76,6 @@ impl Shard {
         let replies = replies.map_err(|error| doubt(&error))?;
         let mut replies = Replies::new("a check", &replies);
         let reply = read_of_one(&mut replies, &inquiry).map_err(|error| doubt(&error))??;
-        if reply.head.generation != header.generation.get() {
-            return Err(Doubt::Changing);
-        }
         reply.head.vouches_for(header, live)?;
         let [(verdict, _)] = reply.verdicts(header)[..] else { return Err(Doubt::Odd) };
         Ok(verdict)

@@ -215,9 +215,6 @@ impl Shard {
             Ok(reply) => reply,
             Err(doubt) => return Ok(Err(doubt)),
         };
-        if reply.head.generation != header.generation.get() {
-            return Ok(Err(Doubt::Changing));
-        }
         if let Err(doubt) = reply.head.is_live_and_whole(header) {
             return Ok(Err(doubt));
         }
