@@ -9,11 +9,10 @@ use tracing::Instrument;
 use super::layer::BloomGuard;
 use super::shared::Shared;
 use crate::background;
-use crate::error::{FleetError, RebuildError, StoreError};
+use crate::error::{FleetError, RebuildError};
 use crate::mode::Mode;
 use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::store::{Condition, FleetChange, FleetView};
-use crate::verdict::Doubt;
+use crate::store::{FleetChange, FleetView};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
@@ -57,15 +56,13 @@ impl BloomGuard {
             return Err(FleetError::Migrating);
         }
         let asked = Instant::now();
-        let (seen, now_us) = self.shared.view_fleet().await?;
-        // The mode may have been set by another call while this one was on its way: it was not this caller's to end. What is
-        // beyond Redis's clock was set before that was set back.
-        let asked_us = now_us.saturating_sub_unsigned(asked.elapsed().as_micros() as u64);
-        if (asked_us..=now_us).contains(&seen.number()) {
+        let seen = self.shared.view_fleet().await?;
+        // The mode may have been set by another call while this one was on its way: it was not this caller's to end.
+        if seen.was_set_within(asked.elapsed()) {
             return Err(FleetError::Overtaken);
         }
-        let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
-        self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after_us }).await?;
+        let (after, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
+        self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after }).await?;
         Ok(report)
     }
 
@@ -117,27 +114,18 @@ impl Shared {
         self.rebuilder.rebuild(shrinking).instrument(background::span(self.name())).await
     }
 
-    /// Returns what the metadata say of the fleet, and what Redis's clock showed then, µs.
-    pub(super) async fn view_fleet(&self) -> Result<(FleetView, i64), Arc<RebuildError>> {
+    /// Returns what the metadata say of the fleet.
+    pub(super) async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
         self.start();
-        let survey = self.guard.store().survey().await.map_err(RebuildError::from)?;
-        let why = || match self.guard.store().condition() {
-            // Some do not answer.
-            Condition { shards: Some(_), trouble, .. } => {
-                let (doubt, reason) = (Doubt::Disconnected, trouble.unwrap_or_default());
-                StoreError::Disconnected { doubt, reason }.into()
-            }
-            _ => RebuildError::NoFleet,
-        };
-        Ok((survey.fleet.ok_or_else(why)?, survey.now_us))
+        let view = self.guard.store().view_fleet().await.map_err(RebuildError::from)?;
+        Ok(view.ok_or(RebuildError::NoFleet)?)
     }
 
-    /// Makes a filter live that has what all processes have begun to create until now; says after when it began, by Redis's
-    /// clock, µs.
+    /// Makes a filter live that has what all processes have begun to create until now; says after which view it began.
     pub(super) async fn rebuild_with_what_was_begun(
         &self,
         seen: &FleetView,
-    ) -> Result<(i64, RebuildReport), Arc<RebuildError>> {
+    ) -> Result<(FleetView, RebuildReport), Arc<RebuildError>> {
         tracing::info!(
             filter = &**self.name(),
             wait = ?seen.longest_transaction,
@@ -145,7 +133,7 @@ impl Shared {
         );
         // What they create may become visible until then.
         sleep(seen.longest_transaction).await;
-        let (_, after_us) = self.view_fleet().await?;
+        let after = self.view_fleet().await?;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.
@@ -153,6 +141,6 @@ impl Shared {
                 ended => break ended?,
             }
         };
-        Ok((after_us, report))
+        Ok((after, report))
     }
 }

@@ -35,10 +35,10 @@ impl BloomGuard {
     pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
         let hand_over = hand_over.map_err(RebuildError::from)?;
-        let (seen, _) = self.shared.view_fleet().await?;
-        let (after_us, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
+        let seen = self.shared.view_fleet().await?;
+        let (after, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
-        let settled = FleetChange::Settled { seen, after_us };
+        let settled = FleetChange::Settled { seen, after };
         match self.shared.guard.store().change_fleet(settled).await {
             Ok(()) => {}
             Err(FleetError::Overtaken | FleetError::Migrating) => {

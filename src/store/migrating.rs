@@ -19,7 +19,7 @@ mod two_builds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, try_join};
 use tokio::time::Instant;
 
 use self::two_builds::TwoBuilds;
@@ -86,18 +86,23 @@ impl MigratingStore {
         self.old.is_own() && self.hand_over_is() <= Some(HandOver::None)
     }
 
-    /// Asks how both stand. The guard's own answers for them, but no transaction is over that anybody states for either: where
-    /// one cannot be asked, it is not known which do.
+    /// Asks how both stand. The guard's own answers for them.
     async fn survey_both(&self) -> Result<Survey, StoreError> {
         let (own, old) = join(self.own.survey(), self.old.survey()).await;
         let (mut own, old) = (own?, old?);
         own.live = own.live.and_then(|live| old.live.map(|_| live));
         own.due_us = own.due_us.max(old.due_us);
-        own.fleet = own.fleet.zip(old.fleet).map(|(own, old)| FleetView {
+        Ok(own)
+    }
+
+    /// Asks how the processes of both stand. The guard's own answers for them, but no transaction is over that anybody states
+    /// for either: where one cannot be asked, it is not known which do.
+    async fn view_both(&self) -> Result<Option<FleetView>, StoreError> {
+        let (own, old) = try_join(self.own.view_fleet(), self.old.view_fleet()).await?;
+        Ok(own.zip(old).map(|(own, old)| FleetView {
             longest_transaction: own.longest_transaction.max(old.longest_transaction),
             ..own
-        });
-        Ok(own)
+        }))
     }
 
     /// Whether what is inserted has to be in the former filter, too.
@@ -130,14 +135,9 @@ impl MigratingStore {
     async fn hand_over_now(&self) -> Result<(), StoreError> {
         let step = self.hand_over_is();
         if self.old.is_own() && step < Some(HandOver::Begun) {
-            let (own, old) = join(self.own.survey(), self.old.survey()).await;
-            match (own?.fleet, old?.fleet) {
+            match try_join(self.own.view_fleet(), self.old.view_fleet()).await? {
                 (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
-                _ => {
-                    return Err(self.failed(
-                        "it is the new filter by another address, or not all of either answer",
-                    ));
-                }
+                _ => return Err(self.failed("it is the new filter by another address")),
             }
         }
         if step < Some(HandOver::Done) {
@@ -248,6 +248,10 @@ impl Store for MigratingStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         if self.keeps_both() { Box::pin(self.survey_both()) } else { self.own.survey() }
+    }
+
+    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
+        if self.keeps_both() { Box::pin(self.view_both()) } else { self.own.view_fleet() }
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {

@@ -185,7 +185,7 @@ pub(crate) struct CopyCondition {
 }
 
 /// What a store answers when it is asked how it stands.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Survey {
     pub(crate) live: Result<Live, Doubt>,
     /// The store's clock, µs since the Unix epoch.
@@ -193,8 +193,6 @@ pub(crate) struct Survey {
     /// Since when one is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
     /// A filter whose build began later is what was due.
     pub(crate) due_us: Option<i64>,
-    /// How its processes stand, where they have a mode in common.
-    pub(crate) fleet: Option<FleetView>,
 }
 
 /// What an operator does to all processes of a filter at once.
@@ -203,11 +201,11 @@ pub(crate) enum FleetChange {
     /// All act so from now on.
     Mode(Mode),
     /// All enforce, and the filter has settled: if the metadata and the mode are still those that were seen then, and the live
-    /// filter's rebuild began after this moment of the store's clock, µs.
-    Enforce { seen: FleetView, after_us: i64 },
+    /// filter's rebuild began after the fleet was seen again.
+    Enforce { seen: FleetView, after: FleetView },
     /// The filter has settled: if the metadata are still those, and the live filter is as new.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a hand-over does it"))]
-    Settled { seen: FleetView, after_us: i64 },
+    Settled { seen: FleetView, after: FleetView },
     /// A process that has a source rebuilds the filter.
     Rebuild,
     /// The hand-over from the former filter is at this step.
@@ -231,24 +229,40 @@ pub(crate) enum HandOver {
 /// How all processes of a filter stand: what a change of them begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
-    /// For each shard, which life of the metadata it is (another Redis process may have lost a mode), and the number of its
-    /// mode; 0 if none was ever set.
-    pub(crate) metadata: Vec<(Vec<u8>, i64)>,
+    /// What those of each shard say.
+    pub(crate) metadata: Vec<SeenMetadata>,
     /// The longest transaction that any process states.
     pub(crate) longest_transaction: Duration,
+}
+
+/// What a filter's metadata say of its processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenMetadata {
+    /// Which life of them it is: another Redis process may have lost a mode.
+    pub(crate) incarnation: Vec<u8>,
+    /// The number of the mode; 0 if none was ever set.
+    pub(crate) mode_number: i64,
+    /// What the store's clock showed then, µs. That of another shard's may show something else.
+    pub(crate) now_us: i64,
 }
 
 impl FleetView {
     /// Whether some of their metadata are the same.
     #[cfg(feature = "redis")]
     pub(crate) fn shares_metadata_with(&self, other: &Self) -> bool {
-        let is_there = |life: &Vec<u8>| other.metadata.iter().any(|(theirs, _)| theirs == life);
-        self.metadata.iter().any(|(life, _)| is_there(life))
+        let is_there = |one: &SeenMetadata| {
+            other.metadata.iter().any(|theirs| theirs.incarnation == one.incarnation)
+        };
+        self.metadata.iter().any(is_there)
     }
 
-    /// Returns the number of the newest mode; 0 if none was ever set.
-    pub(crate) fn number(&self) -> i64 {
-        self.metadata.iter().map(|(_, number)| *number).max().unwrap_or(0)
+    /// Whether a mode was set within so long before. What is beyond the store's clock was set before that was set back.
+    pub(crate) fn was_set_within(&self, lately: Duration) -> bool {
+        let lately_us = lately.as_micros() as u64;
+        let mut metadata = self.metadata.iter();
+        metadata.any(|of| {
+            (of.now_us.saturating_sub_unsigned(lately_us)..=of.now_us).contains(&of.mode_number)
+        })
     }
 }
 
@@ -328,6 +342,11 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Asks how the store stands, in one round trip.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>>;
+
+    /// Asks how the filter's processes stand, where they have a mode in common. Fails where not all that know can say.
+    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Returns the mode that all processes of the filter share, as it changes.
     fn fleet_mode(&self) -> Arc<SharedMode>;

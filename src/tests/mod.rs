@@ -22,8 +22,8 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, Lookup, NullClaim,
-    Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookup,
+    NullClaim, Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -197,6 +197,10 @@ impl Store for Gated {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         self.store.survey()
+    }
+
+    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
+        self.store.view_fleet()
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Doubt, Mode, RebuildError, SecretKey, Sizing, Verdict};
+use bloom_guard::{
+    BloomGuard, Builder, Doubt, FleetError, Mode, RebuildError, SecretKey, Sizing, Verdict,
+};
 use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
@@ -296,6 +298,28 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     for shard in 0..SHARDS {
         assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
     }
+    guards[1].enforce_everywhere().await.unwrap();
+    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
+}
+
+/// What was created meanwhile by programs that do not insert may be missing from the one that was not rebuilt.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_process_enforces_while_the_filter_of_one_shard_is_older_than_that() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let guards = [over(&redis, &table).await, over(&redis, &table).await];
+    guards[0].set_fleet_mode(Mode::Off).await.unwrap();
+    let lock = key(2, "lock");
+    redis.run::<()>(&["SET", &lock, "of another process", "PX", "60000"]);
+    let error = guards[1].enforce_everywhere().await.unwrap_err();
+    assert!(matches!(error, FleetError::Overtaken), "{error:?}");
+    // For as long as it takes all to follow.
+    sleep(Duration::from_secs(4)).await;
+    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
+    for shard in 0..SHARDS {
+        assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
+    }
+    redis.run::<()>(&["DEL", &lock]);
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
 }

@@ -229,7 +229,7 @@ impl Store for ForeignStore {
         Box::pin(async {
             let connection = self.sites[0].node.inserts.connected(ATTEMPT).await?;
             let now_us = connection.redis_us(Instant::now());
-            Ok(Survey { live: self.condition().live, now_us, due_us: None, fleet: None })
+            Ok(Survey { live: self.condition().live, now_us, due_us: None })
         })
     }
 

@@ -26,8 +26,10 @@ impl Fleet {
     ) -> Result<(), FleetError> {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
-            FleetChange::Enforce { seen, after_us } => {
-                if seen.number() != self.number.load(Ordering::SeqCst) || live <= after_us {
+            FleetChange::Enforce { seen, after } => {
+                let number = self.number.load(Ordering::SeqCst);
+                let is_same = seen.metadata.iter().all(|seen| seen.mode_number == number);
+                if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
                     return Err(FleetError::Overtaken);
                 }
                 Mode::Enforce

@@ -21,7 +21,7 @@ use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookup, NullClaim,
-    Remembered, Store, Survey,
+    Remembered, SeenMetadata, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -103,13 +103,19 @@ impl Store for MemoryStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.live();
-        let fleet = Some(FleetView {
-            metadata: vec![(Vec::new(), self.0.fleet.number.load(Ordering::SeqCst))],
-            longest_transaction: self.0.retention.overlap,
-        });
         let due_us = Some(self.0.fleet.asked_us.load(Ordering::SeqCst));
-        let survey = Survey { live, now_us: self.0.clock.now_us(), due_us, fleet };
+        let survey = Survey { live, now_us: self.0.clock.now_us(), due_us };
         Box::pin(std::future::ready(Ok(survey)))
+    }
+
+    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
+        let mode_number = self.0.fleet.number.load(Ordering::SeqCst);
+        let now_us = self.0.clock.now_us();
+        let view = FleetView {
+            metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
+            longest_transaction: self.0.retention.overlap,
+        };
+        Box::pin(std::future::ready(Ok(Some(view))))
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {

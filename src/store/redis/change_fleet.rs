@@ -21,9 +21,20 @@ static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
 /// How long one call may take.
 const DEADLINE: Duration = Duration::from_secs(1);
 
+/// Whether a change is made, or it is only said whether it could be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Judge,
+    Make,
+}
+
 impl Shard {
     /// Changes the metadata, and waits until every process goes by it.
-    pub(super) async fn change_fleet(&self, change: &FleetChange) -> Result<(), FleetError> {
+    pub(super) async fn change_fleet(
+        &self,
+        change: &FleetChange,
+        how: Change,
+    ) -> Result<(), FleetError> {
         let connection = self.connected(&self.node().inserts, DEADLINE).await?;
         let major = connection.on.process.major;
         let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
@@ -36,7 +47,8 @@ impl Shard {
         };
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes()];
+        let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
+        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
         let keys = [self.keys.meta.as_str()];
         let reply =
             self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
@@ -44,6 +56,7 @@ impl Shard {
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;
         match outcome.as_str() {
+            "OK" if how == Change::Judge => Ok(()),
             "OK" => {
                 let number = next()?.int()?;
                 self.fleet.changed(change, number);
@@ -68,21 +81,48 @@ impl Shard {
 /// the incarnation of both, as a shard takes them.
 fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
     let none = String::new;
-    let (seen, after_us, mode) = match change {
+    let (seen, after, mode) = match change {
         FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
-        FleetChange::Enforce { seen, after_us } => (seen, after_us, Some(Mode::Enforce)),
-        FleetChange::Settled { seen, after_us } => (seen, after_us, None),
+        FleetChange::Enforce { seen, after } => (seen, after, Some(Mode::Enforce)),
+        FleetChange::Settled { seen, after } => (seen, after, None),
         FleetChange::Rebuild | FleetChange::HandOver(_) => return ([none(), none(), none()], &[]),
     };
     // A shard that was not seen has no incarnation of which anything could be said.
-    let Some((incarnation, number)) = seen.metadata.get(shard) else {
-        return ([none(), none(), after_us.to_string()], b"none");
+    let (Some(seen), Some(after)) = (seen.metadata.get(shard), after.metadata.get(shard)) else {
+        return ([none(), none(), none()], b"none");
     };
-    let number = mode.map_or_else(none, |_| number.to_string());
+    let number = mode.map_or_else(none, |_| seen.mode_number.to_string());
     let mode = mode.map_or_else(none, |mode| mode.letter().to_string());
-    ([mode, number, after_us.to_string()], incarnation)
+    ([mode, number, after.now_us.to_string()], &seen.incarnation)
 }
 
 fn odd(answer: String) -> StoreError {
     StoreError::Odd { step: CHANGE_FLEET.name(), answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FleetView, SeenMetadata};
+
+    #[test]
+    fn a_shards_filter_is_compared_with_its_own_redis_clock() {
+        let view = |of: [(i64, i64); 2]| FleetView {
+            metadata: of
+                .map(|(mode_number, now_us)| {
+                    let incarnation = now_us.to_string().into_bytes();
+                    SeenMetadata { incarnation, mode_number, now_us }
+                })
+                .into(),
+            longest_transaction: Duration::ZERO,
+        };
+        let (seen, after) = (view([(7, 10), (8, 1_000)]), view([(7, 20), (8, 1_020)]));
+        let enforce = FleetChange::Enforce { seen: seen.clone(), after: after.clone() };
+        let settled = FleetChange::Settled { seen, after };
+        let text = |of: &str| of.to_owned();
+        assert_eq!(arguments(&enforce, 0), ([text("e"), text("7"), text("20")], &b"10"[..]));
+        assert_eq!(arguments(&enforce, 1), ([text("e"), text("8"), text("1020")], &b"1000"[..]));
+        assert_eq!(arguments(&settled, 1), ([text(""), text(""), text("1020")], &b"1000"[..]));
+        assert_eq!(arguments(&enforce, 2).1, b"none");
+    }
 }

@@ -60,8 +60,8 @@ use self::shards::Shards;
 use super::former::Former;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, Lookup, NullClaim, Remembered, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NullClaim,
+    Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
@@ -170,6 +170,10 @@ impl Store for RedisStore {
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         Box::pin(self.shards.survey())
+    }
+
+    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
+        Box::pin(self.shards.view_fleet())
     }
 
     fn fleet_mode(&self) -> Arc<SharedMode> {

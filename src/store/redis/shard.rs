@@ -26,7 +26,7 @@ use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
 use crate::store::link::supervised::LinkTrouble;
-use crate::store::{Condition, FleetView, Live, Survey};
+use crate::store::{Condition, FleetView, Live, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
 pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
@@ -191,13 +191,18 @@ impl Shard {
         let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
         let reply = link.script(&connection.on, &VIEW, &keys, &[], deadline).await?;
         let [view @ .., incarnation, number, reach, asked] = reply.fields::<12>()?;
+        let view = View::read(view)?;
         // A mark lasts for twice the longest transaction, and longer.
         let longest = Duration::from_millis(reach.count()? / 2);
         let fleet = FleetView {
-            metadata: vec![(incarnation.bytes()?, number.int()?)],
+            metadata: vec![SeenMetadata {
+                incarnation: incarnation.bytes()?,
+                mode_number: number.int()?,
+                now_us: view.now_us,
+            }],
             longest_transaction: longest.max(self.retention.overlap),
         };
-        Ok((View::read(view)?, fleet, asked.int()?))
+        Ok((view, fleet, asked.int()?))
     }
 
     /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
@@ -213,10 +218,17 @@ impl Shard {
         Err(StoreError::Foreign { key: self.keys.bits.clone(), reason })
     }
 
-    /// Asks how the filter and the fleet stand, and lets checks know what was found.
+    /// Asks how the fleet stands.
+    pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
+        let bulk = &self.node().bulk;
+        let connection = self.connected(bulk, SURVEY).await?;
+        self.read_view_and_fleet(bulk, &connection, SURVEY).await.map(|(_, fleet, _)| fleet)
+    }
+
+    /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(&self.node().bulk, SURVEY).await?;
-        let (view, fleet, asked_us) =
+        let (view, _, asked_us) =
             self.read_view_and_fleet(&self.node().bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
@@ -240,12 +252,7 @@ impl Shard {
         // What is to come was written before the clock was set back, or the filter settles still.
         let past =
             [settles_us, Some(asked_us)].into_iter().flatten().filter(|us| *us < view.now_us);
-        Ok(Survey {
-            live: live.map(Live::from),
-            now_us: view.now_us,
-            due_us: past.max(),
-            fleet: Some(fleet),
-        })
+        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, due_us: past.max() })
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::change_fleet::Change;
 use super::copy::copies::Copies;
 use super::groups::Groups;
 use super::incarnation::join::JoinIncarnation;
@@ -28,7 +29,7 @@ use crate::id::{Digest, Digester, Id};
 use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{Condition, Copied, FleetChange, Survey};
+use crate::store::{Condition, Copied, FleetChange, FleetView, Survey};
 use crate::verdict::Doubt;
 
 /// The least number of journal entries that a shard keeps, where the filter keeps as many.
@@ -144,10 +145,25 @@ impl Shards {
     }
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
-    /// newer in one is told to all.
+    /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        let changed = join_all(self.all.iter().map(|shard| shard.change_fleet(&change))).await;
-        changed.into_iter().collect()
+        if let FleetChange::Enforce { .. } | FleetChange::Settled { .. } = change
+            && self.all.len() > 1
+        {
+            self.change_each(&change, Change::Judge).await?;
+        }
+        self.change_each(&change, Change::Make).await
+    }
+
+    async fn change_each(&self, change: &FleetChange, how: Change) -> Result<(), FleetError> {
+        let changed = self.all.iter().map(|shard| shard.change_fleet(change, how));
+        join_all(changed).await.into_iter().collect()
+    }
+
+    /// Asks how the fleet stands, as the metadata of every shard say.
+    pub(crate) async fn view_fleet(&self) -> Result<Option<FleetView>, StoreError> {
+        let views = try_join_all(self.all.iter().map(|shard| shard.view_fleet())).await?;
+        Ok(views.into_iter().reduce(FleetView::with))
     }
 
     /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs.
@@ -174,7 +190,7 @@ impl Shards {
     }
 
     /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are that
-    /// say so, and as old as the oldest. Where one does not answer, nothing is said of the fleet.
+    /// say so, and as old as the oldest.
     ///
     /// # Errors
     ///
@@ -202,11 +218,7 @@ impl Shards {
                 Err(error) => failure = Some(error),
             }
         }
-        match (folded, failure) {
-            (Some(all), None) => Ok(all),
-            (Some(all), Some(_)) => Ok(Survey { fleet: None, ..all }),
-            (None, failure) => Err(failure.unwrap_or(StoreError::Changing)),
-        }
+        folded.ok_or_else(|| failure.unwrap_or(StoreError::Changing))
     }
 
     /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests

@@ -31,13 +31,13 @@ impl Survey {
             live: self.live.and_then(|one| other.live.map(|other| one.with(other))),
             now_us: self.now_us.max(other.now_us),
             due_us: self.due_us.max(other.due_us),
-            fleet: self.fleet.zip(other.fleet).map(|(one, other)| one.with(other)),
         }
     }
 }
 
 impl FleetView {
-    fn with(mut self, other: Self) -> Self {
+    /// Returns what the metadata of two say, those of the other behind.
+    pub(crate) fn with(mut self, other: Self) -> Self {
         self.metadata.extend(other.metadata);
         let longest_transaction = self.longest_transaction.max(other.longest_transaction);
         Self { longest_transaction, ..self }

@@ -10,6 +10,8 @@ use super::reply::Reply;
 use crate::cluster::Map;
 use crate::recording::{self, Record};
 
+/// How far the clocks of a cluster's nodes are apart, µs, times the number of their site.
+const APART: u64 = 10_000;
 /// A clock that is behind by so much was set back, µs.
 const JUMP: u64 = 1_000_000;
 
@@ -73,6 +75,8 @@ impl Node {
 
     /// Executes a command that a client sent, at a moment of the run and of Redis's clock.
     pub(crate) fn execute(&mut self, words: &[&[u8]], run_ms: u64, clock_us: u64) -> Reply {
+        let here = self.map.as_ref().and_then(|map| map.here).unwrap_or(0);
+        let clock_us = clock_us + here as u64 * APART;
         // No two commands at one microsecond.
         let after = self.keys.now_us + 1;
         self.keys.now_us = if clock_us + JUMP < after { clock_us } else { clock_us.max(after) };

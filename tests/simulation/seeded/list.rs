@@ -1160,7 +1160,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "middleware/fleet.rs",
-            from: "(asked_us..=now_us).contains(&seen.number())",
+            from: "seen.was_set_within(asked.elapsed())",
             to: "false",
         }],
     },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
 use super::identity::Identities;
@@ -21,6 +21,10 @@ use crate::verdict::Doubt;
 /// seconds each is asked at the latest. A filter that no process has joined for a minute settles.
 const IN_TURN: usize = 16;
 const MOST_TURNS: usize = 16;
+
+/// How many shards a new connection joins at a time. Each has its own time limit, so that those of many processes come to an end
+/// when all connect at once.
+const AT_ONCE: usize = 8;
 
 /// Whether it is a shard's turn, where some of so many are asked at a time.
 pub(crate) fn is_turn_of(number: usize, of: usize, turn: usize) -> bool {
@@ -173,10 +177,11 @@ impl Handshake<Identities> for JoinAll {
     ) -> BoxFuture<'a, Result<Arc<Identities>, StoreError>> {
         Box::pin(async move {
             let identities = Identities::none(self.shards.len());
-            let here = (0..self.shards.len()).filter(|number| self.has(*number));
-            let joins = here.map(|number| self.join_one(number, transport, process, &identities));
-            for joined in join_all(joins).await {
-                joined?;
+            let here: Vec<_> = (0..self.shards.len()).filter(|of| self.has(*of)).collect();
+            for some in here.chunks(AT_ONCE) {
+                let joins =
+                    some.iter().map(|of| self.join_one(*of, transport, process, &identities));
+                try_join_all(joins).await?;
             }
             match self.why_none_is_joined(&identities) {
                 Some(trouble) => Err(trouble.into()),

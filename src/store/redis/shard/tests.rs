@@ -7,6 +7,8 @@ use crate::filter::{Generation, Sizing};
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::link::connector::Connector;
+use crate::store::link::handshake::Handshake as _;
+use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
@@ -112,4 +114,36 @@ async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
     assert!(
         shard.node().links().into_iter().zip(&connections).all(|(link, own)| link.uses(&own.on))
     );
+}
+
+/// A Redis to which many connect at once: each command waits for those before it.
+struct Busy(Mutex<Instant>);
+
+impl Transport for Busy {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        let mut free = self.0.lock().unwrap();
+        *free = (*free).max(Instant::now()) + Duration::from_millis(20) * packed.commands as u32;
+        let answered = *free;
+        Box::pin(async move {
+            tokio::time::sleep_until(answered).await;
+            Ok(b"+OK\r\n".to_vec())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_shards_are_joined_by_a_redis_that_has_no_time_for_all_at_once() {
+    let settings = Settings {
+        sizing: Sizing::sharded(1_000_000, 0.01, 256).unwrap(),
+        ..Settings::new("users".into())
+    };
+    let fleet = Arc::new(FleetOfAll::new("users"));
+    let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet, None);
+    let process = RedisProcess { run: 1, major: 7 };
+    let busy = Busy(Mutex::new(Instant::now()));
+    let joined = shards.groups.first.join.join(&busy, &process).await;
+    // What it says is no reply to a join. But it is heard to the end.
+    let error = joined.err().expect("no shard is joined");
+    assert!(error.to_string().contains("join"), "{error}");
+    assert!(!matches!(error, StoreError::Timeout { .. }), "{error}");
 }
