@@ -326,11 +326,11 @@ mod tests {
     fn with_room_for_all_no_line_is_silent_and_older_notes_do_not_count() {
         let recent = RecentIds::new(100_000, LIFE);
         let (before, since) = (recent.origin, recent.origin + LIFE);
-        let ids = hashes(20_000);
+        let ids = hashes(10_000);
         ids.iter().for_each(|id| recent.mark(*id, before));
-        ids[..10_000].iter().for_each(|id| recent.mark(*id, since));
+        ids[..5_000].iter().for_each(|id| recent.mark(*id, since));
         let noted = |id: &&IdHash| recent.noted_since(**id, since, since);
-        assert_eq!(ids.iter().filter(noted).count(), 10_000);
+        assert_eq!(ids.iter().filter(noted).count(), 5_000);
         assert!(recent.forgotten_since(since) < f64::EPSILON);
     }
 

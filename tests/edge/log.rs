@@ -221,7 +221,9 @@ async fn a_refusal_a_second_is_told_of_by_its_digest_and_never_by_its_id() {
     get(&guard, "/users/70005678").await;
     let other = told().pop().unwrap();
     assert_ne!(digest(&other), digest(&last));
-    assert_eq!(log.with("7000"), [""; 0]);
+    for id in ["70001234", "70005678"] {
+        assert_eq!(log.with(id), [""; 0]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bloom_guard::{BloomGuard, Verdict};
 use tokio::time::sleep;
@@ -85,7 +85,13 @@ impl Kind {
                 topology.old.network.set(Weather::Cut);
             }
             Self::Planned | Self::PlannedBare => {
-                topology.sentinels[0].run::<()>(&["SENTINEL", "FAILOVER", NAME]).unwrap();
+                // It may have heard nothing of the replica for a moment.
+                let fail_over = || topology.sentinels[0].run::<()>(&["SENTINEL", "FAILOVER", NAME]);
+                let begun = Instant::now();
+                while let Err(error) = fail_over() {
+                    assert!(begun.elapsed() < Duration::from_secs(5), "{error}");
+                    std::thread::sleep(Duration::from_millis(100));
+                }
             }
         }
         if self == Self::CutOff {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::site::{ABSENT, NEW, People};
 
 /// How long it may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 /// After this it is not waited for any longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 

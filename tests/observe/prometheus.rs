@@ -1,12 +1,13 @@
 //! Prometheus, as Debian's package `prometheus` has it: the server, and promtool.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use support::eventually;
+use support::redis_server::free_port;
 use tempfile::TempDir;
 
 use crate::file;
@@ -41,9 +42,7 @@ impl Prometheus {
             file("alerts.yml").display()
         );
         std::fs::write(&config, text).expect("it is written");
-        let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = probe.local_addr().expect("an address");
-        drop(probe);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let process = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))

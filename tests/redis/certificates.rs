@@ -1,7 +1,6 @@
 //! TLS with an authority of the application's own, and a certificate that the guard shows.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use bloom_guard::{BloomGuard, Builder, Doubt, SettingError, TlsSettings, Verdict
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use support::eventually;
 use support::model::{Table, guard_over, live};
+use support::redis_server::free_port;
 use support::sentinel::Sentinel;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -48,9 +48,7 @@ struct Site {
 impl Site {
     fn start(authority: &Authority) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = probe.local_addr().unwrap().port();
-        drop(probe);
+        let port = free_port();
         let process = Self::launch(&directory, port, authority);
         Self { process, directory, port }
     }

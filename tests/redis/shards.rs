@@ -347,9 +347,15 @@ async fn an_old_copy_of_one_of_many_shards_is_noticed_within_a_poll() {
         let mut restore = redis::cmd("RESTORE");
         restore.arg(key).arg(0).arg(before).arg("REPLACE");
         restore.exec(&mut redis.connection()).unwrap();
-        sleep(Duration::from_millis(1_500)).await;
-        let verdict = asks.check(&id).await.unwrap();
-        assert!(!matches!(verdict, Verdict::Absent(_)), "{id}: {verdict:?}");
+        eventually("it is noticed", Duration::from_secs(3), || async {
+            let verdict = asks.check(&id).await.unwrap();
+            if let Verdict::Absent(_) = verdict {
+                Err(format!("{id}: {verdict:?}"))
+            } else {
+                Ok(())
+            }
+        })
+        .await;
     }
 }
 

@@ -1,13 +1,12 @@
 //! `rediss://` and `rediss+sentinel://`: a certificate is checked, and what is trusted works.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, PathPattern, Schedule, Verdict, from_iter};
 use support::eventually;
-use support::redis_server::RedisServer;
+use support::redis_server::{RedisServer, free_port};
 use support::sentinel::Sentinel;
 
 /// Set in the process that runs [`a_trusted_server_is_used`] for real: the roots that a process trusts
@@ -35,9 +34,7 @@ impl TlsServer {
         };
         let certificate = file("certificate.pem", &signed.cert.pem());
         let key = file("key.pem", &signed.signing_key.serialize_pem());
-        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = probe.local_addr().unwrap().port();
-        drop(probe);
+        let port = free_port();
         let process = Command::new("redis-server")
             .args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--tls-auth-clients", "no"])
             .args(["--tls-port", &port.to_string()])

@@ -1,34 +1,22 @@
 //! `rediss+cluster://`: a cluster whose nodes name each other by their TLS ports.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, SecretKey, TlsSettings, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live};
-use support::redis_server::RedisServer;
+use support::redis_server::{RedisServer, free_port};
 
 use super::certificates::Authority;
 
 const SOON: Duration = Duration::from_secs(20);
 const SLOTS: usize = 16_384;
 const NODES: usize = 3;
-/// A node's bus has its port and so much.
-const BUS: u16 = 10_000;
 
 /// Primaries that speak TLS among each other and to guards. The test itself uses their other ports.
 struct TlsCluster {
     nodes: Vec<(RedisServer, u16)>,
     _files: tempfile::TempDir,
-}
-
-fn port() -> u16 {
-    loop {
-        let probe = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        if probe < u16::MAX - BUS {
-            return probe;
-        }
-    }
 }
 
 impl TlsCluster {
@@ -43,7 +31,7 @@ impl TlsCluster {
         let authority = file("ca.pem", &authority.pem());
         let (certificate, key) = (file("server.pem", &certificate), file("server.key", &key));
         let start = |_| {
-            let port = port();
+            let port = free_port();
             let node = RedisServer::with(&[
                 "--cluster-enabled",
                 "yes",

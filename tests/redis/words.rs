@@ -1,13 +1,12 @@
 //! What is at the URL and serves no guard is called by its name, and nothing is refused.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live};
-use support::redis_server::RedisServer;
+use support::redis_server::{RedisServer, free_port};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -55,9 +54,7 @@ struct Sentinel {
 impl Sentinel {
     fn start() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = probe.local_addr().expect("an address").port();
-        drop(probe);
+        let port = free_port();
         let configuration = directory.path().join("sentinel.conf");
         std::fs::write(&configuration, format!("port {port}\nbind 127.0.0.1\n")).unwrap();
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());

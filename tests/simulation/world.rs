@@ -350,8 +350,11 @@ impl World {
         // A rebuild may have to wait until a gap in the journal is older than any transaction.
         let recovered = timeout(ms(RECOVERY), async {
             let live = || guard.state().live.ok().map(|live| live.generation);
-            // While it moves, it may be busy with the shards of the other filter alone.
-            let all_answer = || guard.state().shards.is_none_or(|shards| shards.live == shards.all);
+            // While it moves, it may be busy with the other filter alone, or with shards of that.
+            let all_answer = || {
+                let state = guard.state();
+                state.live.is_ok() && state.shards.is_none_or(|shards| shards.live == shards.all)
+            };
             let (mut seen, mut replaced) = (live(), 0);
             // Others may always be at it when this process would be. The second of theirs began after all had healed.
             while !(guard.rebuild_accepting_loss().await.is_ok() && all_answer())

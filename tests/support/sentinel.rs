@@ -1,12 +1,12 @@
 //! A redis-server in Sentinel mode of the test's own, stopped on drop.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::eventually;
+use crate::redis_server::free_port;
 
 /// How long a Sentinel may take to know the others, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,9 +26,7 @@ impl Sentinel {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         for _ in 0..5 {
             let directory = tempfile::tempdir().expect("a temporary directory");
-            let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = probe.local_addr().expect("an address").port();
-            drop(probe);
+            let port = free_port();
             let configuration = directory.path().join("sentinel.conf");
             let text = format!(
                 "port {port}\ndir {}\n\

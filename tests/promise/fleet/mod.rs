@@ -104,7 +104,8 @@ async fn what_a_new_filter_lacks_shares_the_lane() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
     let guard = by_default(&redis.url()).rebuild(Schedule::manual(), table.clone());
-    let guard = guard.settle(LONG).lane(1, 1).on_unknown(OnUnknown::PassLimited).build().unwrap();
+    let guard = guard.settle(LONG).lane(1, 1).on_unknown(OnUnknown::PassLimited);
+    let guard = guard.check_deadline(Duration::from_secs(1)).build().unwrap();
     settles(&guard).await;
     let mut busy = 0;
     for id in 5_000..5_100 {

@@ -17,7 +17,7 @@ const META: &str = "bg:{users}:meta";
 /// The id whose transaction is open while Redis loses it.
 const OPEN: u64 = 4_711;
 /// How soon after a fault has ended the guard refuses again.
-const BACK: Duration = Duration::from_secs(5);
+const BACK: Duration = Duration::from_secs(10);
 
 /// A process that rebuilds and one that creates, each with its way to Redis.
 async fn rebuilder_and_creator(
