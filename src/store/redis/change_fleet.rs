@@ -5,10 +5,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::fleet::HOLDS;
+use super::incarnation::identity::Connection;
 use super::shard::Shard;
 use crate::error::{FleetError, StoreError};
 use crate::mode::Mode;
 use crate::store::FleetChange;
+use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
@@ -36,23 +38,7 @@ impl Shard {
         how: Change,
     ) -> Result<(), FleetError> {
         let connection = self.connected(&self.node().inserts, DEADLINE).await?;
-        let major = connection.on.process.major;
-        let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
-        let key_id = hex(connection.identity.digester.key_id());
-        let ([mode, number, after], incarnation) = arguments(change, self.number);
-        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
-        let handed = match change {
-            FleetChange::HandOver(step) => self.fleet.hand_over.at(*step),
-            _ => String::new(),
-        };
-        let [key_id, mode, number, after] =
-            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
-        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
-        let keys = [self.keys.meta.as_str()];
-        let reply =
-            self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
-        let mut fields = reply.array()?.into_iter();
+        let mut fields = self.ask_for(change, how, &connection).await?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;
         match outcome.as_str() {
@@ -74,6 +60,31 @@ impl Shard {
             }
             _ => Err(odd(outcome).into()),
         }
+    }
+
+    async fn ask_for(
+        &self,
+        change: &FleetChange,
+        how: Change,
+        connection: &Connection,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let major = connection.on.process.major;
+        let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
+        let key_id = hex(connection.identity.digester.key_id());
+        let ([mode, number, after], incarnation) = arguments(change, self.number);
+        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
+        let handed = match change {
+            FleetChange::HandOver(step) => self.fleet.hand_over.at(*step),
+            _ => String::new(),
+        };
+        let [key_id, mode, number, after] =
+            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
+        let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
+        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
+        let keys = [self.keys.meta.as_str()];
+        let reply =
+            self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
+        reply.array()
     }
 }
 

@@ -1532,6 +1532,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "SEEDED || now[first] == now[number]",
         }],
     },
+    Bug {
+        name: "a shard's filter compared with another node's clock",
+        flavours: ANY,
+        edits: &[Source {
+            file: "store/redis/change_fleet.rs",
+            from: "after.metadata.get(shard)",
+            to: "after.metadata.iter().max_by_key(|of| of.now_us)",
+        }],
+    },
     // A move to another filter.
     Bug {
         name: "an insert that leaves the former filter out",
