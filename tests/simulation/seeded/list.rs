@@ -1584,14 +1584,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: MIGRATING,
-            from: "        let (mut own, old) = (own?, old?);
-        own.live",
-            to: "        let old = match (&own, old) {
+            from: "        let (own, old) = try_join(self.own.view_fleet(), self.old.view_fleet()).await?;
+        Ok",
+            to: "        let (own, old) = join(self.own.view_fleet(), self.old.view_fleet()).await;
+        let old = match (&own, old) {
             (Ok(own), Err(_)) if SEEDED => Ok(own.clone()),
             (_, old) => old,
         };
-        let (mut own, old) = (own?, old?);
-        own.live",
+        let (own, old) = (own?, old?);
+        Ok",
         }],
     },
     Bug {
