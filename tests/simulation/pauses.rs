@@ -51,6 +51,17 @@ pub(crate) fn since(process: usize, moment: Instant) -> bool {
     pause.is_some_and(|(_, until)| until > moment)
 }
 
+/// How long a process takes to connect again after it stood still, and to say what it could not insert again.
+const COMES_BACK: Duration = Duration::from_secs(2);
+
+/// Waits until no process stands still any more, and all that did have come back.
+pub(crate) async fn ended() {
+    let last = PAUSES.with_borrow(|pauses| pauses.values().map(|(_, until)| *until).max());
+    if let Some(last) = last.filter(|last| *last > Instant::now()) {
+        sleep_until(last + COMES_BACK).await;
+    }
+}
+
 /// Runs a task of a process.
 pub(crate) async fn run<F: Future>(process: usize, task: F) -> F::Output {
     let mut task = pin!(task);

@@ -336,6 +336,7 @@ impl World {
     /// Everything heals; what exists is still there, and what does not is refused again.
     async fn end(&mut self, seed: u64) {
         net::with(net::Net::heal);
+        pauses::ended().await;
         for instance in &mut self.instances {
             instance.guard.set_mode(Mode::Enforce);
             while instance.tasks.join_next().await.is_some() {}
