@@ -128,6 +128,41 @@ fn who_was_told_when_anybody_last_was_still_knows_that_a_filter_has_settled() {
     assert_eq!(site.get("settles"), 0);
 }
 
+/// As where Redis was away for some minutes, with or without its data after, and a process began meanwhile.
+#[test]
+fn a_newcomer_that_joins_first_has_no_settled_filter_settle() {
+    for (was_there, told_before, settled) in
+        [(true, 1_000, true), (false, 1_000, true), (true, 2 * MINUTE, false)]
+    {
+        let site = if was_there { Site::new() } else { Site(RedisServer::start()) };
+        let then = site.now() - 5 * MINUTE;
+        if was_there {
+            site.set_moment("polled", then);
+        }
+        site.join(&NEWCOMER);
+        assert!(site.get("settles") > site.now(), "it knows nothing");
+        site.join(&Caller { rest: "0", told: then - told_before, ..NEWCOMER });
+        let what = "told before anybody last was";
+        assert_eq!(site.get("settles") == 0, settled, "{was_there}, {told_before} ms {what}");
+    }
+}
+
+/// As where the time to settle was taken out of the settings, and all processes are replaced at once.
+#[test]
+fn who_knows_nothing_ends_no_settling_sooner() {
+    const WEEK: u64 = 7 * 24 * HOUR;
+    for (rest, goes_on) in [(2 * SETTLE, true), (SETTLE / 2, false), (WEEK + HOUR, false)] {
+        let site = Site::new();
+        let (now, until) = (site.now(), site.now() + rest);
+        site.set_moment("polled", now - 2 * MINUTE);
+        site.set_moment("settles", until);
+        site.join(&NEWCOMER);
+        let ends = site.get("settles");
+        assert_eq!(ends == until, goes_on, "{rest} ms");
+        assert!(ends >= now + SETTLE && ends <= site.now() + 2 * SETTLE, "{rest} ms");
+    }
+}
+
 #[test]
 fn a_moment_from_before_the_clock_was_set_back_says_that_nobody_looked() {
     for field in ["polled", "stated"] {

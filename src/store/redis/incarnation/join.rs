@@ -279,8 +279,7 @@ impl JoinIncarnation {
     }
 
     /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode
-    /// that is known, and have not gone back. Then what was read of the fleet holds on. While a filter settles there is more
-    /// to be read.
+    /// that is known, and have not gone back. Then what was read of the fleet holds on.
     pub(super) async fn is_as_it_was(
         &self,
         transport: &dyn Transport,
@@ -290,7 +289,7 @@ impl JoinIncarnation {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
         look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles", "handed"]);
-        // The stamp of the live filter: where it is not the last entry's number, all is looked at.
+        // The stamp of the live filter, if there is one: where it is not the last entry's number, all is looked at.
         let mut stamp = cmd("GETRANGE");
         stamp.arg(&self.keys.bits).arg(STAMP_OFFSET).arg(STAMP_OFFSET + 7);
         let (reply, stamp) = tokio::join!(
@@ -301,19 +300,17 @@ impl JoinIncarnation {
         let Ok([incarnation, run, seq, mode_at, settles, handed]) = reply.fields::<6>() else {
             return false;
         };
-        let stamp = stamp.bytes().ok().and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
-        let stamp = stamp.map(i64::from_be_bytes);
+        let Ok(stamp) = stamp.bytes() else { return false };
         let number = |reply: Reply| reply.text().ok().and_then(|text| text.parse::<i64>().ok());
         let seq = number(seq).unwrap_or(0);
         let fleet = identity.fleet.load_full();
         let is_same = incarnation.bytes().is_ok_and(|found| found == identity.incarnation)
             && run.text().is_ok_and(|found| found == hex(process.run))
             && seq >= self.seen.seq(&identity.incarnation)
-            && stamp == Some(seq)
+            && (stamp.is_empty() || stamp == seq.to_be_bytes())
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
             && handed.text().unwrap_or_default() == self.fleet.hand_over.written()
-            && number(settles).unwrap_or(0) == 0
-            && fleet.settling.is_none();
+            && number(settles).unwrap_or(0) == fleet.settling.map_or(0, |settling| settling.until_ms);
         if is_same {
             self.seen.note(&identity.incarnation, seq);
             self.fleet.hand_over.asked(sent, identity.is_at_least(sent));
