@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     pub(crate) journal_entries: u64,
+    /// How many create marks there may be for a batch of inserts to set its own.
+    pub(crate) marks_of_batches: u64,
     /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
@@ -64,6 +66,7 @@ impl Settings {
             longest_rebuild: 105 * MINUTE,
             handler_time: 30 * SECOND,
             journal_entries: 1_000_000,
+            marks_of_batches: MARKS_OF_BATCHES,
             null_cache_bytes: 8 << 20,
             copy_limit: 64 << 20,
             check_deadline: Duration::from_millis(25),
@@ -80,6 +83,7 @@ impl Settings {
             overlap: self.longest_transaction,
             journal: self.longest_transaction + self.longest_rebuild,
             journal_entries: self.journal_entries,
+            marks_of_batches: self.marks_of_batches,
             handler: self.handler_time,
         }
     }
@@ -94,6 +98,8 @@ pub(crate) struct Retention {
     pub(crate) journal: Duration,
     /// How many entries the journal keeps at most.
     pub(crate) journal_entries: u64,
+    /// How many marks there may be for a batch to set its own.
+    pub(crate) marks_of_batches: u64,
     /// The longest a request may take for its 404 to be remembered.
     pub(crate) handler: Duration,
 }
@@ -110,7 +116,7 @@ impl Retention {
     /// stored for as long as it would have lasted. An import does not fill the memory with marks that single inserts
     /// may.
     pub(crate) fn most_marks(&self, ids: usize) -> u64 {
-        if ids > 1 { self.journal_entries.min(MARKS_OF_BATCHES) } else { self.journal_entries }
+        if ids > 1 { self.journal_entries.min(self.marks_of_batches) } else { self.journal_entries }
     }
 }
 

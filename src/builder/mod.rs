@@ -130,7 +130,8 @@ impl Builder {
     /// ends it first.
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time that any of them states counts, and for about twice that long after it was last stated.
+    /// longest time that any of them states counts, and for about twice that long after it was last stated. Not those of
+    /// [another system's filter](Self::foreign): there all must have the same.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;

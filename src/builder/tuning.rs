@@ -129,7 +129,8 @@ impl Builder {
     /// An entry is kept for twice `longest_transaction + handler_time`, and 105 minutes more for a rebuild: 136
     /// minutes by default. So the default holds 122 entries a second, all day long. Up to 537 ids a second all
     /// are marked; above that, no 404 is remembered. A rebuild warns in the log when it finds the journal full to
-    /// four fifths. When entries are dropped that a rebuild needs, it is given up.
+    /// four fifths. When entries are dropped that a rebuild needs, it is given up. Of a filter in shards each has its share of
+    /// entries and of marks, and room for 10,000 entries at least.
     ///
     /// Defaults to 1,000,000; from 1,000 to 1,000,000,000.
     pub fn journal_entries(mut self, entries: u64) -> Self {

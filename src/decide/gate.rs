@@ -258,7 +258,7 @@ impl Gate {
     /// evict the filter is no outage either, but a setting.
     fn on_unknown(&self, doubt: Doubt) -> OnUnknown {
         let built = self.built.load(Ordering::Relaxed);
-        if doubt == Doubt::NoFilter && !built {
+        if matches!(doubt, Doubt::NoFilter | Doubt::ShardNotBuilt) && !built {
             self.unbuilt.store(true, Ordering::Relaxed);
         }
         // A late answer is the same that other requests got.

@@ -69,7 +69,9 @@ impl BloomGuard {
     /// The reason why the value is no id. A request for it would be refused as invalid.
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
-        let lookup = self.guard().check(&id, Instant::now()).answer().await;
+        let (guard, now) = (self.guard(), Instant::now());
+        let lookup = guard.store().check(&id, now).answer().await;
+        guard.count_check(lookup.verdict, now);
         Ok(lookup.verdict_for(|| Scope::Everyone))
     }
 
@@ -87,8 +89,11 @@ impl BloomGuard {
         let guard = self.guard();
         let mut verdicts = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ASKED) {
-            let lookups = guard.check_many(ids.iter(), Instant::now()).answer().await;
-            verdicts.extend(lookups.iter().map(|lookup| lookup.verdict_for(|| Scope::Everyone)));
+            let now = Instant::now();
+            for lookup in guard.check_many(ids.iter(), now).answer().await {
+                guard.count_check(lookup.verdict, now);
+                verdicts.push(lookup.verdict_for(|| Scope::Everyone));
+            }
         }
         Ok(verdicts)
     }

@@ -24,6 +24,8 @@ use crate::verdict::{Doubt, Proof, Verdict};
 /// A guarded request that is not decided yet.
 pub(super) struct PendingList {
     ids: Vec<PendingId>,
+    /// When they are asked for.
+    asked: Instant,
     unread: usize,
 }
 
@@ -54,13 +56,14 @@ impl PendingList {
             let row = guard.first_row(&id, hash, now);
             PendingId { id, hash, row }
         };
-        Self { ids: list.ids.into_iter().map(pending).collect(), unread: list.unread }
+        let ids = list.ids.into_iter().map(pending).collect();
+        Self { ids, asked: now, unread: list.unread }
     }
 
     /// Asks for the ids that do not pass unasked, all at once.
-    pub(super) fn check(&self, guard: &Guard, now: Instant) -> Answer<Vec<Lookup>> {
+    pub(super) fn check(&self, guard: &Guard) -> Answer<Vec<Lookup>> {
         let asked = self.ids.iter().filter(|id| matches!(id.row, FirstRow::Asks { .. }));
-        guard.check_many(asked.map(|id| &id.id), now)
+        guard.check_many(asked.map(|id| &id.id), self.asked)
     }
 }
 
@@ -75,6 +78,9 @@ impl Pending for PendingList {
         known: &Vec<Lookup>,
         now: Instant,
     ) -> Result<AdmittedList, Rejected> {
+        for lookup in known {
+            shared.guard.count_check(lookup.verdict, self.asked);
+        }
         let mut verdicts = known.iter().map(|lookup| {
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))

@@ -35,6 +35,8 @@ pub(super) trait Pending: Sized {
 pub(super) struct PendingRequest {
     pub(super) id: Id,
     pub(super) hash: IdHash,
+    /// When it is asked for.
+    pub(super) asked: Instant,
     /// Whether it passes by a copy if the answer is unknown.
     pub(super) is_copied: bool,
 }
@@ -50,6 +52,7 @@ impl Pending for PendingRequest {
         lookup: &Lookup,
         now: Instant,
     ) -> Result<AdmittedRequest, Rejected> {
+        shared.guard.count_check(lookup.verdict, self.asked);
         let nulls = shared.options.nulls;
         // A null may have been learnt from others than this caller's like.
         let verdict = lookup.verdict_for(|| nulls.needs(request));

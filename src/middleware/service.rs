@@ -84,7 +84,7 @@ impl<S: Clone, R> BloomGuardService<S, R> {
     {
         let (guard, now) = (&self.shared.guard, Instant::now());
         let pending = PendingList::new(ids, guard, now);
-        match pending.check(guard, now) {
+        match pending.check(guard) {
             Answer::Ready(known) => {
                 let decided = pending.decide(&self.shared, &mut parts, &known, now);
                 self.follow(decided.map(|admitted| Some(admitted.into())), parts, body)
@@ -174,14 +174,14 @@ where
                 let is_copied = match guard.first_row(&id, hash, now) {
                     FirstRow::Passes(why) => {
                         guard.passes_unasked(why, now);
-                        let pending = PendingRequest { id, hash, is_copied: true };
+                        let pending = PendingRequest { id, hash, asked: now, is_copied: true };
                         let watch = pending.pass(why, shared, &parts).into();
                         return self.admit(Some(watch), parts, body);
                     }
                     FirstRow::Asks { is_copied } => is_copied,
                 };
-                let pending = PendingRequest { id, hash, is_copied };
-                match guard.check(&pending.id, now) {
+                let pending = PendingRequest { id, hash, asked: now, is_copied };
+                match guard.store().check(&pending.id, now) {
                     Answer::Ready(known) => {
                         let decided = pending.decide(shared, &mut parts, &known, now);
                         decided.map(|admitted| Some(admitted.into()))

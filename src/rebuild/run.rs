@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
@@ -83,7 +84,9 @@ impl RebuildRun<'_> {
         match self.store.begin(self.before_us).await? {
             Begun::Leased(mut build) => {
                 let kept = build.keep_lease();
-                let report = self.leased(kept, self.steps(build.as_mut())).await;
+                // What it waits for is no sign of a scan that hangs.
+                let limit = self.settings.longest_rebuild + build.wait();
+                let report = self.leased(limit, kept, self.steps(build.as_mut())).await;
                 build.release().await;
                 report
             }
@@ -94,10 +97,10 @@ impl RebuildRun<'_> {
     /// Runs the steps for as long as there is a lease.
     async fn leased(
         &self,
+        limit: Duration,
         kept: BoxFuture<'static, ()>,
         steps: impl Future<Output = Result<RebuildReport, RebuildError>>,
     ) -> Result<RebuildReport, RebuildError> {
-        let limit = self.settings.longest_rebuild;
         tokio::select! {
             biased;
             report = steps => report,
@@ -132,8 +135,7 @@ impl RebuildRun<'_> {
     /// Puts each filter live, one after the other, and returns them as one, and how many ids were replayed. One that fails
     /// keeps what it had, and keeps none of the others.
     async fn parts(&self, build: &mut dyn Build) -> Result<(Live, u64), RebuildError> {
-        let mut failed = build.left_out();
-        let parts = build.parts().await?;
+        let (parts, mut failed) = build.parts().await?;
         let all = (failed.len() + parts.len()) as u64;
         let (mut rebuilt, mut replayed) = (None::<Live>, 0);
         self.progress.nothing_uploaded();

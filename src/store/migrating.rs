@@ -39,7 +39,8 @@ use crate::verdict::Doubt;
 const NOT_TOLD: &str =
     "the new filter's redis has not said within three seconds whether the old filter was left";
 
-const NEW: &str = "that filter is new: no other process has it, or its data were lost";
+const NEW: &str =
+    "that filter is new: no other process has it, or had it a minute ago, or its data were lost";
 const NOT_LEFT: &str = "the new filter has taken its place; but it could not be told, so that processes which know no other filter \
                         refuse by it still";
 
@@ -111,7 +112,8 @@ impl MigratingStore {
         !(self.old.is_own() && is_left)
     }
 
-    /// Begins a rebuild of both, or of one alone where the other is being rebuilt, is not due, or does not answer.
+    /// Begins a rebuild of both, or of one alone where the other is being rebuilt, is not due, or does not answer. By hand both
+    /// are to be rebuilt: the former filter may be the one that answers.
     async fn begin_both(&self, before_us: i64) -> Result<Begun, StoreError> {
         let own_is_due = before_us == i64::MAX
             || self.own.survey().await?.live.map_or(true, |live| live.generation.get() < before_us);
@@ -121,11 +123,14 @@ impl MigratingStore {
         let Begun::Leased(own) = self.own.begin(before_us).await? else {
             return Ok(Begun::Busy);
         };
+        let is_by_hand = before_us == i64::MAX;
         match self.old.begin(before_us).await {
-            Ok(Begun::Leased(old)) => Ok(Begun::Leased(Box::new(TwoBuilds::new(own, old)))),
+            Ok(Begun::Leased(old)) => Ok(Begun::Leased(Box::new(TwoBuilds::new(own, Ok(old))))),
+            Ok(Begun::Busy) if is_by_hand => Ok(Begun::Busy),
             Ok(Begun::Busy) => Ok(Begun::Leased(own)),
             Err(error) => {
                 tracing::warn!(%error, "the filter that is to be left is not rebuilt with the guard's own");
+                let own = if is_by_hand { Box::new(TwoBuilds::new(own, Err(error))) } else { own };
                 Ok(Begun::Leased(own))
             }
         }

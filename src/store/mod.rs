@@ -195,6 +195,15 @@ pub(crate) struct Survey {
     pub(crate) due_us: Option<i64>,
 }
 
+impl Survey {
+    /// Returns what a store answers. What was due and is there by now is due no more: here alone both are of one clock.
+    pub(crate) fn new(live: Result<Live, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
+        let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);
+        let due_us = due_us.filter(is_due);
+        Self { live, now_us, due_us }
+    }
+}
+
 /// What an operator does to all processes of a filter at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FleetChange {
@@ -391,6 +400,11 @@ pub(crate) trait Build: Send {
         Box::pin(std::future::pending())
     }
 
+    /// How long the build waits before its first scan.
+    fn wait(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// *Scan*: makes room for ids, and returns for how many; what an earlier scan gave is forgotten. Fails if the store would have
     /// no room for a filter of that size.
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>>;
@@ -399,17 +413,15 @@ pub(crate) trait Build: Send {
     /// ids are taken by then, or are still there.
     fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Ends the scan, and returns the filters that it was for. Each takes the further steps by itself.
-    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>>;
-
-    /// Returns why filters that were due are not built.
-    fn left_out(&mut self) -> Vec<StoreError> {
-        Vec::new()
-    }
+    /// Ends the scan, and returns the filters that it was for, and why others that were due are not built.
+    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>>;
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     fn release(&mut self) -> BoxFuture<'_, ()>;
 }
+
+/// The filters of a rebuild, each of which takes the further steps by itself; and why others are left out.
+pub(crate) type Parts<'a> = (Vec<&'a mut dyn BuildPart>, Vec<StoreError>);
 
 /// One filter of a rebuild.
 pub(crate) trait BuildPart: Send {

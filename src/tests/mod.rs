@@ -88,7 +88,7 @@ impl Rebuild {
 
     /// The scan has ended.
     async fn part(&mut self) -> &mut dyn BuildPart {
-        self.build.parts().await.unwrap().remove(0)
+        self.build.parts().await.unwrap().0.remove(0)
     }
 
     /// *Scan*: the source gives these ids.

@@ -221,6 +221,24 @@ async fn a_shard_that_cannot_be_built_keeps_no_other_from_it_and_its_failure_is_
     guard.rebuild_now().await.unwrap();
 }
 
+/// As after an import: a rebuild that began before it lacks what was imported.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebuild_by_hand_has_not_succeeded_while_another_process_rebuilds_one_of_the_shards() {
+    let redis = RedisServer::start();
+    let guard = over(&redis, &Table::with(0..IDS)).await;
+    let before = generations(&redis);
+    redis.run::<()>(&["SET", &key(3, "lock"), "another's", "PX", "60000"]);
+    let error = guard.rebuild_now().await.unwrap_err();
+    assert!(matches!(*error, RebuildError::Busy), "{error:?}");
+    assert_eq!(generations(&redis), before);
+    redis.run::<i64>(&["DEL", &key(3, "lock")]);
+    eventually("it is rebuilt", Duration::from_secs(10), || async {
+        guard.rebuild_now().await.map_err(|error| error.to_string())
+    })
+    .await;
+    assert!(generations(&redis).iter().all(|(shard, after)| *after != before[shard]));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_inserted_before_a_redis_lost_all_its_data_is_never_refused() {
     let redis = RedisServer::start();

@@ -103,13 +103,15 @@ async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_filter_the_lane_is_not_the_outage() {
-    let gate = Gate::new(&POLICY, Arc::default());
-    assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is no filter");
-    assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 1_000);
-    assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
-    gate.note_built(Verdict::Present);
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 64);
+    for unbuilt in [Doubt::NoFilter, Doubt::ShardNotBuilt] {
+        let gate = Gate::new(&POLICY, Arc::default());
+        assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
+        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(unbuilt)), 1_000);
+        assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
+        gate.note_built(Verdict::Present);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 64);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -18,11 +19,17 @@ use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::verdict::Doubt;
 
+/// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
+/// more would only wait for each other in Redis, be given up, and be executed all the same.
+const REPEATS: usize = 4;
+
 /// A Redis. `I` is what the store's handshake learns on a connection, `Q` what a check asks for, `A` what it is told.
 pub(crate) struct Node<I, Q, A> {
     pub(crate) checks: Arc<Link<I>>,
     pub(crate) inserts: Arc<Link<I>>,
     pub(crate) bulk: Arc<Link<I>>,
+    /// The turns of calls that repeat inserts.
+    pub(crate) repeats: Semaphore,
     /// Checks that wait to be sent; without room there the answer is unknown.
     queue: Queue<I, Q, A>,
 }
@@ -61,6 +68,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             checks: link(Purpose::Checks),
             inserts: link(Purpose::Inserts),
             bulk: link(Purpose::Rebuilds),
+            repeats: Semaphore::new(REPEATS),
             queue: Queue::new(
                 settings.checks_in_flight as usize,
                 settings.check_deadline,

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Membership, Sizing};
 use crate::id::Id;
 use crate::store::scan::{Given, LOST, Scan};
-use crate::store::{BoxFuture, Build, BuildPart, Live};
+use crate::store::{BoxFuture, Build, BuildPart, Live, Parts};
 use crate::verdict::Doubt;
 
 /// One rebuild.
@@ -137,10 +137,10 @@ impl Build for MemoryBuild {
         Box::pin(self.scan.write(ids))
     }
 
-    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>> {
         Box::pin(async {
             self.given = self.scan.end().await?.pop().or(self.given.take());
-            Ok(vec![self as &mut dyn BuildPart])
+            Ok((vec![self as &mut dyn BuildPart], Vec::new()))
         })
     }
 

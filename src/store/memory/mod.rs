@@ -104,7 +104,7 @@ impl Store for MemoryStore {
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
         let live = self.0.live();
         let due_us = Some(self.0.fleet.asked_us.load(Ordering::SeqCst));
-        let survey = Survey { live, now_us: self.0.clock.now_us(), due_us };
+        let survey = Survey::new(live, self.0.clock.now_us(), due_us);
         Box::pin(std::future::ready(Ok(survey)))
     }
 

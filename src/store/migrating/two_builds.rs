@@ -5,27 +5,34 @@ use futures_util::future::join;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
-use crate::store::{BoxFuture, Build, BuildPart};
+use crate::store::{BoxFuture, Build, Parts};
 
 /// Both rebuilds.
 pub(super) struct TwoBuilds {
     own: Box<dyn Build>,
     /// Nothing once it has failed: the other one goes on.
     old: Option<Box<dyn Build>>,
+    /// Why it is not built.
+    failed: Vec<StoreError>,
     /// What each has not taken yet. A write that is given up leaves it here.
     for_own: Vec<Id>,
     for_old: Vec<Id>,
 }
 
 impl TwoBuilds {
-    pub(super) fn new(own: Box<dyn Build>, old: Box<dyn Build>) -> Self {
-        Self { own, old: Some(old), for_own: Vec::new(), for_old: Vec::new() }
+    pub(super) fn new(own: Box<dyn Build>, old: Result<Box<dyn Build>, StoreError>) -> Self {
+        let (old, failed) = match old {
+            Ok(old) => (Some(old), Vec::new()),
+            Err(error) => (None, vec![error]),
+        };
+        Self { own, old, failed, for_own: Vec::new(), for_old: Vec::new() }
     }
 
     /// Goes on without the former.
     async fn give_up_old(&mut self, error: StoreError) {
         tracing::warn!(%error, "the filter that is to be left is not rebuilt with the guard's own");
         self.for_old.clear();
+        self.failed.push(error);
         if let Some(mut old) = self.old.take() {
             old.release().await;
         }
@@ -78,21 +85,18 @@ impl Build for TwoBuilds {
         Box::pin(self.write_both(ids))
     }
 
-    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>> {
         Box::pin(async {
             self.write_both(&mut Vec::new()).await?;
-            let mut parts = self.own.parts().await?;
+            let (mut parts, mut failed) = self.own.parts().await?;
+            failed.append(&mut self.failed);
             if let Some(old) = &mut self.old {
-                parts.extend(old.parts().await?);
+                let (of_old, failed_of_old) = old.parts().await?;
+                parts.extend(of_old);
+                failed.extend(failed_of_old);
             }
-            Ok(parts)
+            Ok((parts, failed))
         })
-    }
-
-    fn left_out(&mut self) -> Vec<StoreError> {
-        let mut left_out = self.own.left_out();
-        left_out.extend(self.old.iter_mut().flat_map(|old| old.left_out()));
-        left_out
     }
 
     fn release(&mut self) -> BoxFuture<'_, ()> {

@@ -118,6 +118,8 @@ impl Shard {
         while !rest.is_empty() {
             let view = self.known_view(connection, AddKind::Replay).await?;
             let digests = &rest[..rest.len().min(IDS_PER_CALL)];
+            let node = self.node();
+            let _turn = node.repeats.acquire().await;
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {

@@ -252,7 +252,7 @@ impl Shard {
         // What is to come was written before the clock was set back, or the filter settles still.
         let past =
             [settles_us, Some(asked_us)].into_iter().flatten().filter(|us| *us < view.now_us);
-        Ok(Survey { live: live.map(Live::from), now_us: view.now_us, due_us: past.max() })
+        Ok(Survey::new(live.map(Live::from), view.now_us, past.max()))
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There

@@ -166,14 +166,15 @@ impl Shards {
         Ok(views.into_iter().reduce(FleetView::with))
     }
 
-    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs.
+    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs; all of
+    /// them, before any moment.
     ///
     /// # Errors
     ///
     /// None of them can say.
     pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
-        if let [shard] = &*self.all {
-            return Ok(vec![Arc::clone(shard)]);
+        if self.all.len() == 1 || before_us == i64::MAX {
+            return Ok(self.all.to_vec());
         }
         let surveys = join_all(self.all.iter().map(|shard| shard.survey())).await;
         *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -305,6 +306,8 @@ impl Knowledge {
 /// Returns what holds for one shard.
 fn of_one(settings: &Settings) -> Settings {
     let (all, sizing) = (settings.journal_entries, settings.sizing.one());
-    let share = all / u64::from(settings.sizing.shards());
-    Settings { journal_entries: share.max(JOURNAL_ENTRIES).min(all), sizing, ..settings.clone() }
+    let shards = u64::from(settings.sizing.shards());
+    let journal_entries = (all / shards).max(JOURNAL_ENTRIES).min(all);
+    let marks_of_batches = settings.marks_of_batches / shards;
+    Settings { journal_entries, marks_of_batches, sizing, ..settings.clone() }
 }

@@ -84,3 +84,30 @@ impl Condition {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Generation;
+    use crate::store::Live;
+
+    #[test]
+    fn what_was_rebuilt_on_each_node_is_due_no_more_though_their_clocks_are_apart() {
+        let (ahead, rebuilt) = (60_000_000, 1_000);
+        let survey = |clock: i64, asked: Option<i64>| {
+            let generation = Generation::new(clock + rebuilt).unwrap();
+            let live = Live {
+                generation,
+                items: 1,
+                capacity: 1,
+                rate: 0.01,
+                expected_rate: 0.01,
+                bytes: 1,
+            };
+            Survey::new(Ok(live), clock + 2 * rebuilt, asked.map(|asked| clock + asked))
+        };
+        let both = |asked| survey(ahead, asked).with(survey(1_000_000, asked)).due_us;
+        assert_eq!(both(Some(0)), None);
+        assert_eq!(both(Some(rebuilt)), Some(ahead + rebuilt));
+    }
+}

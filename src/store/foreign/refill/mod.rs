@@ -49,7 +49,7 @@ use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
-use crate::store::{Begun, BoxFuture, Build, BuildPart, Live, random_bytes};
+use crate::store::{Begun, BoxFuture, Build, BuildPart, Live, Parts, random_bytes};
 
 /// By then no guard inserts on a Redis that was left before the refill began.
 const LEFT: Duration = Duration::from_secs(2);
@@ -266,9 +266,13 @@ impl Build for Refill {
         })
     }
 
+    fn wait(&self) -> Duration {
+        self.longest_transaction + LEFT
+    }
+
     fn prepare(&mut self, _: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async {
-            sleep(self.longest_transaction + LEFT).await;
+            sleep(self.wait()).await;
             self.copy().await?;
             // Whether there is room shows once all are in.
             Ok(u64::MAX)
@@ -283,8 +287,8 @@ impl Build for Refill {
         })
     }
 
-    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
-        Box::pin(std::future::ready(Ok(vec![self as &mut dyn BuildPart])))
+    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>> {
+        Box::pin(std::future::ready(Ok((vec![self as &mut dyn BuildPart], Vec::new()))))
     }
 
     fn release(&mut self) -> BoxFuture<'_, ()> {

@@ -310,7 +310,8 @@ impl JoinIncarnation {
             && (stamp.is_empty() || stamp == seq.to_be_bytes())
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
             && handed.text().unwrap_or_default() == self.fleet.hand_over.written()
-            && number(settles).unwrap_or(0) == fleet.settling.map_or(0, |settling| settling.until_ms);
+            && number(settles).unwrap_or(0)
+                == fleet.settling.map_or(0, |settling| settling.until_ms);
         if is_same {
             self.seen.note(&identity.incarnation, seq);
             self.fleet.hand_over.asked(sent, identity.is_at_least(sent));

@@ -60,6 +60,8 @@ struct Acknowledged {
 pub(crate) struct Replay {
     /// The number of the first of them.
     pub(crate) first: u64,
+    /// The number of the first that it is not known to hold.
+    pub(crate) next: u64,
     /// The number after the last of them.
     pub(crate) end: u64,
     /// When the last of their transactions is over.
@@ -137,11 +139,21 @@ impl RecentInserts {
         let last = books.acknowledged.back().map_or(0, |insert| insert.at);
         let replay = Replay {
             first: books.gone,
+            next: books.gone,
             end: books.gone + books.acknowledged.len() as u64,
             over: last.saturating_add(tenths(self.reach)),
         };
         books.replay = Some((incarnation.to_vec(), replay));
         replay
+    }
+
+    /// Notes that an incarnation holds what comes before a number.
+    pub(crate) fn replayed(&self, incarnation: &[u8], next: u64) {
+        if let Some((of, replay)) = &mut self.books().replay
+            && of == incarnation
+        {
+            replay.next = next;
+        }
     }
 
     /// Whether the transactions of all inserts of a replay are over. Then a rebuild that begins now reads
@@ -312,6 +324,19 @@ mod tests {
         let other = recent.begin_replay(b"two", KEY);
         assert_eq!(other.end, 3);
         assert!(!recent.is_over(other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replay_that_failed_goes_on_where_it_was_and_begins_anew_for_another_incarnation() {
+        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        recent.acknowledged(&digests(0..3), KEY);
+        assert_eq!(recent.begin_replay(b"one", KEY).next, 0);
+        recent.replayed(b"one", 2);
+        let replay = recent.begin_replay(b"one", KEY);
+        assert_eq!((replay.first, replay.next, replay.end), (0, 2, 3));
+        assert_eq!(recent.begin_replay(b"two", KEY).next, 0);
+        recent.replayed(b"one", 3);
+        assert_eq!(recent.begin_replay(b"two", KEY).next, 0, "that was the other's");
     }
 
     #[tokio::test(start_paused = true)]

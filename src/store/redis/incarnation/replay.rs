@@ -126,7 +126,8 @@ impl Shard {
         connection: &Connection,
         replay: Replay,
     ) -> Result<(), StoreError> {
-        let mut at = replay.first;
+        // It goes on where a call failed: a Redis that many processes repeat theirs to may be too slow for all at once.
+        let mut at = replay.next;
         while at < replay.end {
             if self.recent.is_over(replay) {
                 return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
@@ -137,6 +138,7 @@ impl Shard {
             }
             self.add_again(connection, &digests).await?;
             at = next;
+            self.recent.replayed(&connection.identity.incarnation, at);
         }
         Ok(())
     }

@@ -30,7 +30,8 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 impl RedisBuild {
     /// Begins a rebuild of the shards that are not trusted, and of those whose build began before this moment of Redis's
-    /// clock, µs. Where the first of them is under way elsewhere, so is the scan.
+    /// clock, µs. Where the first of them is under way elsewhere, so is the scan. Where any is, and all are to be rebuilt,
+    /// what is under way may have begun too early.
     pub(crate) async fn begin(shards: Arc<Shards>, before_us: i64) -> Result<Begun, StoreError> {
         let due = shards.due(before_us).await?;
         let [first, others @ ..] = &due[..] else { return Ok(Begun::Busy) };
@@ -42,7 +43,10 @@ impl RedisBuild {
         let others = join_all(others.iter().map(ShardBuild::begin)).await;
         for begun in std::iter::once(first).chain(others) {
             match begun {
-                Ok(build) => builds.extend(build),
+                Ok(Some(build)) => builds.push(build),
+                // Those that were begun give their leases back.
+                Ok(None) if before_us == i64::MAX => return Ok(Begun::Busy),
+                Ok(None) => {}
                 Err(error) => failed.push(error),
             }
         }

@@ -37,7 +37,7 @@ use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
 use crate::store::scan::Scan;
-use crate::store::{BoxFuture, Build, BuildPart, Live};
+use crate::store::{BoxFuture, Build, BuildPart, Live, Parts};
 
 /// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
@@ -50,14 +50,46 @@ pub(crate) struct RedisBuild {
 }
 
 impl RedisBuild {
-    /// Fails if Redis would have no room. The shards are put live one after the other, so what is new in those before counts,
-    /// and one that is built.
-    async fn room(&self, sizing: Sizing) -> Result<(), StoreError> {
+    /// Leaves out the shards of nodes that would have no room.
+    ///
+    /// # Errors
+    ///
+    /// None of them has.
+    async fn make_sure_of_room(&mut self, sizing: Sizing) -> Result<(), StoreError> {
         let one = sizing.one().bytes();
-        let [others @ .., last] = &self.builds[..] else { return Ok(()) };
-        let more = |build: &ShardBuild| one.saturating_sub(build.live_len);
-        last.room(others.iter().map(more).sum::<u64>() + one).await
+        let (mut with_room, mut failed) = (Vec::new(), Vec::new());
+        while let Some(build) = self.builds.first() {
+            let node = build.shard.node();
+            let is_there = |build: &ShardBuild| Arc::ptr_eq(&build.shard.node(), &node);
+            let (mut there, elsewhere) = self.builds.drain(..).partition(is_there);
+            self.builds = elsewhere;
+            match room(&there, one).await {
+                Ok(()) => with_room.append(&mut there),
+                Err(StoreError::NoRoom { needed, limit }) => {
+                    join_all(there.iter_mut().map(|build| build.lease.release())).await;
+                    failed.extend(there.iter().map(|_| StoreError::NoRoom { needed, limit }));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        with_room.sort_unstable_by_key(|build| build.shard.number);
+        self.builds = with_room;
+        match failed.pop() {
+            Some(error) if self.builds.is_empty() => Err(error),
+            last => {
+                self.failed.extend(failed.into_iter().chain(last));
+                Ok(())
+            }
+        }
     }
+}
+
+/// Fails if the node of these would have no room. The shards are put live one after the other, so what is new in those before
+/// counts, and one that is built.
+async fn room(builds: &[ShardBuild], one: u64) -> Result<(), StoreError> {
+    let [others @ .., last] = builds else { return Ok(()) };
+    let more = |build: &ShardBuild| one.saturating_sub(build.live_len);
+    last.room(others.iter().map(more).sum::<u64>() + one).await
 }
 
 impl Build for RedisBuild {
@@ -86,7 +118,7 @@ impl Build for RedisBuild {
                 step: "the size of a filter",
                 answer: error.to_string(),
             })?;
-            self.room(sizing).await?;
+            self.make_sure_of_room(sizing).await?;
             let Some(first) = self.builds.first() else { return Ok(0) };
             let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);
             self.scan.begin(&first.digester, sizing, wanted).await
@@ -97,19 +129,16 @@ impl Build for RedisBuild {
         Box::pin(self.scan.write(ids))
     }
 
-    fn parts(&mut self) -> BoxFuture<'_, Result<Vec<&mut dyn BuildPart>, StoreError>> {
+    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>> {
         Box::pin(async {
             let given = self.scan.end().await?;
             let pace = Pace::new();
             for (build, given) in self.builds.iter_mut().zip(given) {
                 (build.given, build.pace) = (Some(given), pace.clone());
             }
-            Ok(self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect())
+            let failed = std::mem::take(&mut self.failed);
+            Ok((self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect(), failed))
         })
-    }
-
-    fn left_out(&mut self) -> Vec<StoreError> {
-        std::mem::take(&mut self.failed)
     }
 
     fn release(&mut self) -> BoxFuture<'_, ()> {
