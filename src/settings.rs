@@ -11,9 +11,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
-pub(crate) const MARKS_OF_BATCHES: u64 = 100_000;
-
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 pub(crate) const MOST_FOUND: u64 = 1_000_000;
 
@@ -36,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     pub(crate) journal_entries: u64,
-    /// How many create marks there may be for a batch of inserts to set its own.
+    /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
     pub(crate) marks_of_batches: u64,
     /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
@@ -66,7 +63,7 @@ impl Settings {
             longest_rebuild: 105 * MINUTE,
             handler_time: 30 * SECOND,
             journal_entries: 1_000_000,
-            marks_of_batches: MARKS_OF_BATCHES,
+            marks_of_batches: 100_000,
             null_cache_bytes: 8 << 20,
             copy_limit: 64 << 20,
             check_deadline: Duration::from_millis(25),
@@ -77,39 +74,16 @@ impl Settings {
         }
     }
 
-    /// The journal reaches back over the longest rebuild and, from there, the longest transaction.
-    pub(crate) fn retention(&self) -> Retention {
-        Retention {
-            overlap: self.longest_transaction,
-            journal: self.longest_transaction + self.longest_rebuild,
-            journal_entries: self.journal_entries,
-            marks_of_batches: self.marks_of_batches,
-            handler: self.handler_time,
-        }
+    /// How far back the journal reaches: over the longest rebuild and, from there, the longest transaction.
+    pub(crate) fn journal_reach(&self) -> Duration {
+        self.longest_transaction + self.longest_rebuild
     }
-}
 
-/// How long the store keeps what, and how much of it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Retention {
-    /// The longest time from an insert to the end of the transaction that follows it.
-    pub(crate) overlap: Duration,
-    /// How long the journal keeps an entry.
-    pub(crate) journal: Duration,
-    /// How many entries the journal keeps at most.
-    pub(crate) journal_entries: u64,
-    /// How many marks there may be for a batch to set its own.
-    pub(crate) marks_of_batches: u64,
-    /// The longest a request may take for its 404 to be remembered.
-    pub(crate) handler: Duration,
-}
-
-impl Retention {
     /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
     /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
     /// 404 may have been read from a replica that lags.
     pub(crate) fn mark_ttl(&self) -> Duration {
-        (self.handler + self.overlap) * 2
+        (self.handler_time + self.longest_transaction) * 2
     }
 
     /// How many create marks there may be for an insert to set one for each of its ids. Without one, no null at all is

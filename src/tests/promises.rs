@@ -95,7 +95,7 @@ impl World {
 
     /// Lets the marks of all inserts so far end.
     async fn outlive_marks(&self) {
-        advance(self.settings.retention().mark_ttl()).await;
+        advance(self.settings.mark_ttl()).await;
     }
 }
 
@@ -229,7 +229,7 @@ async fn a_late_remove_never_hides_a_recreated_id() {
 async fn a_removal_told_to_a_process_that_has_just_begun_never_hides_a_recreated_id() {
     let world = World::new(settings());
     rebuild(&*world.store, &ids(0..10)).await;
-    let last_moment = world.settings.retention().mark_ttl() - SECOND;
+    let last_moment = world.settings.mark_ttl() - SECOND;
     for step in [Duration::ZERO, last_moment] {
         advance(step).await;
         assert_eq!(world.guard.remove(&id(3)).await.unwrap(), Removed::Withheld);

@@ -488,7 +488,7 @@ impl Config {
         }
     }
 
-    /// How long a create keeps nulls away from its id, ms: see `Retention::mark_ttl`.
+    /// How long a create keeps nulls away from its id, ms: see `Settings::mark_ttl`.
     pub(crate) fn mark(&self) -> u64 {
         let marks = self.processes.iter().map(|of| (of.handler_time + of.longest_transaction) * 2);
         marks.max().unwrap_or_default()

@@ -57,7 +57,7 @@ impl MemoryBuild {
     /// Copies journal entries into a filter, from where the last such call ended until now.
     async fn read_up(&mut self, into: &Filter) -> Result<u64, StoreError> {
         let to = self.inner.books().journal.next();
-        let overlap = self.inner.retention.overlap;
+        let overlap = self.inner.settings.longest_transaction;
         let from = match self.cursor {
             Some(cursor) => cursor,
             None => self.inner.books().journal.first_since(self.began, overlap)?,

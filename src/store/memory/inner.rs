@@ -14,7 +14,7 @@ use crate::filter::{Filter, Generation, Membership};
 use crate::id::{Digest, Digester, SecretKey};
 use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
-use crate::settings::{Retention, Settings};
+use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
 use crate::store::{Live, Lookup, NullClaim, Remembered};
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -24,7 +24,7 @@ pub(super) const BATCH: usize = 1024;
 
 pub(super) struct Inner {
     pub(super) digester: Digester,
-    pub(super) retention: Retention,
+    pub(super) settings: Settings,
     pub(super) journal_room: JournalRoom,
     pub(super) clock: Clock,
     pub(super) live: ArcSwapOption<LiveFilter>,
@@ -61,21 +61,20 @@ pub(super) struct Clock {
 
 impl Inner {
     pub(super) fn new(settings: &Settings, key: &SecretKey) -> Self {
-        let retention = settings.retention();
-        let entries = usize::try_from(retention.journal_entries).unwrap_or(usize::MAX);
+        let entries = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
         Self {
             digester: Digester::new(key, &settings.name),
             clock: Clock::new(),
-            journal_room: JournalRoom::new(&settings.name, retention.journal_entries),
+            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
             books: Mutex::new(Books {
-                marks: Marks::new(retention.mark_ttl()),
-                journal: Journal::new(retention.journal, entries),
+                marks: Marks::new(settings.mark_ttl()),
+                journal: Journal::new(settings.journal_reach(), entries),
                 building: None,
                 token: 0,
             }),
-            retention,
+            settings: settings.clone(),
             fleet: Fleet::default(),
         }
     }
@@ -111,7 +110,7 @@ impl Inner {
     pub(super) fn add(&self, digest: Digest, of: usize) {
         let mut books = self.books();
         let now = Instant::now();
-        books.marks.set(digest, now, self.retention.most_marks(of));
+        books.marks.set(digest, now, self.settings.most_marks(of));
         self.nulls.forget(&digest);
         books.journal.push(digest, now);
         if let Some(live) = &*self.live.load() {
@@ -134,7 +133,7 @@ impl Inner {
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
             return Remembered::Created;
         }
-        let handler = self.retention.handler.as_micros() as i64;
+        let handler = self.settings.handler_time.as_micros() as i64;
         match claim.generation {
             Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);
@@ -146,7 +145,7 @@ impl Inner {
 
     pub(super) fn remove(&self, digest: Digest, ttl: Duration) -> Remembered {
         // The process before this one may have created the record anew.
-        if self.clock.origin.elapsed() < self.retention.mark_ttl() {
+        if self.clock.origin.elapsed() < self.settings.mark_ttl() {
             return Remembered::Created;
         }
         let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };

@@ -84,7 +84,7 @@ impl Store for MemoryStore {
 
     fn condition(&self) -> Condition {
         let (now, books) = (Instant::now(), self.0.books());
-        let required = self.0.retention.overlap;
+        let required = self.0.settings.longest_transaction;
         let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
         let trouble = books.marks.are_incomplete(now).then(|| {
             "more ids were inserted in a short time than are marked: no 404 is remembered"
@@ -113,7 +113,7 @@ impl Store for MemoryStore {
         let now_us = self.0.clock.now_us();
         let view = FleetView {
             metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
-            longest_transaction: self.0.retention.overlap,
+            longest_transaction: self.0.settings.longest_transaction,
         };
         Box::pin(std::future::ready(Ok(Some(view))))
     }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
-        tokio::time::advance(inner.retention.mark_ttl()).await;
+        tokio::time::advance(inner.settings.mark_ttl()).await;
         let claim = inner.look_up(&digest(77), Instant::now()).claim;
         assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
         assert!(store.condition().trouble.is_none());

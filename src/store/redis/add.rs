@@ -175,9 +175,9 @@ impl Shard {
             &keys,
             &[
                 hex(connection.identity.digester.key_id()).as_bytes(),
-                self.retention.mark_ttl().as_millis().to_string().as_bytes(),
-                self.retention.span().as_millis().to_string().as_bytes(),
-                self.retention.journal_entries.to_string().as_bytes(),
+                self.settings.mark_ttl().as_millis().to_string().as_bytes(),
+                self.settings.longest_rebuild.as_millis().to_string().as_bytes(),
+                self.settings.journal_entries.to_string().as_bytes(),
                 &packed,
                 live.head,
                 live.len.as_bytes(),
@@ -186,7 +186,7 @@ impl Shard {
                 next.len.as_bytes(),
                 &next.masks,
                 kind.hold().as_bytes(),
-                self.retention.most_marks(digests.len()).to_string().as_bytes(),
+                self.settings.most_marks(digests.len()).to_string().as_bytes(),
             ],
             kind.deadline(),
         )

@@ -21,7 +21,7 @@ impl OwnSettings {
         Self {
             filter: settings.name.as_str().into(),
             sizing: settings.sizing,
-            mark_ttl: settings.retention().mark_ttl(),
+            mark_ttl: settings.mark_ttl(),
             sizing_told: AtomicBool::new(false),
             times_told: AtomicBool::new(false),
         }

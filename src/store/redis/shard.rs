@@ -20,7 +20,7 @@ use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header};
 use crate::id::Digest;
-use crate::settings::Retention;
+use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
 use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
@@ -45,9 +45,7 @@ pub(crate) struct Shard {
     pub(crate) number: usize,
     /// Whether the filter has others.
     pub(crate) is_of_many: bool,
-    pub(crate) name: Arc<str>,
-    pub(crate) check_deadline: Duration,
-    pub(crate) retention: Retention,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) own_settings: Arc<OwnSettings>,
     pub(crate) journal_room: JournalRoom,
     pub(crate) keys: Keys,
@@ -58,7 +56,6 @@ pub(crate) struct Shard {
     pub(crate) recent: Arc<RecentInserts>,
     pub(crate) seen: Arc<LastIncarnation>,
     pub(crate) fleet: Arc<KnownFleet>,
-    pub(crate) accept_eviction: bool,
     /// Whether eviction was logged since it last was in order, for any shard.
     pub(crate) eviction_logged: Arc<AtomicBool>,
     /// The live header that checks compute with. Absent until one was seen.
@@ -200,7 +197,7 @@ impl Shard {
                 mode_number: number.int()?,
                 now_us: view.now_us,
             }],
-            longest_transaction: longest.max(self.retention.overlap),
+            longest_transaction: longest.max(self.settings.longest_transaction),
         };
         Ok((view, fleet, asked.int()?))
     }
@@ -330,11 +327,11 @@ impl Shard {
     /// journal, the marks or the metadata, if filters there may lack own inserts, or those of processes that do not
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
-        if connection.on.eviction() == Eviction::Takes && !self.accept_eviction {
+        if connection.on.eviction() == Eviction::Takes && !self.settings.accept_eviction {
             if !self.eviction_logged.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     parent: None,
-                    filter = &*self.name,
+                    filter = &*self.settings.name,
                     "redis may evict any key (allkeys-*), so nothing is refused: set maxmemory-policy to noeviction, or \
                      see accept_eviction"
                 );
@@ -344,7 +341,7 @@ impl Shard {
         if self.eviction_logged.load(Ordering::Relaxed)
             && self.eviction_logged.swap(false, Ordering::Relaxed)
         {
-            tracing::info!(parent: None, filter = &*self.name, "redis evicts no key of the filter any more");
+            tracing::info!(parent: None, filter = &*self.settings.name, "redis evicts no key of the filter any more");
         }
         let complete = self.recent.are_in(&connection.identity.incarnation);
         if !complete {

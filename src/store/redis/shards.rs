@@ -72,7 +72,7 @@ impl Shards {
         former: Option<String>,
     ) -> Self {
         let count = settings.sizing.shards();
-        let of_one = of_one(settings);
+        let of_one = Arc::new(of_one(settings));
         let own_settings = Arc::new(OwnSettings::new(&of_one));
         let hand_over = Arc::new(KnownHandOver::new(former, count as usize));
         let known = |number| {
@@ -242,10 +242,10 @@ impl Shards {
 
 impl Knowledge {
     fn new(settings: &Settings, number: u32, count: u32, fleet: KnownFleet) -> Self {
-        let retention = settings.retention();
         // No more than the journal holds: there is nothing to replay into beyond that.
         let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
-        let recent = RecentInserts::new(retention.overlap, retention.handler, capacity);
+        let recent =
+            RecentInserts::new(settings.longest_transaction, settings.handler_time, capacity);
         Self {
             keys: Keys::of_shard(&settings.name, number, count),
             recent: Arc::new(recent),
@@ -258,7 +258,7 @@ impl Knowledge {
     /// Returns the shard that knows this. `settings` are one shard's.
     fn shard(
         self,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         number: usize,
         count: u32,
         own_settings: Arc<OwnSettings>,
@@ -268,9 +268,7 @@ impl Knowledge {
         Shard {
             number,
             is_of_many: count > 1,
-            name: settings.name.as_str().into(),
-            check_deadline: settings.check_deadline,
-            retention: settings.retention(),
+            settings: Arc::clone(settings),
             own_settings,
             journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             keys: self.keys,
@@ -279,7 +277,6 @@ impl Knowledge {
             recent: self.recent,
             seen: self.seen,
             fleet: self.fleet,
-            accept_eviction: settings.accept_eviction,
             eviction_logged,
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),

@@ -65,7 +65,7 @@ impl Shard {
                 && told.replace(header.generation) != Some(header.generation)
             {
                 tracing::warn!(
-                    filter = &*self.name,
+                    filter = &*self.settings.name,
                     %error,
                     "the live filter is not copied: Redis is asked also for ids that exist"
                 );

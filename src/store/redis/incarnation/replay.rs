@@ -165,7 +165,7 @@ impl Shard {
             return Ok(());
         };
         tracing::warn!(
-            filter = &*self.name,
+            filter = &*self.settings.name,
             ?open,
             "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
              transactions, and none waits for this process"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::filter::Sizing;
-use crate::settings::{MARKS_OF_BATCHES, MOST_FOUND, Settings};
+use crate::settings::{MOST_FOUND, Settings};
 
 /// What a guard keeps, where its settings are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,11 @@ impl Defaults {
     #[must_use]
     pub fn of(sizing: &Sizing) -> Self {
         let settings = Settings::new(String::new());
-        let retention = settings.retention();
         Self {
-            mark_ttl: retention.mark_ttl(),
-            journal: retention.mark_ttl() + retention.span(),
+            mark_ttl: settings.mark_ttl(),
+            journal: settings.mark_ttl() + settings.longest_rebuild,
             journal_entries: settings.journal_entries,
-            marks_of_batches: MARKS_OF_BATCHES,
+            marks_of_batches: settings.marks_of_batches,
             found: sizing.capacity().min(MOST_FOUND),
             null_bytes: settings.null_cache_bytes,
             copy_limit: settings.copy_limit,

@@ -12,7 +12,6 @@ use super::lease::{CALL, LIFE, Lease, Lock, held_by};
 use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::settings::Retention;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 use crate::store::redis::incarnation::identity::Connection;
@@ -154,7 +153,7 @@ impl Lock {
         let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
-        let span = self.shard.retention.span().as_millis().to_string();
+        let span = self.shard.settings.longest_rebuild.as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
         self.shard.node().bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
     }
@@ -197,7 +196,8 @@ impl Terms {
             return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));
         }
         // Another process may allow its transactions more time than this one.
-        let overlap = u64::try_from(shard.retention.overlap.as_millis()).unwrap_or(u64::MAX);
+        let overlap =
+            u64::try_from(shard.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
         let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
         // Redis's clock may have jumped just before this process has met it. Others notice that within a poll, and this rebuild
         // does not go live then, unless they come too late.
@@ -209,11 +209,4 @@ impl Terms {
 
 fn odd(answer: String) -> StoreError {
     StoreError::Odd { step: LEASE.name(), answer }
-}
-
-impl Retention {
-    /// How long a rebuild may take: the journal reaches back over it and the overlap.
-    pub(crate) fn span(&self) -> Duration {
-        self.journal - self.overlap
-    }
 }

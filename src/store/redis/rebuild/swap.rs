@@ -65,7 +65,7 @@ impl ShardBuild {
                 header.string_len().to_string().as_bytes(),
                 &self.incarnation,
                 &self.damaged_live,
-                self.shard.retention.journal_entries.to_string().as_bytes(),
+                self.shard.settings.journal_entries.to_string().as_bytes(),
                 GRACE.as_millis().to_string().as_bytes(),
                 self.began_ms.to_string().as_bytes(),
                 header.generation.get().to_string().as_bytes(),
