@@ -1,6 +1,7 @@
 //! How long it takes until guards insert again that all lost their connections at once, as when Redis restarts.
 //!
-//! `cargo bench -p bloom-guard-tests --bench reconnect`; `GUARDS` says how many guards, `SHARDS` in how many shards.
+//! `cargo bench -p bloom-guard-tests --bench reconnect`; `GUARDS` says how many guards, `SHARDS` in how many shards, and `INSERTS`
+//! how many ids each has inserted before, which it inserts again.
 
 use std::time::Duration;
 
@@ -17,6 +18,21 @@ fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
 }
 
+/// For how long it is looked at how inserts fare from then on, and how often.
+const WATCHED: Duration = Duration::from_secs(20);
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How many inserts of a guard fail, of how many.
+async fn watched(guard: &BloomGuard) -> (u32, u32) {
+    let (begun, mut failed, mut all) = (Instant::now(), 0, 0);
+    while begun.elapsed() < WATCHED {
+        failed += u32::from(guard.insert(&8_u64).await.is_err());
+        all += 1;
+        sleep(EVERY).await;
+    }
+    (failed, all)
+}
+
 /// Waits until a guard inserts.
 async fn inserts(guard: &BloomGuard) {
     while guard.insert(&7_u64).await.is_err() {
@@ -27,6 +43,7 @@ async fn inserts(guard: &BloomGuard) {
 #[tokio::main]
 async fn main() {
     let (guards, shards) = (number("GUARDS", 40), number("SHARDS", 256));
+    let before = number("INSERTS", 0);
     let mut redis = RedisServer::start();
     let build = |_| {
         let guard = guard(&redis.url()).capacity(1_000_000, 0.01).shards(shards);
@@ -36,6 +53,8 @@ async fn main() {
     for number in 0..guards {
         let guard = build(number);
         inserts(&guard).await;
+        let first = u64::from(number) << 32;
+        guard.insert_many(first..first + u64::from(before)).await.expect("redis is there");
         all.push(guard);
     }
     let tried = timeout(PATIENCE, async {
@@ -53,6 +72,13 @@ async fn main() {
             let (median, last) = (took[took.len() / 2], took[took.len() - 1]);
             println!(
                 "{guards} guards, {shards} shards: half insert after {median:.1?}, all after {last:.1?}"
+            );
+            let watched = join_all(all.iter().map(watched)).await;
+            let sum = |of: fn(&(u32, u32)) -> u32| watched.iter().map(of).sum::<u32>();
+            println!(
+                "{before} ids of each inserted again: of {} inserts {} failed within {WATCHED:?} from then on",
+                sum(|(_, all)| *all),
+                sum(|(failed, _)| *failed)
             );
         }
         Err(_) => println!("{guards} guards, {shards} shards: not all insert after {PATIENCE:?}"),

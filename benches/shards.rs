@@ -16,6 +16,7 @@ const IDS: u64 = 2_000_000;
 const IN_FLIGHT: [u64; 2] = [512, 1_024];
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
+const STATES: u32 = 100;
 const IDLE: Duration = Duration::from_secs(20);
 
 /// CPU that was used so far, s.
@@ -117,8 +118,8 @@ async fn checks(redis: &RedisServer, guards: &[BloomGuard]) {
 
 /// What one guard that nobody asks costs Redis.
 async fn idle() {
-    println!("| shards, nobody asks | connections | CPU of Redis, ms a second |");
-    println!("|---|---:|---:|");
+    println!("| shards, nobody asks | connections | CPU of Redis, ms a second | `state()`, µs |");
+    println!("|---|---:|---:|---:|");
     for shards in SHARDS {
         let redis = RedisServer::start();
         let guard = guard(&redis, shards);
@@ -128,8 +129,13 @@ async fn idle() {
         sleep(IDLE).await;
         let cpu = (Cpu::now(&redis).redis - before.redis) * 1000.0 / IDLE.as_secs_f64();
         let clients: String = redis.run(&["CLIENT", "LIST"]);
+        let begun = Instant::now();
+        for _ in 0..STATES {
+            std::hint::black_box(guard.state());
+        }
+        let state = begun.elapsed().as_secs_f64() * 1e6 / f64::from(STATES);
         // One is this program's.
-        println!("| {shards} | {} | {cpu:.2} |", clients.lines().count() - 1);
+        println!("| {shards} | {} | {cpu:.2} | {state:.0} |", clients.lines().count() - 1);
     }
 }
 

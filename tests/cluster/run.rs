@@ -423,7 +423,9 @@ pub async fn built_where_there_is_room() {
         if live() == 16 - failures { Ok(()) } else { Err(guard.state().to_string()) }
     })
     .await;
-    nodes.each[2].run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    for node in &nodes.each[..3] {
+        node.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
     guard.rebuild_now().await.unwrap();
     guard.ready().await;
 }

@@ -320,16 +320,21 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
 }
 
-/// What was created meanwhile by programs that do not insert may be missing from the one that was not rebuilt.
+/// What was created meanwhile by programs that do not insert may be missing from a shard that is not what it was.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_process_enforces_while_the_filter_of_one_shard_is_older_than_that() {
+async fn no_process_enforces_until_every_shard_is_rebuilt_and_none_where_one_has_been_made_anew() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
     let guards = [over(&redis, &table).await, over(&redis, &table).await];
     guards[0].set_fleet_mode(Mode::Off).await.unwrap();
-    let lock = key(2, "lock");
-    redis.run::<()>(&["SET", &lock, "of another process", "PX", "60000"]);
-    let error = guards[1].enforce_everywhere().await.unwrap_err();
+    let enforce = || {
+        let guard = guards[1].clone();
+        tokio::spawn(async move { guard.enforce_everywhere().await })
+    };
+    let lost = enforce();
+    sleep(Duration::from_millis(300)).await;
+    redis.run::<()>(&["DEL", &key(2, "meta")]);
+    let error = lost.await.unwrap().unwrap_err();
     assert!(matches!(error, FleetError::Overtaken), "{error:?}");
     // For as long as it takes all to follow.
     sleep(Duration::from_secs(4)).await;
@@ -337,8 +342,14 @@ async fn no_process_enforces_while_the_filter_of_one_shard_is_older_than_that() 
     for shard in 0..SHARDS {
         assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
     }
+    let lock = key(2, "lock");
+    redis.run::<()>(&["SET", &lock, "of another process", "PX", "60000"]);
+    let waits = enforce();
+    sleep(Duration::from_secs(5)).await;
+    assert!(!waits.is_finished());
+    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
     redis.run::<()>(&["DEL", &lock]);
-    guards[1].enforce_everywhere().await.unwrap();
+    waits.await.unwrap().unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
 }
 

@@ -284,6 +284,7 @@ impl Knowledge {
             vouched: Mutex::default(),
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
+            said: Mutex::default(),
         }
     }
 

@@ -40,7 +40,7 @@ local function is_odd(field, value)
   return not string.match(value, '^%d+$') or tonumber(value) > (MOST[field] or 9007199254740992)
 end
 local FIELDS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
-  'polled', 'lapsed', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'asked', 'handed', 'inc', 'key'}
+  'polled', 'lapsed', 'lapse', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'asked', 'handed', 'inc', 'key'}
 -- As they are in Redis.
 local meta = {}
 local function read_meta()
@@ -217,10 +217,11 @@ end
 local has_say = kid == ARGV[1] or ARGV[2] ~= '' and meta.key
 if has_say then
   local looked, told, rest = math.max(before_now('polled'), before_now('stated')), tonumber(ARGV[16]), tonumber(ARGV[13])
-  -- What a caller knows is old, if others have looked for long since it was told, and it may have ended meanwhile. If it
-  -- settles because nobody looked, those that looked before then count: who came first must not matter. A caller whose clock has
-  -- parted from this one's may have stood still.
-  local others = settles > 0 and meta.lapsed and ARGV[11] ~= '1' and before_now('lapsed') or looked
+  -- What a caller knows is old, if others have looked for long since it was told, and it may have ended meanwhile. If the filter
+  -- settles since within a minute because nobody looked, those count that looked before: who comes first must not matter. Not
+  -- for a caller whose clock has parted from this one's: it may have stood still.
+  local others = looked
+  if settles > 0 and now - before_now('lapse') <= 60000 and ARGV[11] ~= '1' then others = before_now('lapsed') end
   if not fresh and others - told > 60000 then rest = nil end
   if rest == 0 then
     settle_until(0)
@@ -230,7 +231,7 @@ if has_say then
     -- Who knows nothing does not end sooner what goes on. No filter settles for more than a week: the clock was set back.
     if rest or ends > settles or settles > now + WEEK then
       settle_until(ends)
-      set('lapsed', string.format('%.0f', looked))
+      if not rest then set('lapse', string.format('%.0f', now), 'lapsed', string.format('%.0f', looked)) end
     end
   elseif settles > 0 and rest and rest > 1 and math.abs(now + rest - settles) > 2000 then
     -- Redis's clock has jumped. A rest of 1 says that the time is over: it must not be moved behind a rebuild that goes on.
