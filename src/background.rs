@@ -1,6 +1,5 @@
 //! Tasks that run for as long as the guard does.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,12 +38,6 @@ impl Background {
             let _dropped_with_the_runtime = witness;
             std::future::pending::<()>().await;
         });
-    }
-}
-
-impl fmt::Debug for Background {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").field("running", &self.running).finish_non_exhaustive()
     }
 }
 

@@ -25,7 +25,7 @@ impl Mode {
 }
 
 /// A mode that changes while requests read it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SharedMode(AtomicU8);
 
 impl SharedMode {

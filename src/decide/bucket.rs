@@ -9,7 +9,6 @@ use tokio::time::Instant;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A token bucket: its tokens a second, and how many it holds after a rest.
-#[derive(Debug)]
 pub(crate) struct Bucket {
     origin: Instant,
     /// Nanoseconds a token takes to grow; none at all for a bucket that stays empty.

@@ -25,7 +25,6 @@ const MISSED_LIFE: f64 = 1.5;
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// What decides on requests, and what it remembers to do so.
-#[derive(Debug)]
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
     /// This process's mode, and the fleet's.
@@ -44,7 +43,6 @@ pub(crate) struct Gate {
 }
 
 /// What becomes of a request.
-#[derive(Debug)]
 pub(crate) enum Ruling {
     Admit(Admission),
     Refuse(Proof),
@@ -55,7 +53,6 @@ pub(crate) enum Ruling {
 }
 
 /// A request that passes.
-#[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) why: Why,
     /// Its permit for the lane, until it is answered.

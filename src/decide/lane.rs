@@ -22,7 +22,6 @@ pub(crate) struct Width {
 }
 
 /// The lane.
-#[derive(Debug)]
 pub(crate) struct Lane {
     width: Width,
     room: Arc<Semaphore>,
@@ -56,7 +55,6 @@ impl fmt::Display for LaneState {
 }
 
 /// Counts what happened in the last minute, by parts of ten seconds.
-#[derive(Debug)]
 struct LastMinute {
     parts: [u64; PARTS],
     /// When the part began that is counted now, the last of them.

@@ -7,7 +7,6 @@
 //! are two words for each id the set is meant for, 16 bytes. What a full line holds longest makes way. An id is
 //! taken for another once in 10¹¹ look-ups.
 
-use std::fmt;
 use std::hash::Hasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -65,12 +64,6 @@ impl IdHasher {
         let mut hasher = self.0;
         hasher.write(id.as_bytes());
         IdHash(hasher.finish())
-    }
-}
-
-impl fmt::Debug for IdHasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdHasher").finish_non_exhaustive()
     }
 }
 
@@ -205,12 +198,6 @@ impl Line {
 const fn age(there: u64, now: u64) -> u64 {
     let age = now.wrapping_sub(there) & TIME;
     if age > TIME - TICKS { 0 } else { age }
-}
-
-impl fmt::Debug for RecentIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecentIds").field("places", &(self.lines.len() * PLACES)).finish()
-    }
 }
 
 #[cfg(test)]

@@ -111,7 +111,6 @@ mod tests {
 
     #[test]
     fn a_long_text_is_refused_before_it_is_parsed() {
-        #[derive(Debug)]
         struct Unparsed;
 
         impl FromStr for Unparsed {

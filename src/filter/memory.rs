@@ -1,6 +1,5 @@
 //! A filter's bits in this process.
 
-use std::fmt;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +19,8 @@ const FETCHED: usize = 64;
 /// the two. A look-up that races an insert may see half of it and say [`Membership::Never`]: that
 /// insert has not returned yet.
 pub(crate) struct Filter {
-    pub(super) geometry: Geometry,
+    /// Where ids go in this filter.
+    pub(crate) geometry: Geometry,
     pub(super) blocks: Box<[Block]>,
 }
 
@@ -66,11 +66,6 @@ impl Filter {
         Membership::possible_if(groups.all(all_set))
     }
 
-    /// Returns where ids go in this filter.
-    pub(crate) const fn geometry(&self) -> Geometry {
-        self.geometry
-    }
-
     /// Returns the size of the blocks in bytes.
     pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
@@ -88,12 +83,6 @@ impl Filter {
         for (word, mask) in self.block_mut(position).0.iter_mut().zip(position.mask()) {
             *word.get_mut() |= mask;
         }
-    }
-}
-
-impl fmt::Debug for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Filter").field("geometry", &self.geometry()).finish_non_exhaustive()
     }
 }
 

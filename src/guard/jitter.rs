@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::random;
 
 /// Spreads lifetimes by up to a tenth either way.
-#[derive(Debug)]
 pub(super) struct Jitter(AtomicU64);
 
 impl Jitter {

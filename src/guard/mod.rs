@@ -46,7 +46,6 @@ const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
 
 /// What decides and learns.
-#[derive(Debug)]
 pub(crate) struct Guard {
     store: Arc<dyn Store>,
     gauges: Gauges,

@@ -19,7 +19,6 @@ use crate::observe::throttle::Throttle;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How many refusals of invalid ids pass as a sample, and what is said of their answers.
-#[derive(Debug)]
 pub(super) struct InvalidCanary {
     metrics: Arc<Metrics>,
     sample: Bucket,

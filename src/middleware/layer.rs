@@ -44,7 +44,7 @@ const ASKED: usize = 256;
 /// # Panics
 ///
 /// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct BloomGuard {
     pub(crate) shared: Arc<Shared>,
 }
@@ -215,12 +215,6 @@ impl BloomGuard {
 
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {
         id.as_id(&*self.shared.extractor)
-    }
-}
-
-impl fmt::Debug for BloomGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BloomGuard").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::extract::Extraction;
 const WITHOUT_ID: u32 = 1_000;
 
 /// Warns once, unless there was an id in a request before.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct NoIdAlarm(AtomicU32);
 
 impl NoIdAlarm {

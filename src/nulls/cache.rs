@@ -5,7 +5,6 @@
 //! its memory is reclaimed is the cache's affair. Losing an entry early is always safe: the next
 //! request for that id asks the database again.
 
-use std::fmt;
 use std::time::Duration;
 
 use moka::Expiry;
@@ -67,12 +66,6 @@ impl NullCache {
     /// Forgets the id's null.
     pub(crate) fn forget(&self, digest: &Digest) {
         self.0.invalidate(digest);
-    }
-}
-
-impl fmt::Debug for NullCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NullCache").field("entries", &self.0.entry_count()).finish_non_exhaustive()
     }
 }
 

@@ -88,7 +88,6 @@ impl From<&RebuildError> for Cause {
 }
 
 /// What is behind a [`WorkState`]. A success costs two atomic operations, and a failure a lock.
-#[derive(Debug)]
 pub(crate) struct Activity {
     origin: Instant,
     /// When it last succeeded, in microseconds since the origin, and one; 0 before the first success.
@@ -97,7 +96,6 @@ pub(crate) struct Activity {
     failures: Mutex<Option<Failures>>,
 }
 
-#[derive(Debug)]
 struct Failures {
     cause: Cause,
     first: Instant,

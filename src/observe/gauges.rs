@@ -11,7 +11,6 @@ pub(crate) use self::unrecorded::Gauges;
 mod unrecorded {
     use super::GuardState;
 
-    #[derive(Debug)]
     pub(crate) struct Gauges;
 
     #[expect(clippy::unused_self, reason = "only a recorder wants to know")]
@@ -26,7 +25,6 @@ mod unrecorded {
 
 #[cfg(feature = "metrics")]
 mod recorded {
-    use std::fmt;
     use std::time::Duration;
 
     use metrics::{Gauge, Unit, describe_gauge, gauge};
@@ -121,11 +119,5 @@ mod recorded {
 
     fn succeeded(work: &WorkState) -> Option<f64> {
         work.succeeded.as_ref().map(Duration::as_secs_f64)
-    }
-
-    impl fmt::Debug for Gauges {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("Gauges").finish_non_exhaustive()
-        }
     }
 }

@@ -29,7 +29,6 @@ macro_rules! counters {
         }
 
         /// The counters themselves.
-        #[derive(Debug)]
         pub(crate) struct Metrics {
             /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
@@ -306,11 +305,5 @@ impl Count {
 
     fn get(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
-    }
-}
-
-impl std::fmt::Debug for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.get().fmt(f)
     }
 }

@@ -3,7 +3,6 @@
 //! The first event of a burst is told at once, and how many followed when a while has passed. So the numbers in
 //! the lines add up to the number of events.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -81,12 +80,6 @@ impl Drop for Throttle {
         if untold > 0 {
             (self.tell_rest)(&self.filter, untold);
         }
-    }
-}
-
-impl fmt::Debug for Throttle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Throttle").field("untold", &self.untold).finish_non_exhaustive()
     }
 }
 

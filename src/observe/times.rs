@@ -21,7 +21,6 @@ pub(crate) use self::unrecorded::Times;
 mod unrecorded {
     use super::{Instant, Work};
 
-    #[derive(Debug)]
     pub(crate) struct Times;
 
     #[expect(clippy::unused_self, reason = "only a recorder wants to know")]
@@ -36,7 +35,6 @@ mod unrecorded {
 
 #[cfg(feature = "metrics")]
 mod recorded {
-    use std::fmt;
 
     use metrics::{Histogram, IntoF64, Unit, describe_histogram, histogram};
 
@@ -105,11 +103,5 @@ mod recorded {
         outcomes.map(|outcome| {
             (outcome, histogram!(name, "filter" => filter.to_owned(), "outcome" => outcome))
         })
-    }
-
-    impl fmt::Debug for Times {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("Times").finish_non_exhaustive()
-        }
     }
 }

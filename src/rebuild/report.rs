@@ -105,7 +105,6 @@ pub struct RebuildStatus {
 }
 
 /// What is behind [`RebuildStatus`], written as the rebuild goes.
-#[derive(Debug)]
 pub(crate) struct Progress {
     course: Mutex<Course>,
     scanned: AtomicU64,
@@ -113,7 +112,6 @@ pub(crate) struct Progress {
     total: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Course {
     step: RebuildStep,
     /// Since when the source is read, while it is.

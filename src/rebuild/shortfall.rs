@@ -35,7 +35,7 @@ const OVER_A_MINUTE: f64 = 0.01;
 const FEW: u64 = 10;
 
 /// The shortfall that scans have met so far, if there is one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
 /// The first scan of a shortfall.

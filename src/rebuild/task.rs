@@ -1,6 +1,5 @@
 //! The background task that rebuilds when it is due.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -282,12 +281,6 @@ impl LiveGeneration {
 /// Whether a rebuild was given up because it would have lost too many ids.
 fn is_shrinkage(error: &RebuildError) -> bool {
     matches!(error, RebuildError::Shrunk { .. } | RebuildError::Empty)
-}
-
-impl fmt::Debug for Rebuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rebuilder").field("status", &self.status()).finish_non_exhaustive()
-    }
 }
 
 /// Shows no step any more when a rebuild ends, also when it is dropped halfway.

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FULL: u64 = 80;
 
 /// How full the journal was seen.
-#[derive(Debug)]
 pub(crate) struct JournalRoom {
     filter: Arc<str>,
     most: u64,

@@ -45,7 +45,6 @@ const NOT_LEFT: &str = "the new filter has taken its place; but it could not be 
                         refuse by it still";
 
 /// Both filters.
-#[derive(Debug)]
 pub(crate) struct MigratingStore {
     own: RedisStore,
     old: Arc<dyn Former>,

@@ -309,7 +309,7 @@ impl fmt::Display for JournalReach {
 }
 
 /// What answers requests.
-pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Store: Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
     fn start(&self);
 

@@ -137,7 +137,7 @@ async fn rebuild(store: &dyn Store, ids: &[Id]) -> Generation {
 }
 
 /// The in-process store, each answer of which has to be waited for until the gate lets it through.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Gated {
     store: Arc<MemoryStore>,
     checks: Arc<Semaphore>,

@@ -24,7 +24,6 @@ impl Level {
 }
 
 /// What was looked at: what it is, and what to do about it.
-#[derive(Debug)]
 struct Finding {
     level: Level,
     what: String,
@@ -32,7 +31,7 @@ struct Finding {
 }
 
 /// All that was looked at, in order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {

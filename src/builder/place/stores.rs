@@ -22,7 +22,7 @@ impl Place {
                 Other::Instead(_) | Other::Left(_) => Err(SettingError::ForeignWithoutRedis),
             };
         };
-        let own = |former| RedisStore::new(settings, redis.clone(), former);
+        let own = |former| RedisStore::new(settings, redis, former);
         match &self.other {
             Other::None => Ok(Stores { store: Arc::new(own(None)), foreign: None }),
             Other::Instead(filter) => {
@@ -41,7 +41,7 @@ impl Place {
                 let name = old.to_string();
                 let own = own(Some(name.clone()));
                 let (of_old, at) = old.beside(settings, redis)?;
-                let old = Arc::new(own.beside(&of_old, at));
+                let old = Arc::new(own.beside(&of_old, &at));
                 let store = Arc::new(MigratingStore::new(own, old, name));
                 Ok(Stores { store, foreign: None })
             }

@@ -64,6 +64,6 @@ impl ForeignHandle {
 
 impl fmt::Debug for ForeignHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ForeignHandle").field(&self.store).finish()
+        f.debug_tuple("ForeignHandle").field(&self.store.layout).finish()
     }
 }

@@ -3,7 +3,6 @@
 use super::layout::Layout;
 
 /// Where a filter's bits on one Redis are, and the statement about them.
-#[derive(Debug)]
 pub(super) struct Keys {
     /// Each with its place among the layout's. Never empty.
     here: Vec<(usize, String)>,

@@ -16,7 +16,6 @@ use crate::verdict::Doubt;
 pub(super) type Numbers = Vec<Option<Vec<u8>>>;
 
 /// What was found at the last look.
-#[derive(Debug)]
 pub(super) struct Known {
     pub(super) run: u32,
     pub(super) config: Numbers,
@@ -27,7 +26,6 @@ pub(super) struct Known {
 }
 
 /// A filter that is believed.
-#[derive(Debug)]
 pub(super) struct Believed {
     /// The statement, as it is stored.
     pub(super) on: Vec<u8>,

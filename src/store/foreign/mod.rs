@@ -47,7 +47,6 @@ mod redisson;
 mod rueidisprob;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,11 +256,5 @@ impl Store for ForeignStore {
             let (layout, pause) = (Arc::clone(&self.layout), Arc::clone(&self.pause));
             Refill::begin(layout, &self.sites, self.longest_transaction, pause).await
         })
-    }
-}
-
-impl fmt::Debug for ForeignStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForeignStore").field("filter", &self.layout).finish_non_exhaustive()
     }
 }

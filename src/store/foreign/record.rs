@@ -70,7 +70,6 @@ impl Record {
 }
 
 /// What is read of the statement behind bits.
-#[derive(Debug)]
 pub(super) struct Stated {
     pub(super) on: Option<Vec<u8>>,
     /// The last two seals of a bitmap.

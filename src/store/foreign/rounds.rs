@@ -21,7 +21,7 @@ const LARGE: usize = 8;
 const SOON: u32 = 4;
 
 /// How the batch before went.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Rounds {
     in_two: AtomicBool,
 }

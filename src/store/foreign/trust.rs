@@ -30,7 +30,6 @@ use crate::verdict::Doubt;
 const STEP: &str = "a look at a foreign filter";
 
 /// A filter on one Redis, and what is known of it.
-#[derive(Debug)]
 pub(super) struct Trust {
     pub(super) layout: Arc<dyn Layout>,
     pub(super) keys: Keys,

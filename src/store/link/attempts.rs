@@ -16,7 +16,7 @@ const REFUSED_WAIT: Duration = Duration::from_millis(150);
 pub(crate) const IDS_PER_CALL: usize = 128;
 
 /// Attempts at what may be repeated, so that an unknown outcome is no harm.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Attempts {
     failed: u32,
 }

@@ -19,7 +19,6 @@ const SILENCE: Duration = Duration::from_millis(20);
 const NEVER: u64 = u64::MAX;
 
 /// How the calls of a link have ended lately. Open, it lets none through.
-#[derive(Debug)]
 pub(crate) struct CircuitBreaker {
     origin: Instant,
     /// Calls given up since the last answer.

@@ -9,7 +9,7 @@ use ::redis::{Parser, Pipeline, RedisResult, Value};
 use crate::error::StoreError;
 
 /// Commands that leave in one go.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
     /// How many replies are due.
@@ -92,7 +92,7 @@ const STRING: usize = 512 << 20;
 const SHORT: usize = 512;
 
 /// Finds where replies begin and end while their bytes come in.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ends {
     /// Where the reply at hand begins.
     begin: usize,

@@ -1,6 +1,5 @@
 //! What a store of a single process holds: the live filter, nulls, marks and journal.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -180,15 +179,6 @@ impl Inner {
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
         // A task that panicked under the lock left at worst a mark or an entry too many.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner")
-            .field("live", &self.live())
-            .field("nulls", &self.nulls)
-            .finish_non_exhaustive()
     }
 }
 

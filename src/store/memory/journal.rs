@@ -14,7 +14,6 @@ use crate::id::Digest;
 /// How many old entries each new one drops at most.
 const SWEEP: usize = 4;
 
-#[derive(Debug)]
 pub(super) struct Journal {
     keep: Duration,
     limit: usize,

@@ -15,7 +15,6 @@ use crate::id::Digest;
 /// the lock is not held for long.
 const SWEEP: usize = 4;
 
-#[derive(Debug)]
 pub(super) struct Marks {
     ttl: Duration,
     ends: HashMap<Digest, Instant>,

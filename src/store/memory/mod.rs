@@ -31,7 +31,6 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
 /// The store of a single process.
-#[derive(Debug)]
 pub(crate) struct MemoryStore(Arc<Inner>);
 
 impl MemoryStore {

@@ -46,7 +46,6 @@ mod shards;
 mod together;
 mod view;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,30 +73,29 @@ use crate::settings::Settings;
 /// The store in Redis. Its background tasks end with it.
 pub(crate) struct RedisStore {
     shards: Arc<Shards>,
-    endpoint: Endpoint,
     background: Background,
 }
 
 impl RedisStore {
     /// `former` is the filter that this one takes the place of.
-    pub(crate) fn new(settings: &Settings, endpoint: Endpoint, former: Option<String>) -> Self {
+    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint, former: Option<String>) -> Self {
         Self::of_fleet(settings, endpoint, Arc::new(FleetOfAll::new(&settings.name)), former)
     }
 
     /// Makes the store of another filter whose processes act as those of this one.
-    pub(crate) fn beside(&self, settings: &Settings, endpoint: Endpoint) -> Self {
+    pub(crate) fn beside(&self, settings: &Settings, endpoint: &Endpoint) -> Self {
         let fleet = self.shards.fleet.of_former(&settings.name);
         Self::of_fleet(settings, endpoint, Arc::new(fleet), None)
     }
 
     fn of_fleet(
         settings: &Settings,
-        endpoint: Endpoint,
+        endpoint: &Endpoint,
         fleet: Arc<FleetOfAll>,
         former: Option<String>,
     ) -> Self {
-        let shards = Arc::new(Shards::new(settings, &endpoint, fleet, former));
-        Self { shards, endpoint, background: Background::default() }
+        let shards = Arc::new(Shards::new(settings, endpoint, fleet, former));
+        Self { shards, background: Background::default() }
     }
 
     /// Returns what this process knows of the hand-over from the former filter.
@@ -200,14 +198,5 @@ impl Former for RedisStore {
 
     fn is_own(&self) -> bool {
         true
-    }
-}
-
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore")
-            .field("endpoint", &self.endpoint)
-            .field("filter", &self.shards.name)
-            .finish_non_exhaustive()
     }
 }

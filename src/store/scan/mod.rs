@@ -120,7 +120,7 @@ mod tests {
             }
         });
         let filter = empty(sizing.geometry(1)).await.unwrap();
-        assert_eq!(filter.geometry(), sizing.geometry(1));
+        assert_eq!(filter.geometry, sizing.geometry(1));
         assert!(turns.load(Ordering::Relaxed) > 0);
         others.abort();
     }

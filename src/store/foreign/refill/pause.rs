@@ -10,10 +10,10 @@ const WORTH: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// The last refill of this process that succeeded.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Pause(Mutex<Last>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Last {
     ended: Option<Instant>,
     /// How long the next one waits after that.

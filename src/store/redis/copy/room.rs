@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Room for one copy, given back when it is dropped.
-#[derive(Debug)]
 pub(super) struct Room(u64);
 
 impl Room {

@@ -23,7 +23,7 @@ impl ShardBuild {
             state: State::Loading,
             generation: self.token,
             nonce: self.lease.build(),
-            geometry: filter.geometry(),
+            geometry: filter.geometry,
             key_id: self.digester.key_id(),
             run: self.run,
             items: u32::try_from(*ids).unwrap_or(u32::MAX),
