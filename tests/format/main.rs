@@ -17,3 +17,6 @@ mod id;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../src/random.rs"]
 mod random;
+mod verdict {
+    pub(crate) use bloom_guard::Doubt;
+}

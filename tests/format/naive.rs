@@ -181,7 +181,7 @@ proptest! {
         let sizing = Sizing::new(capacity, rate).unwrap();
         prop_assert!(sizing.expected_rate(capacity) <= rate);
         let geometry = sizing.geometry(0);
-        if let Ok(geometry) = Geometry::new(geometry.blocks() - 1, geometry.hashes(), 0) {
+        if let Some(geometry) = Geometry::new(geometry.blocks() - 1, geometry.hashes(), 0) {
             let header = Header::new(Generation::MAX, 0, &sizing, 0);
             let fewer = Header { geometry, items: capacity as u32, ..header };
             prop_assert!(fewer.expected_rate() > rate);

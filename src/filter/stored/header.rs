@@ -1,7 +1,7 @@
 //! The first 64 bytes of a stored filter, and the last 64.
 
 use super::format::{
-    BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, FormatError, GENERATION_OFFSET, HASHES_OFFSET,
+    BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, GENERATION_OFFSET, HASHES_OFFSET,
     ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, MOVED, NONCE_OFFSET, RATE_OFFSET,
     RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_NUMBER_FROM_END, VERSION,
     VERSION_OFFSET,
@@ -11,6 +11,7 @@ use crate::filter::block::Geometry;
 use crate::filter::generation::Generation;
 use crate::filter::lengths::{HEADER_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN, string_len};
 use crate::filter::rate::false_positive_rate;
+use crate::verdict::Doubt;
 
 /// What a stored filter says of itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,31 +80,35 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// A [`FormatError`] that says what the bytes are instead.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes = match (bytes.first_chunk(), bytes.len()) {
-            (Some(header), _) => header,
-            (None, 0) => return Err(FormatError::Empty),
-            (None, len) => return Err(FormatError::Short { len }),
-        };
+    /// [`Doubt::Moved`], [`Doubt::Version`], or [`Doubt::Foreign`] for all else that is no header.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Doubt> {
+        let bytes = bytes.first_chunk().ok_or(Doubt::Foreign)?;
         check_frame(bytes)?;
-        if take(bytes, RESERVED_OFFSET) != [0; 3] {
-            return Err(FormatError::Reserved);
-        }
+        Self::fields(bytes).ok_or(Doubt::Foreign)
+    }
+
+    /// Returns what the bytes say, unless a field has an impossible value.
+    fn fields(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
+        let [state] = take(bytes, STATE_OFFSET);
         let [hashes] = take(bytes, HASHES_OFFSET);
         let blocks = u32::from_be_bytes(take(bytes, BLOCKS_OFFSET));
         let seed = u32::from_be_bytes(take(bytes, SEED_OFFSET));
-        let [state] = take(bytes, STATE_OFFSET);
-        Ok(Self {
+        let capacity = u32::from_be_bytes(take(bytes, CAPACITY_OFFSET));
+        let rate = f32::from_be_bytes(take(bytes, RATE_OFFSET));
+        let is_sized = capacity > 0 && rate > 0.0 && rate < 1.0;
+        if !is_sized || take(bytes, RESERVED_OFFSET) != [0; 3] {
+            return None;
+        }
+        Some(Self {
             state: State::from_byte(state)?,
-            generation: generation(i64::from_be_bytes(take(bytes, GENERATION_OFFSET)))?,
+            generation: Generation::new(i64::from_be_bytes(take(bytes, GENERATION_OFFSET)))?,
             nonce: u64::from_be_bytes(take(bytes, NONCE_OFFSET)),
             geometry: Geometry::new(blocks, hashes, seed)?,
             key_id: u32::from_be_bytes(take(bytes, KEY_ID_OFFSET)),
             run: u32::from_be_bytes(take(bytes, RUN_OFFSET)),
             items: u32::from_be_bytes(take(bytes, ITEMS_OFFSET)),
-            capacity: capacity(u32::from_be_bytes(take(bytes, CAPACITY_OFFSET)))?,
-            rate: rate(f32::from_be_bytes(take(bytes, RATE_OFFSET)))?,
+            capacity,
+            rate,
         })
     }
 
@@ -125,21 +130,11 @@ impl Header {
 }
 
 impl Geometry {
-    /// Returns the geometry with these numbers. [`Sizing::geometry`](crate::filter::Sizing::geometry) finds
-    /// good ones.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError::Blocks`] and [`FormatError::Hashes`] when a number is zero or beyond
-    /// [`MAX_BLOCKS`] or [`MAX_HASHES`].
-    pub(crate) const fn new(blocks: u32, hashes: u8, seed: u32) -> Result<Self, FormatError> {
-        if blocks == 0 || blocks > MAX_BLOCKS {
-            return Err(FormatError::Blocks { found: blocks });
-        }
-        if hashes == 0 || hashes > MAX_HASHES {
-            return Err(FormatError::Hashes { found: hashes });
-        }
-        Ok(Self::sized(blocks, hashes, seed))
+    /// Returns the geometry with these numbers, unless one is zero or beyond [`MAX_BLOCKS`] or [`MAX_HASHES`].
+    /// [`Sizing::geometry`](crate::filter::Sizing::geometry) finds good ones.
+    pub(crate) fn new(blocks: u32, hashes: u8, seed: u32) -> Option<Self> {
+        let fit = (1..=MAX_BLOCKS).contains(&blocks) && (1..=MAX_HASHES).contains(&hashes);
+        fit.then(|| Self::sized(blocks, hashes, seed))
     }
 
     /// Returns the number of positions per id.
@@ -169,37 +164,32 @@ pub(crate) fn moved() -> [u8; HEADER_LEN] {
     bytes
 }
 
+/// Returns what is newer than this crate about a header that has a [version](Doubt::Version) of its own, in words.
+pub(crate) fn newer(bytes: &[u8]) -> Option<String> {
+    match version_and_layout(bytes.first_chunk()?) {
+        (VERSION, layout) => Some(format!("layout {layout}")),
+        (version, _) => (version > VERSION).then(|| format!("format version {version}")),
+    }
+}
+
 /// Checks all that tells a header of this version from other bytes.
-fn check_frame(bytes: &[u8; HEADER_LEN]) -> Result<(), FormatError> {
-    let magic = u64::from_be_bytes(take(bytes, 0));
-    if magic != MAGIC {
-        return Err(FormatError::Magic { found: magic });
+fn check_frame(bytes: &[u8; HEADER_LEN]) -> Result<(), Doubt> {
+    if take(bytes, 0) != MAGIC.to_be_bytes() {
+        return Err(Doubt::Foreign);
     }
-    let version = u16::from_be_bytes(take(bytes, VERSION_OFFSET));
-    if version != VERSION {
-        return Err(FormatError::Version { found: version });
+    match version_and_layout(bytes) {
+        (VERSION, LAYOUT) if take(bytes, CHECKSUM_OFFSET) == checksum(bytes).to_be_bytes() => {
+            Ok(())
+        }
+        (VERSION, LAYOUT) => Err(Doubt::Foreign),
+        (MOVED, _) => Err(Doubt::Moved),
+        _ => Err(Doubt::Version),
     }
+}
+
+fn version_and_layout(bytes: &[u8; HEADER_LEN]) -> (u16, u8) {
     let [layout] = take(bytes, LAYOUT_OFFSET);
-    if layout != LAYOUT {
-        return Err(FormatError::Layout { found: layout });
-    }
-    let (found, expected) = (u32::from_be_bytes(take(bytes, CHECKSUM_OFFSET)), checksum(bytes));
-    if found != expected {
-        return Err(FormatError::Checksum { found, expected });
-    }
-    Ok(())
-}
-
-fn generation(found: i64) -> Result<Generation, FormatError> {
-    Generation::new(found).ok_or(FormatError::Generation { found })
-}
-
-const fn capacity(found: u32) -> Result<u32, FormatError> {
-    if found > 0 { Ok(found) } else { Err(FormatError::Capacity { found }) }
-}
-
-fn rate(found: f32) -> Result<f32, FormatError> {
-    if found > 0.0 && found < 1.0 { Ok(found) } else { Err(FormatError::Rate { found }) }
+    (u16::from_be_bytes(take(bytes, VERSION_OFFSET)), layout)
 }
 
 fn checksum(bytes: &[u8; HEADER_LEN]) -> u32 {
@@ -260,49 +250,48 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_short_string_is_told_from_a_damaged_one() {
+    fn a_missing_or_short_string_or_another_magic_number_is_none_of_ours() {
         let bytes = header().encode();
-        assert_eq!(Header::decode(&[]), Err(FormatError::Empty));
-        for len in 1..HEADER_LEN {
-            assert_eq!(Header::decode(&bytes[..len]), Err(FormatError::Short { len }));
+        for len in 0..HEADER_LEN {
+            assert_eq!(Header::decode(&bytes[..len]), Err(Doubt::Foreign));
         }
-        assert_eq!(Header::decode(&[0; HEADER_LEN]), Err(FormatError::Magic { found: 0 }));
+        assert_eq!(Header::decode(&[0; HEADER_LEN]), Err(Doubt::Foreign));
     }
 
     #[test]
     fn a_later_version_or_layout_is_reported_as_such_whatever_else_differs() {
         let mut bytes = [0xff; HEADER_LEN];
         put(&mut bytes, 0, *b"BLMGUARD");
-        put(&mut bytes, VERSION_OFFSET, [0, 2]);
-        assert_eq!(Header::decode(&bytes), Err(FormatError::Version { found: 2 }));
-        put(&mut bytes, VERSION_OFFSET, [0, 1, 2]);
-        assert_eq!(Header::decode(&bytes), Err(FormatError::Layout { found: 2 }));
+        for (version_and_layout, words) in [
+            ([0, 2, 1], Some("format version 2")),
+            ([0, 0, 1], None),
+            ([0, 1, 2], Some("layout 2")),
+            ([0, 1, 0], Some("layout 0")),
+        ] {
+            put(&mut bytes, VERSION_OFFSET, version_and_layout);
+            assert_eq!(Header::decode(&bytes), Err(Doubt::Version));
+            assert_eq!(newer(&bytes).as_deref(), words);
+        }
+        assert_eq!(Header::decode(&moved()), Err(Doubt::Moved));
     }
 
     #[test]
-    fn a_field_with_an_impossible_value_is_named_although_the_checksum_matches() {
-        let refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes).unwrap_err();
-        assert_eq!(refused(with(STATE_OFFSET, [0])), FormatError::State { found: 0 });
-        assert_eq!(refused(with(STATE_OFFSET, [5])), FormatError::State { found: 5 });
-        assert_eq!(refused(with(HASHES_OFFSET, [0])), FormatError::Hashes { found: 0 });
-        assert_eq!(refused(with(HASHES_OFFSET, [33])), FormatError::Hashes { found: 33 });
-        assert_eq!(refused(with(RESERVED_OFFSET, [0, 0, 1])), FormatError::Reserved);
-        assert_eq!(refused(with(GENERATION_OFFSET, [0; 8])), FormatError::Generation { found: 0 });
-        assert_eq!(
-            refused(with(GENERATION_OFFSET, [255; 8])),
-            FormatError::Generation { found: -1 }
-        );
-        assert_eq!(refused(with(BLOCKS_OFFSET, [0; 4])), FormatError::Blocks { found: 0 });
-        let found = MAX_BLOCKS + 1;
-        assert_eq!(
-            refused(with(BLOCKS_OFFSET, found.to_be_bytes())),
-            FormatError::Blocks { found }
-        );
-        assert_eq!(refused(with(CAPACITY_OFFSET, [0; 4])), FormatError::Capacity { found: 0 });
+    fn a_field_with_an_impossible_value_is_found_although_the_checksum_matches() {
+        let is_refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes) == Err(Doubt::Foreign);
+        assert!(is_refused(with(STATE_OFFSET, [0])));
+        assert!(is_refused(with(STATE_OFFSET, [5])));
+        assert!(is_refused(with(HASHES_OFFSET, [0])));
+        assert!(is_refused(with(HASHES_OFFSET, [33])));
+        assert!(is_refused(with(RESERVED_OFFSET, [0, 0, 1])));
+        assert!(is_refused(with(GENERATION_OFFSET, [0; 8])));
+        assert!(is_refused(with(GENERATION_OFFSET, [255; 8])));
+        assert!(is_refused(with(BLOCKS_OFFSET, [0; 4])));
+        assert!(is_refused(with(BLOCKS_OFFSET, (MAX_BLOCKS + 1).to_be_bytes())));
+        assert!(is_refused(with(CAPACITY_OFFSET, [0; 4])));
         for rate in [0.0, 1.0, -0.1, f32::NAN, f32::INFINITY] {
-            let error = refused(with(RATE_OFFSET, rate.to_be_bytes()));
-            assert!(matches!(error, FormatError::Rate { .. }), "{rate}: {error}");
+            assert!(is_refused(with(RATE_OFFSET, rate.to_be_bytes())), "{rate}");
         }
+        assert!(!is_refused(with(STATE_OFFSET, [State::Live.as_byte()])));
     }
 
     #[test]
@@ -314,10 +303,8 @@ mod tests {
 
     #[test]
     fn a_geometry_has_blocks_and_hashes() {
-        assert_eq!(Geometry::new(0, 1, 0), Err(FormatError::Blocks { found: 0 }));
-        assert_eq!(Geometry::new(1, 0, 0), Err(FormatError::Hashes { found: 0 }));
-        assert_eq!(Geometry::new(1, 33, 0), Err(FormatError::Hashes { found: 33 }));
-        let found = MAX_BLOCKS + 1;
-        assert_eq!(Geometry::new(found, 1, 0), Err(FormatError::Blocks { found }));
+        for (blocks, hashes) in [(0, 1), (1, 0), (1, 33), (MAX_BLOCKS + 1, 1)] {
+            assert_eq!(Geometry::new(blocks, hashes, 0), None);
+        }
     }
 }

@@ -8,7 +8,6 @@ mod state;
 
 pub(crate) use super::block::Position;
 pub(crate) use blocks::FilterReader;
-pub(crate) use format::FormatError;
-pub(crate) use header::{Header, moved};
+pub(crate) use header::{Header, moved, newer};
 pub(crate) use position::Span;
 pub(crate) use state::State;

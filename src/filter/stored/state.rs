@@ -1,7 +1,5 @@
 //! How far the build of a stored filter has come.
 
-use super::format::FormatError;
-
 /// How far the build of a filter has come.
 ///
 /// The bytes differ from each other and from zero in four bits: the state lies outside the header's
@@ -24,14 +22,10 @@ impl State {
         self as u8
     }
 
-    pub(super) const fn from_byte(byte: u8) -> Result<Self, FormatError> {
-        match byte {
-            byte if byte == Self::Loading.as_byte() => Ok(Self::Loading),
-            byte if byte == Self::CatchingUp.as_byte() => Ok(Self::CatchingUp),
-            byte if byte == Self::Live.as_byte() => Ok(Self::Live),
-            byte if byte == Self::Disproved.as_byte() => Ok(Self::Disproved),
-            found => Err(FormatError::State { found }),
-        }
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Loading, Self::CatchingUp, Self::Live, Self::Disproved]
+            .into_iter()
+            .find(|state| state.as_byte() == byte)
     }
 }
 
@@ -42,10 +36,10 @@ mod tests {
     #[test]
     fn a_state_is_its_byte() {
         for state in [State::Loading, State::CatchingUp, State::Live, State::Disproved] {
-            assert_eq!(State::from_byte(state.as_byte()), Ok(state));
+            assert_eq!(State::from_byte(state.as_byte()), Some(state));
         }
         for found in [0, 1, 2, 3, 4, 5, 255] {
-            assert_eq!(State::from_byte(found), Err(FormatError::State { found }));
+            assert_eq!(State::from_byte(found), None);
         }
     }
 

@@ -210,7 +210,7 @@ impl Shard {
             self.fleet.hand_over.note_left();
             return Err(StoreError::Moved { key: self.keys.bits.clone() });
         }
-        let Some(newer) = view.live.newer.as_ref().or(view.next.newer.as_ref()) else {
+        let Some(newer) = view.live.newer().or_else(|| view.next.newer()) else {
             return Ok(());
         };
         let reason = format!("holds a filter of {newer}, newer than this crate");

@@ -1,8 +1,8 @@
 //! What the live and the building key hold, and whether that is a filter to trust.
 
 use crate::error::StoreError;
-use crate::filter::format::{MOVED, STATE_OFFSET, VERSION};
-use crate::filter::{FormatError, Header, State};
+use crate::filter::format::STATE_OFFSET;
+use crate::filter::{Header, State, newer};
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -15,18 +15,24 @@ pub(crate) struct Seen {
     pub(crate) len: u64,
     /// The filter, or why it is none.
     pub(crate) filter: Result<Header, Doubt>,
-    /// What is newer than this crate about the filter that the key holds, in words.
-    pub(crate) newer: Option<String>,
 }
 
 impl Seen {
     fn new(kind: &str, head: Vec<u8>, len: u64) -> Self {
-        let (filter, newer) = match kind {
-            "none" => (Err(Doubt::NoFilter), None),
-            "string" => judge(&head, len),
-            _ => (Err(Doubt::WrongType), None),
+        let filter = match kind {
+            "none" => Err(Doubt::NoFilter),
+            "string" => match Header::decode(&head) {
+                Ok(header) if header.string_len() != len => Err(Doubt::Truncated),
+                decoded => decoded,
+            },
+            _ => Err(Doubt::WrongType),
         };
-        Self { head, len, filter, newer }
+        Self { head, len, filter }
+    }
+
+    /// Returns what is newer than this crate about the filter that the key holds, in words.
+    pub(crate) fn newer(&self) -> Option<String> {
+        newer(&self.head).filter(|_| self.filter == Err(Doubt::Version))
     }
 
     /// Returns the header if the key holds a whole filter in this state.
@@ -48,21 +54,6 @@ impl Seen {
             Ok(_) => b"",
             Err(_) => &self.head,
         }
-    }
-}
-
-fn judge(head: &[u8], len: u64) -> (Result<Header, Doubt>, Option<String>) {
-    match Header::decode(head) {
-        Ok(header) if header.string_len() == len => (Ok(header), None),
-        Ok(_) => (Err(Doubt::Truncated), None),
-        Err(FormatError::Version { found: MOVED }) => (Err(Doubt::Moved), None),
-        Err(FormatError::Version { found }) => {
-            (Err(Doubt::Version), (found > VERSION).then(|| format!("format version {found}")))
-        }
-        Err(FormatError::Layout { found }) => {
-            (Err(Doubt::Version), Some(format!("layout {found}")))
-        }
-        Err(_) => (Err(Doubt::Foreign), None),
     }
 }
 
