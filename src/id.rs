@@ -191,17 +191,6 @@ impl SecretKey {
         Self(bytes)
     }
 
-    /// Draws a key from the system's random source.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the random source reports.
-    pub(crate) fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 16];
-        crate::random::fill(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
     pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

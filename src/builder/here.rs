@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::SettingError;
 use crate::id::SecretKey;
 use crate::middleware::shared::Foreign;
+use crate::random;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -17,7 +18,8 @@ pub(super) struct Stores {
 
 /// Makes the store of a filter in this process.
 pub(super) fn stores(settings: &Settings) -> Result<Stores, SettingError> {
-    let key = settings.secret_key.clone().map_or_else(SecretKey::random, Ok);
+    let draw = || random::bytes().map(SecretKey::new);
+    let key = settings.secret_key.clone().map_or_else(draw, Ok);
     let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
     Ok(Stores { store: Arc::new(MemoryStore::new(settings, &key)), foreign: None })
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
-use self::jitter::Jitter;
+use self::jitter::spread;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::list::{ListRuling, Listed};
 use crate::decide::gate::{Gate, Known, Ruling, Why};
@@ -56,7 +56,6 @@ pub(crate) struct Guard {
     null_writes: Bucket,
     removals: Bucket,
     nulls: NullLimits,
-    jitter: Jitter,
 }
 
 /// What the table's first row says of an id.
@@ -97,7 +96,6 @@ impl Guard {
             null_writes: Bucket::new(nulls.per_second, nulls.per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
-            jitter: Jitter::new(),
         }
     }
 
@@ -257,7 +255,7 @@ impl Guard {
             self.metrics.nulls_limited.add(1);
             return Answer::Ready(());
         }
-        let ttl = self.jitter.spread(self.nulls.ttl).min(lesson.fresh);
+        let ttl = spread(self.nulls.ttl).min(lesson.fresh);
         let metrics = Arc::clone(&self.metrics);
         let remembered = self.store.remember(id, claim, lesson.scope, ttl);
         remembered.map(move |remembered| metrics.null(remembered))
@@ -285,7 +283,7 @@ impl Guard {
             self.metrics.removed(Remembered::Late);
             return Ok(Removed::Withheld);
         }
-        let outcome = self.store.remove(id, self.jitter.spread(self.nulls.removed_ttl)).await;
+        let outcome = self.store.remove(id, spread(self.nulls.removed_ttl)).await;
         self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
         Ok(match outcome? {
             Remembered::Stored => Removed::Remembered,

@@ -453,10 +453,8 @@ pub(crate) trait BuildPart: Send {
 
 /// Draws random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
-    let mut bytes = [0; N];
-    random::fill(&mut bytes).map_err(|error| StoreError::Refused {
+    random::bytes().map_err(|error| StoreError::Refused {
         doubt: Doubt::Refused,
         reason: format!("the system's random source: {error}"),
-    })?;
-    Ok(bytes)
+    })
 }

@@ -39,9 +39,6 @@ mod id;
 mod link {
     pub(crate) mod reply;
 }
-#[expect(dead_code, reason = "a part of what is compiled in is used")]
-#[path = "../../src/random.rs"]
-mod random;
 mod store {
     pub(crate) use crate::link;
 }

@@ -14,14 +14,19 @@ pub(crate) fn begin(seed: u64) {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature is the real source's")]
-pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
     for chunk in bytes.chunks_mut(8) {
         let word = scatter().to_be_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
-    Ok(())
+    Ok(bytes)
 }
 
 pub(crate) fn scatter() -> u64 {
     SOURCE.with_borrow_mut(Rng::next)
+}
+
+pub(crate) fn fraction() -> f64 {
+    scatter() as f64 / u64::MAX as f64
 }

@@ -25,9 +25,6 @@ mod filter;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../../src/id.rs"]
 mod id;
-#[expect(dead_code, reason = "a part of what is compiled in is used")]
-#[path = "../../../src/random.rs"]
-mod random;
 mod verdict {
     pub(crate) use bloom_guard::Doubt;
 }

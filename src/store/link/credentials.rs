@@ -86,8 +86,7 @@ pub(super) fn renewal(ends: Instant) -> Instant {
     let now = Instant::now();
     let rest = ends.saturating_duration_since(now);
     let ahead = AHEAD.min(rest / 2);
-    let spread = (random::scatter() >> 11) as f64 / (1_u64 << 53) as f64;
-    now + (rest - ahead.mul_f64(0.5 + spread / 2.0)).max(SHORTEST)
+    now + (rest - ahead.mul_f64(0.5 + random::fraction() / 2.0)).max(SHORTEST)
 }
 
 /// Says which user and password Redis is to be told, whenever a connection is made: passwords that are rotated, tokens that end.

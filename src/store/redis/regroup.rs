@@ -74,7 +74,7 @@ impl Shards {
                 Err(error) => tracing::debug!(%error, "nobody says where shards are"),
             }
             // Processes that lose a node together do not ask together.
-            sleep(rest.mul_f64(0.5 + random::scatter() as f64 / u64::MAX as f64 / 2.0)).await;
+            sleep(rest.mul_f64(0.5 + random::fraction() / 2.0)).await;
             rest = (rest * 2).min(REST.1);
         }
     }

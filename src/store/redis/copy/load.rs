@@ -154,8 +154,7 @@ impl Copies {
             Duration::from_micros(u64::try_from(between).unwrap_or(0))
         });
         let spread = between.map_or(SPREAD.0, |between| (between / SPREAD_PARTS).min(SPREAD.1));
-        let drawn = random::scatter() as f64 / u64::MAX as f64;
-        spread.mul_f64(drawn)
+        spread.mul_f64(random::fraction())
     }
 
     /// Takes room for a copy. Where there is none for two, the one before makes way, if that is enough.
