@@ -5,13 +5,14 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bloom_guard::SecretKey;
+use bloom_guard::{BloomGuard, SecretKey};
 use redis::Value;
 use support::eventually;
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 
+use super::away::filled_shards;
 use super::{Ran, filled};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -175,6 +176,65 @@ fn rights_and_commands_that_are_missing_are_found() {
     let closed = RedisServer::start();
     closed.run::<()>(&["CONFIG", "SET", "requirepass", "secret"]);
     finds("no password", &closed.url(), &[], "the URL has none", "redis://:PASSWORD@HOST:PORT");
+}
+
+/// A user with the guide's rights on these keys, at a server with a filter in 16 shards.
+async fn in_shards(keys: &'static str) -> (RedisServer, BloomGuard) {
+    let redis = RedisServer::with(&user(&["resetkeys", keys]));
+    let guard = filled_shards(&redis.url()).await;
+    (redis, guard)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn rights_are_tried_on_the_keys_of_all_shards() {
+    let (redis, _guard) = in_shards("~bg:{users#*").await;
+    let ran = Ran::with(&["doctor", &with_password(&redis), "users"]);
+    assert!(ran.status == 0 && ran.out.contains("filter: live"), "{ran:?}");
+    for keys in ["~bg:{users}:*", "~bg:{users#0/16}:*"] {
+        let (redis, _guard) = in_shards(keys).await;
+        let url = with_password(&redis);
+        let of_all = "ACL SETUSER guard ~bg:{users#*";
+        finds(keys, &url, &["users", "--shards", "16"], "keys bg:{users#*", of_all);
+        let ran = Ran::with(&["doctor", &url, "users", "--shards", "16"]);
+        assert!(!ran.out.contains("there is none"), "{ran:?}");
+    }
+    finds(
+        "found",
+        &with_password(&in_shards("~bg:{users#0/16}:*").await.0),
+        &["users"],
+        "keys bg:{users#*",
+        "~bg:{users#*",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_filter_that_a_user_may_not_see_is_not_called_absent() {
+    let (redis, _guard) = in_shards("~bg:{users}:*").await;
+    let url = with_password(&redis);
+    Ran::with(&["doctor", &url, "users"]).is_as_kept("doctor_unseen");
+    let status = Ran::with(&["status", &url, "users"]);
+    assert!(status.status == 2 && status.err.contains("NOPERM"), "{status:?}");
+    let one = guard_over(&redis.url(), &Table::with(0..10)).build().unwrap();
+    live(&one).await;
+    let ran = Ran::with(&["doctor", &url, "users"]);
+    assert!(ran.status == 0 && ran.out.contains("filter: live"), "{ran:?}");
+    for command in ["doctor", "status"] {
+        let ran = Ran::with(&[command, &url, "users", "--shards", "16"]);
+        assert!(!ran.out.contains("there is none"), "{ran:?}");
+        assert!(ran.status > 0 && !format!("{ran:?}").contains("here is no filter"), "{ran:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_two_filters_of_a_name_the_doctor_asks_which() {
+    let (redis, _guard) = filled().await;
+    let _other = filled_shards(&redis.url()).await;
+    let ran = Ran::with(&["doctor", &redis.url(), "users"]);
+    assert!(ran.status == 2 && ran.err.contains("1 or 16 shards: say which"), "{ran:?}");
+    for shards in ["1", "16"] {
+        let ran = Ran::with(&["doctor", &redis.url(), "users", "--shards", shards]);
+        assert!(ran.status == 0 && ran.out.contains("filter: live"), "{ran:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

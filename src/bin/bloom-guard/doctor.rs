@@ -20,8 +20,9 @@ const APART: Duration = Duration::from_secs(2);
 
 /// Says what is wrong with a Redis for a guard, and what mends it.
 ///
-/// Rights are tried on keys of its own (`bg:{NAME}:doctor:…`), which end within ten seconds and are deleted; the filter's keys are only
-/// read. A user whose rights are for one filter needs its NAME.
+/// Rights are tried on keys of its own (`bg:{NAME}:doctor:…`, or `bg:{NAME#doctor}:…` of a filter in shards), which end within ten
+/// seconds and are deleted; the filter's keys are only read. A user whose rights are for one filter needs its NAME, and --shards where
+/// the filter is not there yet and is to be in shards.
 ///
 /// Exit status 1: something is wrong.
 #[derive(Debug, clap::Args)]
@@ -57,10 +58,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
 
 async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> Result<(), Failure> {
     let name = arguments.name.as_deref().unwrap_or("doctor");
-    let shards = arguments.shards.filter(|shards| *shards > 1);
-    let prefix =
-        shards.map_or_else(|| format!("bg:{{{name}}}:"), |all| format!("bg:{{{name}#0/{all}}}:"));
-    let server = match Server::open(url, &format!("{prefix}meta")).await {
+    let server = match Server::open(url, &format!("bg:{{{name}}}:meta")).await {
         Ok(server) => server,
         Err(InspectError::Store(error)) if !is_away(&error) => {
             of_connection(&error, user(url), findings);
@@ -75,9 +73,41 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
     }
     of_memory(&info, findings);
     of_safety(&info, findings);
-    rights::probe(&server, &prefix, user(url), findings).await;
+    let found = match &arguments.name {
+        Some(name) => shards_of(url, name, arguments.shards).await,
+        None => Ok(Vec::new()),
+    };
+    let shards = target::only(found.as_deref().unwrap_or_default(), name)?;
+    let has_rights = of_rights(url, name, shards.or(arguments.shards), findings).await?;
     of_time(&server, findings).await?;
-    of_filter(arguments, url, &info, findings).await
+    if arguments.name.is_none() {
+        return Ok(());
+    }
+    let filter = match (found, shards) {
+        (Err(error), _) => Err(error),
+        (Ok(_), None) => Ok(None),
+        (Ok(_), Some(shards)) => {
+            let key = target::secret_key()?;
+            Filter::read(url, name, shards, key.as_ref()).await.map(Some)
+        }
+    };
+    of_filter(filter, (name, user(url)), has_rights, &info, findings)
+}
+
+/// Tries the rights on the keys of a filter, of all its shards; returns whether the user has all.
+async fn of_rights(
+    url: &str,
+    name: &str,
+    shards: Option<u32>,
+    findings: &mut Findings,
+) -> Result<bool, Failure> {
+    let (prefix, pattern) = match shards {
+        None | Some(1) => (format!("bg:{{{name}}}:doctor:"), format!("bg:{{{name}}}:*")),
+        // No shard's own key: only a pattern that is for all allows it.
+        Some(_) => (format!("bg:{{{name}#doctor}}:"), format!("bg:{{{name}#*")),
+    };
+    let server = Server::open(url, &prefix).await?;
+    Ok(rights::probe(&server, (&prefix, &pattern), user(url), findings).await)
 }
 
 /// Whether nothing answers at all.
@@ -335,35 +365,25 @@ fn ms(time: Duration) -> f64 {
 }
 
 /// Whether the filter is to be trusted, and the next one has room beside it.
-async fn of_filter(
-    arguments: &Arguments,
-    url: &str,
+fn of_filter(
+    filter: Result<Option<Filter>, InspectError>,
+    (name, user): (&str, &str),
+    has_rights: bool,
     info: &Info,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let Some(name) = &arguments.name else { return Ok(()) };
-    let shards = match shards_of(url, name).await {
-        Ok(shards) => shards,
-        // What may be had of the keys was told with the rights.
-        Err(InspectError::Store(StoreError::Refused { doubt: Doubt::Denied, .. })) => return Ok(()),
-        Err(InspectError::Store(error)) => {
-            findings.refused(&error);
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let Some(shards) =
-        arguments.shards.or(shards.first().copied()).filter(|all| shards.contains(all))
-    else {
-        findings.note(
+    match filter {
+        Ok(Some(filter)) => of_room(&filter, info, findings),
+        Ok(None) => findings.note(
             format!("filter: there is none of the name {name:?} yet"),
             "The first guard makes it.",
-        );
-        return Ok(());
-    };
-    let key = target::secret_key()?;
-    match Filter::read(url, name, shards, key.as_ref()).await {
-        Ok(filter) => of_room(&filter, info, findings),
+        ),
+        Err(InspectError::Store(StoreError::Refused { doubt: Doubt::Denied, .. })) => {
+            // Else it was told with the rights.
+            if has_rights {
+                findings.unseen_in_shards(name, user);
+            }
+        }
         Err(InspectError::Store(error)) => findings.refused(&error),
         Err(error) => return Err(error.into()),
     }

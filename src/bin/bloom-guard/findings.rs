@@ -32,11 +32,15 @@ struct Finding {
 
 /// All that was looked at, in order.
 #[derive(Default)]
-pub(crate) struct Findings(Vec<Finding>);
+pub(crate) struct Findings {
+    all: Vec<Finding>,
+    /// What is sound, where that is not all.
+    only: &'static str,
+}
 
 impl Findings {
     fn add(&mut self, level: Level, what: impl Into<String>, mend: impl Into<String>) {
-        self.0.push(Finding { level, what: what.into(), mend: mend.into() });
+        self.all.push(Finding { level, what: what.into(), mend: mend.into() });
     }
 
     pub(crate) fn sound(&mut self, what: impl Into<String>) {
@@ -56,23 +60,32 @@ impl Findings {
         self.wrong(error.to_string(), error.advice());
     }
 
+    /// Notes that a filter in shards may be there, or not.
+    pub(crate) fn unseen_in_shards(&mut self, name: &str, user: &str) {
+        self.note(
+            format!("filter: this user may not see whether there is one of the name {name:?} in shards; else there is none yet"),
+            format!("ACL SETUSER {user} ~bg:{{{name}#* if it is, or is to be, in shards; and give --shards then"),
+        );
+        self.only = " for a filter that is not in shards";
+    }
+
     pub(crate) fn wrong_count(&self) -> usize {
-        self.0.iter().filter(|finding| finding.level == Level::Wrong).count()
+        self.all.iter().filter(|finding| finding.level == Level::Wrong).count()
     }
 
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        for Finding { level, what, mend } in &self.0 {
+        for Finding { level, what, mend } in &self.all {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "{}: {what}", level.name());
             if !mend.is_empty() {
                 let _written = writeln!(text, "  {mend}");
             }
         }
-        text + match self.wrong_count() {
-            0 => "This Redis is sound.",
-            1 => "One thing is wrong.",
-            _ => "Some things are wrong.",
+        text + &match self.wrong_count() {
+            0 => format!("This Redis is sound{}.", self.only),
+            1 => "One thing is wrong.".to_owned(),
+            _ => "Some things are wrong.".to_owned(),
         }
     }
 
@@ -81,7 +94,7 @@ impl Findings {
             let level = finding.level.name().to_lowercase();
             json!({ "level": level, "what": finding.what, "mend": finding.mend })
         };
-        let findings: Vec<Value> = self.0.iter().map(finding).collect();
+        let findings: Vec<Value> = self.all.iter().map(finding).collect();
         json!({ "sound": self.wrong_count() == 0, "findings": findings })
     }
 }

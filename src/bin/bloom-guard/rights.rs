@@ -69,10 +69,16 @@ struct Met {
     others: Vec<StoreError>,
 }
 
-/// Tries each right on keys of a name that nobody else has. They are deleted, and end within ten seconds should that fail.
-pub(crate) async fn probe(server: &Server, prefix: &str, user: &str, findings: &mut Findings) {
+/// Tries each right on keys of a name that nobody else has, which a pattern allows; returns whether the user has all. The keys are
+/// deleted, and end within ten seconds should that fail.
+pub(crate) async fn probe(
+    server: &Server,
+    (prefix, pattern): (&str, &str),
+    user: &str,
+    findings: &mut Findings,
+) -> bool {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let own = format!("{prefix}doctor:{}-{nanos}:", std::process::id());
+    let own = format!("{prefix}{}-{nanos}:", std::process::id());
     let (mut met, mut tried) = (Met::default(), 0);
     for probe in PROBES {
         let words: Vec<String> = probe.iter().map(|word| key_of(word, &own)).collect();
@@ -81,7 +87,7 @@ pub(crate) async fn probe(server: &Server, prefix: &str, user: &str, findings: &
             met.note(probe[0], error);
         }
     }
-    met.tell(prefix, user, tried, findings);
+    met.tell(pattern, user, tried, findings)
 }
 
 fn key_of(word: &str, own: &str) -> String {
@@ -113,7 +119,7 @@ impl Met {
         }
     }
 
-    fn tell(self, prefix: &str, user: &str, tried: usize, findings: &mut Findings) {
+    fn tell(self, pattern: &str, user: &str, tried: usize, findings: &mut Findings) -> bool {
         let Self { denied, unknown, keys, others } = self;
         let is_sound = denied.is_empty() && unknown.is_empty() && !keys && others.is_empty();
         if is_sound {
@@ -128,8 +134,8 @@ impl Met {
         }
         if keys {
             findings.wrong(
-                format!("rights: this user may not use the keys {prefix}*"),
-                format!("ACL SETUSER {user} ~{prefix}*; or give the name of a filter whose keys it may use"),
+                format!("rights: this user may not use the keys {pattern}"),
+                format!("ACL SETUSER {user} ~{pattern}; or give name and --shards of a filter whose keys it may use"),
             );
         }
         if !unknown.is_empty() {
@@ -142,6 +148,7 @@ impl Met {
         for error in &others {
             findings.refused(error);
         }
+        is_sound
     }
 }
 

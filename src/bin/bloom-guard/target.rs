@@ -49,20 +49,16 @@ impl Target {
 
     /// Returns in how many shards it is.
     async fn find(&self, url: &str) -> Result<u32, Failure> {
-        let found = shards_of(url, &self.name).await?;
         let name = &self.name;
-        match (&found[..], self.shards) {
-            (found, Some(asked)) if found.contains(&asked) => Ok(asked),
-            (&[one], None) => Ok(one),
-            (&[], _) => Err(self.unknown(url).await),
-            (found, Some(asked)) => Err(Failure(format!(
+        if let Some(one) = only(&shards_of(url, name, self.shards).await?, name)? {
+            return Ok(one);
+        }
+        match (&shards_of(url, name, None).await?[..], self.shards) {
+            (others @ [_, ..], Some(asked)) => Err(Failure(format!(
                 "There is no filter {name:?} in {asked} shards: give --shards {}.",
-                list(found)
+                list(others)
             ))),
-            (found, None) => Err(Failure(format!(
-                "There are filters {name:?} in {} shards: say which with --shards.",
-                list(found)
-            ))),
+            _ => Err(self.unknown(url).await),
         }
     }
 
@@ -76,6 +72,17 @@ impl Target {
             _ => format!("there are {}", names.join(", ")),
         };
         Failure(format!("There is no filter of this name, {name:?}: {known}."))
+    }
+}
+
+/// Returns in how many shards a filter is, of those that were found; none if there is none.
+pub(crate) fn only(found: &[u32], name: &str) -> Result<Option<u32>, Failure> {
+    match found {
+        [_, _, ..] => Err(Failure(format!(
+            "There are filters {name:?} in {} shards: say which with --shards.",
+            list(found)
+        ))),
+        found => Ok(found.first().copied()),
     }
 }
 

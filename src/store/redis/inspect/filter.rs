@@ -32,23 +32,30 @@ pub struct Filter {
 }
 
 /// Which shards are looked for, of how many: the first ones, as one node of a cluster may be away.
-fn shards_to_try() -> impl Iterator<Item = (u32, u32)> {
-    let counts = (0..=MOST_SHARDS.ilog2()).map(|power| 1 << power);
-    counts.flat_map(|of: u32| (0..of.min(TRIED)).map(move |number| (number, of)))
+fn shards_to_try(asked: Option<u32>) -> Vec<(u32, u32)> {
+    let any = || (0..=MOST_SHARDS.ilog2()).map(|power| 1 << power).collect();
+    let counts: Vec<u32> = asked.map_or_else(any, |asked| vec![asked]);
+    counts.into_iter().flat_map(|of| (0..of.min(TRIED)).map(move |number| (number, of))).collect()
 }
 
-/// Returns in how many shards filters of this name are: none, if there is no such filter.
+/// Returns in how many shards filters of this name are, of all numbers or of the one that is asked for: none, if there is no such
+/// filter.
 ///
 /// # Errors
 ///
-/// Redis did not answer, or URL or name cannot be used.
-pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> {
+/// Redis did not answer, URL or name cannot be used, or none was found and the user may not look everywhere.
+pub async fn shards_of(
+    url: &str,
+    name: &str,
+    asked: Option<u32>,
+) -> Result<Vec<u32>, InspectError> {
     settings::name(name)?;
     let (mut found, mut servers, mut failed) = (Vec::new(), Vec::new(), None);
-    let all: Vec<Keys> = shards_to_try().map(|(n, of)| Keys::of_shard(name, n, of)).collect();
+    let tried = shards_to_try(asked);
+    let all: Vec<Keys> = tried.iter().map(|(n, of)| Keys::of_shard(name, *n, *of)).collect();
     let homes = homes(url, &all).await?;
     let mut away = Vec::new();
-    for ((keys, home), (_, shards)) in all.iter().zip(&homes).zip(shards_to_try()) {
+    for ((keys, home), (_, shards)) in all.iter().zip(&homes).zip(tried) {
         if found.contains(&shards) || away.contains(&home) {
             continue;
         }
@@ -56,7 +63,7 @@ pub async fn shards_of(url: &str, name: &str) -> Result<Vec<u32>, InspectError> 
             Ok((_, said)) => found.extend((said == Said::Int(1)).then_some(shards)),
             // A user may have the rights for one filter, and so for one number of shards.
             Err(InspectError::Store(error)) if doubt(&error) == Doubt::Denied => {
-                failed = failed.or((shards == 1).then_some(error));
+                failed = failed.or(Some(error));
             }
             Err(InspectError::Store(error)) if home.is_some() && is_away(&error) => {
                 away.push(home);
