@@ -5,8 +5,10 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Mode, PathPattern, SecretKey};
 use support::eventually;
 use support::model::{Table, guard_over, live};
+use support::proxy::{Cut, Proxy};
 use support::redis_server::RedisServer;
 
+use super::away::filled_shards;
 use super::{Ran, filled};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -42,6 +44,33 @@ async fn a_filter_is_deleted_only_when_no_process_polls_it() {
     Ran::with(&["drop", &redis.url(), "users"]).is_as_kept("drop_asked");
     Ran::with(&["drop", &redis.url(), "users", "--yes"]).is_as_kept("drop");
     assert_eq!(redis.keys(), ["mine"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_deletion_that_ended_halfway_can_be_repeated() {
+    let redis = RedisServer::start();
+    drop(filled_shards(&redis.url()).await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for shard in 0..16 {
+        let meta = format!("bg:{{users#{shard}/16}}:meta");
+        redis.run::<i64>(&["HSET", &meta, "polled", "1", "stated", "1"]);
+    }
+    let proxy = Proxy::start(redis.port()).await;
+    let drops = |more: &[&str]| Ran::with(&[&["drop", &proxy.url(), "users"], more].concat());
+    for ended in 0..100 {
+        let before = (redis.keys(), proxy.requests());
+        let asked = drops(&[]);
+        assert!(asked.err.contains("Nothing was deleted"), "after {ended}: {asked:?} {before:?}");
+        // Of the deletions only the first comes through.
+        proxy.arm(proxy.requests() - before.1 + 1, Cut::BeforeRequest);
+        let deleted = drops(&["--yes"]);
+        if proxy.disarm() {
+            assert_eq!((deleted.status, redis.keys()), (0, vec![]), "{deleted:?}");
+            return;
+        }
+        assert!(deleted.status == 2 && redis.keys().len() < before.0.len(), "{deleted:?}");
+    }
+    panic!("it does not end: {:?}", redis.keys());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -34,18 +34,19 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             words::span_ms(ago_ms)
         )));
     }
-    let (mut keys, mut notes) = (Vec::new(), Vec::new());
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
     for shard in &filter.shards {
-        let (found, note) = keys_of(shard).await?;
+        let (keys, note) = keys_of(shard).await?;
         notes.extend(note);
-        if arguments.yes {
-            delete(shard, &found).await?;
-        }
-        keys.extend(found);
+        found.push((shard, keys));
+    }
+    if arguments.yes {
+        delete(&found).await?;
     }
     notes.dedup();
-    let nulls = keys.iter().filter(|key| key.contains("}:null:")).count();
-    let mut names: Vec<&String> = keys.iter().filter(|key| !key.contains("}:null:")).collect();
+    let keys = || found.iter().flat_map(|(_, keys)| keys);
+    let nulls = keys().filter(|key| key.contains("}:null:")).count();
+    let mut names: Vec<&String> = keys().filter(|key| !key.contains("}:null:")).collect();
     names.sort();
     let done = if arguments.yes { "deleted" } else { "would delete" };
     let mut text: String = names.iter().map(|key| format!("{done} {key}\n")).collect();
@@ -92,14 +93,20 @@ async fn keys_of(shard: &Shard) -> Result<(Vec<String>, Option<String>), Failure
     }
 }
 
-/// Deletes the metadata last: while they are there, the command can be repeated.
-async fn delete(shard: &Shard, keys: &[String]) -> Result<(), Failure> {
-    let (meta, others): (Vec<&String>, Vec<&String>) =
-        keys.iter().partition(|key| key.ends_with("}:meta"));
-    for keys in others.chunks(500).chain(meta.chunks(1)) {
-        let words: Vec<&str> =
-            std::iter::once("DEL").chain(keys.iter().map(|key| key.as_str())).collect();
-        shard.server().ask(&words).await?;
+/// Deletes the metadata last, and those of the first shards after all others: while they are there, the filter is found, and the command
+/// can be repeated.
+async fn delete(found: &[(&Shard, Vec<String>)]) -> Result<(), Failure> {
+    let (mut others, mut metadata) = (Vec::new(), Vec::new());
+    for (shard, keys) in found {
+        let (meta, other): (Vec<&str>, Vec<&str>) =
+            keys.iter().map(String::as_str).partition(|key| key.ends_with("}:meta"));
+        others.push((shard, other));
+        metadata.push((shard, meta));
+    }
+    for (shard, keys) in others.into_iter().chain(metadata.into_iter().rev()) {
+        for keys in keys.chunks(500) {
+            shard.server().ask(&[&["DEL"], keys].concat()).await?;
+        }
     }
     Ok(())
 }
