@@ -138,6 +138,35 @@ async fn a_filter_that_settles_refuses_nothing_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_filter_of_which_a_shard_has_settled_refuses_its_ids_and_says_so() {
+    const HEX: &str = "07070707070707070707070707070707";
+    let redis = RedisServer::start();
+    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).settle(HOUR);
+    let guard = builder.secret_key(SecretKey::new([7; 16])).shards(4).build().unwrap();
+    guard.ready().await;
+    // It would have the shard settle again.
+    drop(guard);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    redis.run::<i64>(&["HSET", "bg:{users#2/4}:meta", "settles", "0"]);
+    let url = redis.url();
+    let run =
+        |words: &[&str]| Ran::fed(words, "777777\n777779\n", &[("BLOOM_GUARD_SECRET_KEY", HEX)]);
+    let ids: Vec<String> = (777_000..777_100).map(|id| id.to_string()).collect();
+    let words =
+        ["--json", "check", &url, "users"].into_iter().chain(ids.iter().map(String::as_str));
+    let checked = run(&words.collect::<Vec<_>>());
+    let refused = checked.out.matches("\"request\":\"refused\"").count();
+    assert!((1..99).contains(&refused), "{refused}: {checked:?}");
+    run(&["status", &url, "users"]).is_as_kept("status_settling_shards");
+    run(&["watch", &url, "users", "--count", "1"]).is_as_kept("watch_settling_shards");
+    run(&["verify", &url, "users"]).is_as_kept("verify_settling_shards");
+    run(&["mode", &url, "users", "enforce"]).is_as_kept("mode_settling_shards");
+    let before = run(&["mode", &url, "users", "shadow"]);
+    assert_eq!(before.status, 0, "{before:?}");
+    run(&["mode", &url, "users", "enforce"]).is_as_kept("mode_enforce_settling_shards");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn another_redis_process_is_not_trusted_and_nobody_polls() {
     let mut redis = RedisServer::with(&["--save", "3600 1000000"]);
     let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();

@@ -48,7 +48,8 @@ impl Fate {
         }
     }
 
-    fn of_absent(shard: &Shard) -> Self {
+    /// What becomes of one that the shard lacks, where the mode is not milder.
+    pub(crate) fn of_absent(shard: &Shard) -> Self {
         if shard.metadata.settles_ms > 0 {
             Self::Lane(Doubt::Settling)
         } else if shard.may_evict {

@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     if set == Mode::Enforce && before != Mode::Enforce {
         text += "\nWhat processes without this filter created meanwhile is refused until a rebuild reads it.";
     }
-    if set == Mode::Enforce && !standing.refuses() {
+    if set == Mode::Enforce && !standing.is_whole() {
         text += &format!("\n{}", standing.refusing_words());
     }
     for note in &notes {

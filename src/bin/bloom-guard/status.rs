@@ -4,7 +4,7 @@ use bloom_guard::inspect::{Filter, Shard};
 use bloom_guard::{Doubt, Generation, JournalReach, Mode};
 use serde_json::{Value, json};
 
-use crate::check::{milder, notes};
+use crate::check::{Fate, milder, notes};
 use crate::outcome::{Ending, Outcome, say};
 use crate::processes::Processes;
 use crate::target::Target;
@@ -12,7 +12,7 @@ use crate::words;
 
 /// Says how a filter stands, by what is in Redis, and which processes are connected. Only reads.
 ///
-/// Exit status 1: it refuses nothing now, or a rebuild that began now would fail.
+/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would fail.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -23,6 +23,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) live: usize,
+    /// How many shards refuse absent ids, where the mode has them do so.
+    pub(crate) refusing: usize,
     pub(crate) all: usize,
     pub(crate) doubt: Option<Doubt>,
     pub(crate) oldest: Option<Generation>,
@@ -67,6 +69,7 @@ impl Standing {
                 Some(reason) => {
                     standing.away = standing.away.take().or_else(|| Some(reason.clone()));
                 }
+            standing.refusing += usize::from(refuses(shard));
                 None => standing.add_metadata(shard),
             }
         }
@@ -119,23 +122,23 @@ impl Standing {
             let began = metadata.epoch_us / 1000;
             if self.rebuilding_ms.is_none_or(|first| began < first) {
                 (self.rebuilding_ms, self.rebuilt_by) = (Some(began), Some(process.clone()));
+    /// Whether any shard refuses.
             }
         }
         self.next_bytes += shard.next.map_or(0, |next| next.bytes);
     }
 
     pub(crate) fn refuses(&self) -> bool {
-        self.live > 0
-            && self.mode == Mode::Enforce
-            && self.settling_ms.is_none()
-            && !self.may_evict
-            && self.refuses_checks.is_none()
+        self.refusing > 0 && self.mode == Mode::Enforce
+    }
+
+    /// Whether all do.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.refusing == self.all && self.mode == Mode::Enforce
     }
 
     fn is_wrong(&self) -> bool {
-        !self.refuses()
-            || self.live < self.all
-            || self.journal.is_some_and(|journal| journal.is_too_short())
+        !self.is_whole() || self.journal.is_some_and(|journal| journal.is_too_short())
     }
 
     fn live_words(&self) -> String {
@@ -158,15 +161,22 @@ impl Standing {
     }
 
     pub(crate) fn refusing_words(&self) -> String {
-        if let Some(doubt) = self.refuses_checks {
-            return format!("nothing is refused: {doubt}. {}", doubt.advice());
+        let why = match (self.refuses_checks, self.settling_ms) {
+            _ if self.is_whole() => return "absent ids are refused".to_owned(),
+            (Some(doubt), _) => format!("{doubt}. {}", doubt.advice()),
+            _ if self.live == 0 => "no filter is live".to_owned(),
+            _ if let Some(mode) = milder(self.mode) => mode.to_owned(),
+            (_, Some(_)) => "the filter settles".to_owned(),
+        if self.refuses() {
+            let Self { refusing, all, .. } = self;
+            return format!(
+                "absent ids are refused in {refusing} of {all} shards, and in the others not: {why}"
+            );
         }
-        let why = match self.settling_ms {
-            _ if self.live == 0 => "no filter is live",
-            _ if let Some(mode) = milder(self.mode) => mode,
-            Some(_) => "the filter settles",
-            None if self.may_evict => "Redis may evict any key (unless accept_eviction is set)",
-            None => return "absent ids are refused".to_owned(),
+            _ if self.may_evict => {
+                "Redis may evict any key (unless accept_eviction is set)".to_owned()
+            }
+            _ => "no filter is live".to_owned(),
         };
         format!("nothing is refused: {why}")
     }
@@ -243,7 +253,7 @@ impl Standing {
             "rate": self.rate,
             "expected_rate": self.expected_rate,
             "bytes": self.bytes,
-            "shards": { "live": self.live, "all": self.all },
+            "shards": { "live": self.live, "refusing": self.refusing, "all": self.all },
             "away": self.away,
             "mode": name(self.mode),
             "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
@@ -255,6 +265,13 @@ impl Standing {
             "journal_reaches_seconds": self.journal.and_then(|journal| journal.reaches).map(|back| back.as_secs()),
             "journal_required_seconds": self.journal.map(|journal| journal.required.as_secs()),
             "longest_transaction_and_handler_time_seconds": self.reach_ms / 2000,
+/// Whether absent ids of a shard are refused, where the mode has them be so.
+fn refuses(shard: &Shard) -> bool {
+    shard.generation().is_ok()
+        && shard.refuses_checks.is_none()
+        && Fate::of_absent(shard) == Fate::Refused
+}
+
             "polled_seconds_ago": self.polled_ago_ms / 1000,
         })
     }

@@ -4,11 +4,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use bloom_guard::inspect::{Filter, Looked};
-use bloom_guard::{Doubt, Id, Mode, Verdict};
+use bloom_guard::{Doubt, Id, Verdict};
 use serde_json::json;
 
 use crate::check::notes;
 use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::status::Standing;
 use crate::target::Target;
 use crate::words;
 
@@ -162,28 +163,21 @@ impl Tally {
         if let Some(doubt) = doubt {
             text += &format!("\n{} unknown: {doubt}. {}", words::number(*unknown), doubt.advice());
         }
-        for note in standing(filter) {
+        for note in of_all(filter) {
             text += &format!("\n{note}");
         }
         let value = json!({
             "ids": ids, "present": present, "refused": refused, "by_null": by_null, "too_long": too_long,
             "unknown": unknown, "doubt": doubt.map(Doubt::as_str), "seconds": took.as_secs_f64(),
-            "notes": standing(filter),
+            "notes": of_all(filter),
         });
         say(json, &text, &value)
     }
 }
 
 /// What has requests pass, whatever the filter says.
-fn standing(filter: &Filter) -> Vec<String> {
-    let mut standing = Vec::new();
-    if filter.shards.iter().any(|shard| shard.metadata.mode != Mode::Enforce) {
-        standing
-            .push("Nothing is refused now: the mode of all processes is not enforce.".to_owned());
-    }
-    if filter.shards.iter().any(|shard| shard.metadata.settles_ms > 0) {
-        standing.push("Nothing is refused now: the filter settles.".to_owned());
-    }
-    standing.extend(notes(filter));
-    standing
+fn of_all(filter: &Filter) -> Vec<String> {
+    let standing = Standing::of(filter);
+    let passes = (!standing.is_whole()).then(|| format!("Now {}", standing.refusing_words()));
+    passes.into_iter().chain(notes(filter)).collect()
 }

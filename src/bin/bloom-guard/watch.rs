@@ -67,10 +67,13 @@ async fn again(
 }
 
 fn line(standing: &Standing) -> String {
-    let mut parts = vec![match standing.refuses_checks {
-        Some(doubt) => format!("refuses nothing: {doubt}"),
-        None => if standing.refuses() { "refuses" } else { "refuses nothing" }.to_owned(),
-    }];
+    let mut refuses = match (standing.refuses(), standing.is_whole()) {
+        (_, true) => "refuses".to_owned(),
+        (true, false) => format!("refuses in {} of {} shards", standing.refusing, standing.all),
+        (false, false) => "refuses nothing".to_owned(),
+    };
+    refuses.extend(standing.refuses_checks.map(|doubt| format!(": {doubt}")));
+    let mut parts = vec![refuses];
     parts.push(match (standing.oldest, standing.doubt) {
         (Some(oldest), _) => format!(
             "generation {oldest}, {} old, {} ids",
