@@ -24,6 +24,11 @@ async fn bad_input_gets_a_sentence_and_a_status() {
         ("few_rights", &["check", &few, "users", "7"], &[]),
         ("shards", &["status", &url, "users", "--shards", "4"], &[]),
         ("key", &["check", &url, "users", "7"], &[("BLOOM_GUARD_SECRET_KEY", "xyz")]),
+        (
+            "key_sign",
+            &["check", &url, "users", "7"],
+            &[("BLOOM_GUARD_SECRET_KEY", "+7070707070707070707070707070707")],
+        ),
         ("variable", &["check", "-", "users", "7"], &[]),
         ("mode", &["mode", &url, "users", "of"], &[]),
         ("rebuild", &["rebuild", &url, "user"], &[]),

@@ -103,18 +103,11 @@ pub(crate) fn url(given: &str) -> Result<String, Failure> {
 pub(crate) fn secret_key() -> Result<Option<SecretKey>, Failure> {
     const NAME: &str = "BLOOM_GUARD_SECRET_KEY";
     let Ok(hex) = std::env::var(NAME) else { return Ok(None) };
-    let digits = hex.trim();
-    let mut key = [0; 16];
-    let mut fits = digits.len() == 32 && digits.is_ascii();
-    for (at, byte) in key.iter_mut().enumerate().filter(|_| fits).collect::<Vec<_>>() {
-        match u8::from_str_radix(&digits[2 * at..2 * at + 2], 16) {
-            Ok(read) => *byte = read,
-            Err(_) => fits = false,
-        }
-    }
-    match fits {
-        true => Ok(Some(SecretKey::new(key))),
-        false => Err(Failure(format!(
+    // A number may have a sign.
+    let digits = Some(hex.trim()).filter(|digits| digits.len() == 32 && !digits.starts_with('+'));
+    match digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()) {
+        Some(key) => Ok(Some(SecretKey::new(key.to_be_bytes()))),
+        None => Err(Failure(format!(
             "{NAME} is not 32 hex digits but has {} characters: give the key's 16 bytes in hex.",
             hex.chars().count()
         ))),
