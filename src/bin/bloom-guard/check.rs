@@ -8,8 +8,8 @@ use crate::outcome::{Ending, Outcome, say};
 use crate::target::Target;
 use crate::words;
 
-/// For how long a filter is remembered that nobody polls, ms.
-const AWAY_MS: i64 = 60_000;
+/// A process polls at least once in this time, ms; after it, another one has the filter settle.
+pub(crate) const AWAY_MS: i64 = 60_000;
 
 /// Says of each id whether the guard refuses it, and why. Only reads.
 ///

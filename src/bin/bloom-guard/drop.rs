@@ -4,13 +4,11 @@ use bloom_guard::StoreError;
 use bloom_guard::inspect::Shard;
 use serde_json::json;
 
+use crate::check::AWAY_MS;
 use crate::outcome::{Ending, Failure, Outcome, say};
 use crate::status::Standing;
 use crate::target::Target;
 use crate::words;
-
-/// A process polls at least once in this time, ms; after it, another one would have the filter settle.
-const AWAY_MS: i64 = 60_000;
 
 /// Deletes all keys of a filter, and says which. Refuses while a process has polled it within the last minute.
 ///

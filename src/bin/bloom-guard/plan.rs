@@ -22,7 +22,6 @@ const FOUND: u64 = 16;
 const CONNECTIONS: u64 = 3;
 /// A shard of so many bytes is allocated in less than a millisecond, by the same page.
 const QUICK: u64 = 6 << 20;
-const MOST_SHARDS: u32 = 1_024;
 
 /// Says what a filter takes in Redis and in a process. Asks nobody.
 #[derive(Debug, clap::Args)]
@@ -65,9 +64,9 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Outcome {
     let sized = |shards| Sizing::sharded(ids, rate, shards);
     let wrong = |error| Failure(format!("{error}: give other IDS, RATE or --shards."));
     let shards = match shards {
-        Some(given) if !given.is_power_of_two() || given > MOST_SHARDS => {
+        Some(given) if !powers().any(|power| power == given) => {
             return Err(Failure(format!(
-                "{given} shards is no power of two from 1 to {MOST_SHARDS}: give one."
+                "{given} shards is no power of two from 1 to 1024: give one."
             )));
         }
         Some(given) => given,

@@ -61,15 +61,19 @@ pub(crate) struct Standing {
 
 impl Standing {
     pub(crate) fn of(filter: &Filter) -> Self {
-        let mut standing =
-            Self { all: filter.shards.len(), polled_ago_ms: i64::MAX, ..Self::default() };
+        let mut standing = Self {
+            all: filter.shards.len(),
+            journal: filter.journal(),
+            polled_ago_ms: i64::MAX,
+            ..Self::default()
+        };
         for shard in &filter.shards {
             standing.add_live(shard);
+            standing.refusing += usize::from(refuses(shard));
             match &shard.away {
                 Some(reason) => {
                     standing.away = standing.away.take().or_else(|| Some(reason.clone()));
                 }
-            standing.refusing += usize::from(refuses(shard));
                 None => standing.add_metadata(shard),
             }
         }
@@ -107,27 +111,18 @@ impl Standing {
         self.refuses_checks = self.refuses_checks.or(shard.refuses_checks);
         self.hand_over = self.hand_over.take().or_else(|| metadata.hand_over.clone());
         self.polled_ago_ms = self.polled_ago_ms.min(now_ms - metadata.polled_ms);
-        let shorter = |one: JournalReach, other: JournalReach| match (one.reaches, other.reaches) {
-            (Some(back), Some(others)) if others < back => other,
-            (None, Some(_)) => other,
-            _ => one,
-        };
-        self.journal = match (self.journal, shard.journal) {
-            (Some(one), Some(other)) => Some(shorter(one, other)),
-            (one, other) => one.or(other),
-        };
         self.reach_ms = self.reach_ms.max(metadata.reach_ms);
         self.asked_us = self.asked_us.max(metadata.asked_us);
         if let Some(process) = &shard.rebuilt_by {
             let began = metadata.epoch_us / 1000;
             if self.rebuilding_ms.is_none_or(|first| began < first) {
                 (self.rebuilding_ms, self.rebuilt_by) = (Some(began), Some(process.clone()));
-    /// Whether any shard refuses.
             }
         }
         self.next_bytes += shard.next.map_or(0, |next| next.bytes);
     }
 
+    /// Whether any shard refuses.
     pub(crate) fn refuses(&self) -> bool {
         self.refusing > 0 && self.mode == Mode::Enforce
     }
@@ -167,17 +162,17 @@ impl Standing {
             _ if self.live == 0 => "no filter is live".to_owned(),
             _ if let Some(mode) = milder(self.mode) => mode.to_owned(),
             (_, Some(_)) => "the filter settles".to_owned(),
+            _ if self.may_evict => {
+                "Redis may evict any key (unless accept_eviction is set)".to_owned()
+            }
+            _ => "no filter is live".to_owned(),
+        };
         if self.refuses() {
             let Self { refusing, all, .. } = self;
             return format!(
                 "absent ids are refused in {refusing} of {all} shards, and in the others not: {why}"
             );
         }
-            _ if self.may_evict => {
-                "Redis may evict any key (unless accept_eviction is set)".to_owned()
-            }
-            _ => "no filter is live".to_owned(),
-        };
         format!("nothing is refused: {why}")
     }
 
@@ -265,16 +260,16 @@ impl Standing {
             "journal_reaches_seconds": self.journal.and_then(|journal| journal.reaches).map(|back| back.as_secs()),
             "journal_required_seconds": self.journal.map(|journal| journal.required.as_secs()),
             "longest_transaction_and_handler_time_seconds": self.reach_ms / 2000,
+            "polled_seconds_ago": self.polled_ago_ms / 1000,
+        })
+    }
+}
+
 /// Whether absent ids of a shard are refused, where the mode has them be so.
 fn refuses(shard: &Shard) -> bool {
     shard.generation().is_ok()
         && shard.refuses_checks.is_none()
         && Fate::of_absent(shard) == Fate::Refused
-}
-
-            "polled_seconds_ago": self.polled_ago_ms / 1000,
-        })
-    }
 }
 
 /// The name of a mode, as it is given to `mode`.

@@ -8,9 +8,7 @@ use crate::id::SecretKey;
 use crate::settings::{self, Settings};
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::map::endpoint::Endpoint;
-
-/// The most shards of a filter.
-const MOST_SHARDS: u32 = 1_024;
+use crate::store::redis::keys::MOST_SHARDS;
 
 /// A filter that a guard moves away from: [`Builder::migrate_from`](crate::Builder::migrate_from). Another system's, or a
 /// guard's of another name, on another Redis, with another secret key, or in another number of shards.

@@ -2,6 +2,9 @@
 
 use crate::id::Digest;
 
+/// The most shards of a filter.
+pub(crate) const MOST_SHARDS: u32 = 1_024;
+
 /// The keys of one filter.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {

@@ -33,7 +33,7 @@ mod groups;
 mod incarnation;
 #[cfg(feature = "cli")]
 pub(crate) mod inspect;
-mod keys;
+pub(crate) mod keys;
 mod leave;
 mod letters;
 mod null;

@@ -15,7 +15,7 @@ impl CopyCondition {
 
 impl JournalReach {
     /// Returns the one of two that has the least to spare.
-    fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         let spare = |reach: &Self| match reach.reaches {
             Some(reaches) => reaches.as_secs_f64() - reach.required.as_secs_f64(),
             None => f64::INFINITY,

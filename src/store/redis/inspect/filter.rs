@@ -11,17 +11,16 @@ use super::shard::Shard;
 use crate::error::StoreError;
 use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::settings;
+use crate::store::JournalReach;
 use crate::store::link::refusal::doubt;
 use crate::store::link::transport::Trouble;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::map::server::Server as Node;
-use crate::store::redis::keys::Keys;
+use crate::store::redis::keys::{Keys, MOST_SHARDS};
 use crate::verdict::Doubt;
 
 /// How many shards of a filter are looked for.
 const TRIED: u32 = 4;
-/// The most shards that there can be.
-const MOST_SHARDS: u32 = 1_024;
 
 /// A filter in Redis, as it was read without joining it.
 #[derive(Debug)]
@@ -174,6 +173,12 @@ impl Filter {
             *shard = Shard::read(shard.keys.clone(), Arc::clone(&shard.server)).await?;
         }
         Ok(())
+    }
+
+    /// How far back the journals of all shards reach, of those that tell.
+    #[must_use]
+    pub fn journal(&self) -> Option<JournalReach> {
+        self.shards.iter().filter_map(|shard| shard.journal).reduce(JournalReach::with)
     }
 
     /// Whether the secret key is known, so that ids can be looked up.
