@@ -29,6 +29,7 @@ use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
 use super::transport::{Clock, Transport, Trouble, inspect, one, send};
 use crate::error::StoreError;
+use crate::random;
 use crate::store::link::refusal::{ConnectionAfter, doubt, is_unknown_script};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending};
@@ -365,7 +366,8 @@ impl<I: Send + Sync> Link<I> {
                 }
                 Err(error) => self.note_failure(&error),
             }
-            sleep(wait).await;
+            // Processes that lose a Redis together do not look for it together.
+            sleep(wait.mul_f64(0.5 + random::fraction() / 2.0)).await;
             wait = (wait * 2).min(BACKOFF.1);
         }
     }

@@ -151,3 +151,39 @@ async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
     sleep(OPEN_POLL).await;
     assert!(!link.uses(&connection), "it looks at once");
 }
+
+/// Where nothing is, and when it was looked for.
+#[derive(Debug, Default)]
+struct Nowhere(Mutex<Vec<Instant>>);
+
+impl Connector for Nowhere {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        self.0.lock().unwrap().push(Instant::now());
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        Box::pin(std::future::ready(Err(refused.into())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_that_lost_a_node_together_do_not_look_for_it_together() {
+    let tried = [(); 2].map(|()| {
+        let nowhere = Arc::new(Nowhere::default());
+        let server = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
+        let connector = Arc::clone(&nowhere) as Arc<dyn Connector>;
+        let link = Link::<()>::new(connector, server, Arc::default(), Purpose::Checks, "users");
+        tokio::spawn(Arc::new(link).supervise());
+        nowhere
+    });
+    sleep(Duration::from_secs(10)).await;
+    let waits = tried.map(|nowhere| {
+        let tried = nowhere.0.lock().unwrap();
+        tried.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>()
+    });
+    assert_ne!(waits[0], waits[1]);
+    // Time is counted in whole milliseconds.
+    let longest = BACKOFF.1 + Duration::from_millis(1);
+    for waits in waits {
+        assert!(waits.len() > 20, "{waits:?}");
+        assert!(waits.iter().all(|wait| (BACKOFF.0 / 2..=longest).contains(wait)), "{waits:?}");
+    }
+}
