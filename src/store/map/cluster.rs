@@ -207,8 +207,8 @@ fn serving(
         let mut here = slots.iter().zip(&mut serving).filter(|(slot, _)| range.contains(slot));
         let (Some((_, first)), Some(node)) = (here.next(), node) else { continue };
         let node = read_node(node, asked)?;
-        here.for_each(|(_, other)| *other = Some(node.clone()));
-        *first = Some(node);
+        here.for_each(|(_, other)| other.clone_from(&node));
+        *first = node;
     }
     if serving.iter().all(Option::is_none) {
         return Err(odd(format!("no node for slot {}", slots.first().copied().unwrap_or(-1))));
@@ -216,21 +216,39 @@ fn serving(
     Ok(serving)
 }
 
-/// Reads where a node is. One that does not say is the one that was asked.
-fn read_node(node: Reply, asked: &Server) -> Result<Server, StoreError> {
+/// Reads where a node is; nothing where that is not said.
+fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
         return Err(odd("a node without a port".to_owned()));
     };
-    let host = match host.optional_bytes()? {
-        Some(host) if host != b"" && host != b"?" => {
-            String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?
-        }
-        _ => asked.host.clone(),
-    };
     let port = port.int()?;
     let port = u16::try_from(port).map_err(|_| odd(format!("the port {port}")))?;
-    Ok(Server { host, port })
+    let mut host = host.optional_bytes()?.unwrap_or_default();
+    if host == b"?" {
+        // It has no name of the kind that is preferred. Behind its id stands what else it has.
+        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
+        host = other;
+    }
+    if host.is_empty() {
+        // It is the one that was asked.
+        return Ok(Some(Server { host: asked.host.clone(), port }));
+    }
+    let host = String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?;
+    Ok(Some(Server { host, port }))
+}
+
+/// Reads an address, or else a name, from pairs of what more is said of a node.
+fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
+    let mut hosts = [None, None];
+    for [what, is] in pairs?.pairs().ok()? {
+        match &*what.bytes().ok()? {
+            b"ip" => hosts[0] = Some(is.bytes().ok()?),
+            b"hostname" => hosts[1] = Some(is.bytes().ok()?),
+            _ => {}
+        }
+    }
+    hosts.into_iter().flatten().find(|host| host != b"?")
 }
 
 fn odd(answer: String) -> StoreError {
@@ -346,9 +364,7 @@ mod tests {
 
     /// A cluster whose nodes' ports say which one each names, and how long it takes for that.
     fn cluster(named: &[u16]) -> Arc<Cluster> {
-        let redis = "redis://node".into_connection_info().unwrap();
-        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
-        let dial: Dial = |server, _, _| {
+        cluster_by(named, |server, _, _| {
             let takes = match server.port / 1000 {
                 0 => Some(Duration::ZERO),
                 1 => Some(LATE / 2),
@@ -356,7 +372,12 @@ mod tests {
                 _ => None,
             };
             Arc::new(Node(server.port % 10, takes))
-        };
+        })
+    }
+
+    fn cluster_by(named: &[u16], dial: Dial) -> Arc<Cluster> {
+        let redis = "redis://node".into_connection_info().unwrap();
+        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
         let named = named.iter().map(node).collect();
         Arc::new(Cluster { named, redis, access: Access::default(), dial })
     }
@@ -404,9 +425,18 @@ mod tests {
         }
     }
 
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
     fn node(host: Option<&str>, port: i64) -> Value {
-        let host = host.map_or(Value::Nil, |host| Value::BulkString(host.as_bytes().to_vec()));
-        Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())])
+        Value::Array(vec![host.map_or(Value::Nil, text), Value::Int(port), text("id")])
+    }
+
+    /// A node as Redis 7 lists it, with what else it says of it.
+    fn node_with(host: Option<&str>, port: i64, more: &[&str]) -> Value {
+        let more = Value::Array(more.iter().copied().map(text).collect());
+        Value::Array(vec![host.map_or(Value::Nil, text), Value::Int(port), text("id"), more])
     }
 
     /// What is made of ranges of which each has a first and a last slot, and nodes.
@@ -439,10 +469,37 @@ mod tests {
 
     #[test]
     fn a_node_that_says_not_where_it_is_is_the_one_that_was_asked() {
-        for host in [None, Some(""), Some("?")] {
-            let ranges = vec![(0, 99, vec![node(host, 7)])];
-            assert_eq!(named(5, ranges).as_deref(), Ok("asked:7"), "{host:?}");
+        for host in [None, Some("")] {
+            for node in [node(host, 7), node_with(host, 7, &["ip", "10.0.0.7"])] {
+                assert_eq!(named(5, vec![(0, 99, vec![node])]).as_deref(), Ok("asked:7"));
+            }
         }
+    }
+
+    /// As all do where names are preferred and there are none: `cluster-preferred-endpoint-type hostname`.
+    #[test]
+    fn a_node_that_has_no_preferred_name_is_where_else_it_says_it_is() {
+        for (more, expected) in [
+            (&["ip", "10.0.0.7"][..], Ok("10.0.0.7:7")),
+            (&["hostname", "node-7"], Ok("node-7:7")),
+            (&["shard-id", "ip", "ip", "10.0.0.7"], Ok("10.0.0.7:7")),
+            // It knows no address of its own before it has met another.
+            (&["ip", ""], Ok("asked:7")),
+            (&["ip", "?"], Err(())),
+            (&["shard-id", "ip"], Err(())),
+            (&["ip"], Err(())),
+            (&[], Err(())),
+        ] {
+            let ranges = vec![(0, 99, vec![node_with(Some("?"), 7, more)])];
+            let named = named(5, ranges);
+            let is_refused =
+                named.as_ref().is_err_and(|error| error.contains("no node for slot 5"));
+            match expected {
+                Ok(expected) => assert_eq!(named.as_deref(), Ok(expected), "{more:?}"),
+                Err(()) => assert!(is_refused, "{more:?}: {named:?}"),
+            }
+        }
+        assert!(named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).is_err(), "as before Redis 7");
     }
 
     #[test]
