@@ -1,13 +1,14 @@
 //! Connects to the node of a Redis Cluster that serves a filter's slot.
 //!
-//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names, before a connection is made, and
-//! once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
+//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names, or of those that the cluster has
+//! had lately, before a connection is made, and once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
 //! is one. After that the node itself tells: it answers commands for a slot that it does not serve with `MOVED`, whose
 //! target is not followed, but looked for here. `ASK` is never followed: at its target what has not come yet looks as if it did
 //! not exist.
 //!
 //! See <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -18,10 +19,10 @@ use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::listed::{Listed, shuffled};
 use super::named::{Confirmed, LastNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
-use crate::random;
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
@@ -42,6 +43,8 @@ const MAP: usize = 8 << 20;
 pub(crate) struct Cluster {
     /// The nodes that the URL names.
     pub(super) named: Vec<Server>,
+    /// Others, which it has had lately.
+    pub(super) listed: Listed,
     /// How to connect to a node, wherever it is.
     pub(super) redis: ConnectionInfo,
     pub(super) access: Access,
@@ -75,7 +78,8 @@ impl Cluster {
     pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         access.judge(&self.redis)?;
         let (named, redis) = (self.named.clone(), self.redis.clone());
-        Ok(Self { named, redis, access: access.clone(), dial: self.dial })
+        let listed = Listed::default();
+        Ok(Self { named, listed, redis, access: access.clone(), dial: self.dial })
     }
 
     fn dial(&self, node: &Server) -> Arc<dyn Connector> {
@@ -104,61 +108,81 @@ impl ToSlot {
         let server = slots.primaries().await?.pop().flatten();
         server.ok_or_else(|| nothing("no node of the cluster says where the filter is"))
     }
+
+    /// Has it be asked now and then which nodes there are, while nobody has to know. Nobody waits for that.
+    fn look_around(&self) {
+        if self.slots.cluster.listed.is_due() {
+            let to_slot = self.clone();
+            tokio::spawn(async move { to_slot.primary().await.ok() });
+        }
+    }
 }
 
 impl Slots {
     /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Where
-    /// they are at odds, or are slow, chance says which of them decides: a node that is alone in its part of the network
+    /// those that the URL names do not agree, others are asked that the cluster has had lately, of whom most have to. Where they
+    /// do not either, or are slow, chance says which of the first decides: a node that is alone in its part of the network
     /// goes on to name itself, however quick it is, and a map that nobody corrects goes on to be wrong.
     ///
     /// # Errors
     ///
     /// What they have said, if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
+        let Cluster { access, named, listed, .. } = &*self.cluster;
         // Beforehand: nodes are given less time.
-        self.cluster.access.credentials().await?;
-        self.primaries_from(random::scatter() as usize >> 1).await
+        access.credentials().await?;
+        listed.note_asked();
+        let mut named = self.ask_some(&shuffled(named.clone())).await?;
+        let others = match named.most() {
+            Some(_) => Heard::default(),
+            None => self.ask_some(&listed.nodes()).await?,
+        };
+        let decide = if others.most().is_some() {
+            others
+        } else {
+            named.said.extend(others.said);
+            named
+        };
+        let nodes = decide.nodes();
+        if !nodes.is_empty() {
+            listed.keep(nodes);
+        }
+        decide.any()
     }
 
-    /// Asks the node of this number, and the next ones.
-    async fn primaries_from(&self, first: usize) -> io::Result<Vec<Option<Server>>> {
-        let nodes = &self.cluster.named;
-        let count = ASKED.min(nodes.len());
+    /// Asks the first of these nodes, and hears them until it is clear who decides.
+    async fn ask_some(&self, nodes: &[Server]) -> io::Result<Heard> {
         let mut asked = JoinSet::new();
-        for number in 0..count {
-            let (slots, node) = (self.clone(), nodes[(first + number) % nodes.len()].clone());
+        for (number, node) in nodes.iter().take(ASKED).cloned().enumerate() {
+            let slots = self.clone();
             asked.spawn(async move {
                 let late = StoreError::Timeout { deadline: CONNECT };
-                let named = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
-                (number, named.map_err(|error| format!("{node}: {error}")))
+                let map = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
+                (number, map.map_err(|error| format!("{node}: {error}")))
             });
         }
-        let (mut maps, mut said) = (vec![None; count], Vec::new());
+        let mut heard = Heard { maps: vec![None; asked.len()], said: Vec::new() };
         let mut heard_first = false;
         loop {
             // The first decides, or whoever answers if it cannot, unless most agree soon.
-            let is_soon = heard_first && maps.iter().any(Option::is_some);
+            let is_soon = heard_first && heard.maps.iter().any(Option::is_some);
             let wait = if is_soon { LATE } else { Duration::MAX };
             let Ok(Some(answer)) = timeout(wait, asked.join_next()).await else { break };
-            let (number, named) = answer.map_err(io::Error::from)?;
-            match named {
-                Ok(map) => maps[number] = Some(map),
-                Err(error) => said.push(error),
+            let (number, map) = answer.map_err(io::Error::from)?;
+            match map {
+                Ok(map) => heard.maps[number] = Some(map),
+                Err(error) => heard.said.push(error),
             }
-            if let Some(all) = named_by(&maps, count / 2 + 1)
-                && all.iter().all(Option::is_some)
-            {
-                return Ok(all);
+            if heard.most().is_some() {
+                break;
             }
             heard_first |= number == 0;
         }
-        let text =
-            || format!("no node of the cluster says where the filter is: {}", said.join("; "));
-        named_by(&maps, 1).ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, text()))
+        Ok(heard)
     }
 
-    /// Asks a node which ones serve the slots.
-    async fn ask(&self, node: &Server) -> Result<Vec<Option<Server>>, StoreError> {
+    /// Asks a node for its map.
+    async fn ask(&self, node: &Server) -> Result<Map, StoreError> {
         let transport = self.cluster.dial(node).connect().await.map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
         for key in &*self.keys {
@@ -170,16 +194,56 @@ impl Slots {
         let ranges = replies.pop().unwrap_or_default();
         let slot = |reply| Reply::new("CLUSTER KEYSLOT", reply).int();
         let slots = replies.into_iter().map(slot).collect::<Result<Vec<_>, _>>()?;
-        serving(&slots, Reply::new("CLUSTER SLOTS", ranges), node)
+        read_map(&slots, Reply::new("CLUSTER SLOTS", ranges), node)
+    }
+}
+
+/// What a node says.
+#[derive(Debug, Clone, Default)]
+struct Map {
+    /// Which node serves each key's slot.
+    serving: Vec<Option<Server>>,
+    /// All nodes that it lists.
+    nodes: BTreeSet<Server>,
+}
+
+/// What some nodes have said.
+#[derive(Default)]
+struct Heard {
+    /// Nothing from those that have not answered, or cannot.
+    maps: Vec<Option<Map>>,
+    said: Vec<String>,
+}
+
+impl Heard {
+    /// Returns the nodes that most of those that were asked name, if they do so for all keys.
+    fn most(&self) -> Option<Vec<Option<Server>>> {
+        let all = named_by(&self.maps, self.maps.len() / 2 + 1)?;
+        all.iter().all(Option::is_some).then_some(all)
+    }
+
+    /// Returns the nodes that any of them names.
+    fn any(&self) -> io::Result<Vec<Option<Server>>> {
+        let said = || self.said.join("; ");
+        let text = || format!("no node of the cluster says where the filter is: {}", said());
+        named_by(&self.maps, 1).ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, text()))
+    }
+
+    /// Returns the nodes that most of those that have answered list.
+    fn nodes(&self) -> Vec<Server> {
+        let lists = || self.maps.iter().flatten().map(|map| &map.nodes);
+        let by = |node: &Server| lists().filter(|list| list.contains(node)).count();
+        let all: BTreeSet<&Server> = lists().flatten().collect();
+        all.into_iter().filter(|node| 2 * by(node) > lists().count()).cloned().collect()
     }
 }
 
 /// Returns for each key the node that most maps name, and the first of them where as many name another; nothing where fewer name
 /// one than this. Without any map there is no answer.
-fn named_by(maps: &[Option<Vec<Option<Server>>>], least: usize) -> Option<Vec<Option<Server>>> {
-    let keys = maps.iter().flatten().map(Vec::len).next()?;
+fn named_by(maps: &[Option<Map>], least: usize) -> Option<Vec<Option<Server>>> {
+    let keys = maps.iter().flatten().map(|map| map.serving.len()).next()?;
     let named = |key: usize| {
-        let names = || maps.iter().flatten().filter_map(move |map| map.get(key)?.as_ref());
+        let names = || maps.iter().flatten().filter_map(move |map| map.serving.get(key)?.as_ref());
         let votes = |node: &Server| names().filter(|name| *name == node).count();
         let most = names().map(votes).max().filter(|most| *most >= least)?;
         names().find(|node| votes(node) == most).cloned()
@@ -187,33 +251,31 @@ fn named_by(maps: &[Option<Vec<Option<Server>>>], least: usize) -> Option<Vec<Op
     Some((0..keys).map(named).collect())
 }
 
-/// Reads which nodes serve slots. It stands first in the slot's range, before its replicas.
+/// Reads a map. Who serves a range of slots stands first in it, before the replicas.
 ///
 /// # Errors
 ///
-/// No node serves any of them.
-fn serving(
-    slots: &[i64],
-    ranges: Reply,
-    asked: &Server,
-) -> Result<Vec<Option<Server>>, StoreError> {
-    let mut serving = vec![None; slots.len()];
+/// No node serves any of the slots.
+fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreError> {
+    let mut map = Map { serving: vec![None; slots.len()], ..Map::default() };
     for range in ranges.array()? {
-        let mut range = range.array()?.into_iter();
-        let (Some(first), Some(last)) = (range.next(), range.next()) else {
+        let mut fields = range.array()?.into_iter();
+        let (Some(first), Some(last)) = (fields.next(), fields.next()) else {
             return Err(odd("a range without an end".to_owned()));
         };
-        let (range, node) = (first.int()?..=last.int()?, range.next());
-        let mut here = slots.iter().zip(&mut serving).filter(|(slot, _)| range.contains(slot));
-        let (Some((_, first)), Some(node)) = (here.next(), node) else { continue };
-        let node = read_node(node, asked)?;
-        here.for_each(|(_, other)| other.clone_from(&node));
-        *first = node;
+        let range = first.int()?..=last.int()?;
+        let first = fields.next().map_or(Ok(None), |node| read_node(node, asked));
+        let serving = slots.iter().zip(&mut map.serving);
+        let mut here = serving.filter(|(slot, _)| range.contains(slot)).peekable();
+        let first = if here.peek().is_some() { first? } else { first.ok().flatten() };
+        here.for_each(|(_, serving)| serving.clone_from(&first));
+        let others = fields.filter_map(|node| read_node(node, asked).ok().flatten());
+        map.nodes.extend(first.into_iter().chain(others));
     }
-    if serving.iter().all(Option::is_none) {
+    if map.serving.iter().all(Option::is_none) {
         return Err(odd(format!("no node for slot {}", slots.first().copied().unwrap_or(-1))));
     }
-    Ok(serving)
+    Ok(map)
 }
 
 /// Reads where a node is; nothing where that is not said.
@@ -271,7 +333,7 @@ impl Connector for ToSlot {
     }
 
     fn patience(&self) -> Duration {
-        self.slots.cluster.access.patience() + CONNECT + HANDSHAKE
+        self.slots.cluster.access.patience() + 2 * CONNECT + HANDSHAKE
     }
 }
 
@@ -309,6 +371,7 @@ impl Transport for ToNode {
         Box::pin(async move {
             // From then on the node itself tells.
             if self.confirmed.is() {
+                self.to_slot.look_around();
                 return None;
             }
             sleep(SETTLED).await;
@@ -334,6 +397,7 @@ impl fmt::Debug for ToSlot {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::future::ready;
 
     use ::redis::{IntoConnectionInfo, Value};
@@ -379,7 +443,8 @@ mod tests {
         let redis = "redis://node".into_connection_info().unwrap();
         let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
         let named = named.iter().map(node).collect();
-        Arc::new(Cluster { named, redis, access: Access::default(), dial })
+        let listed = Listed::default();
+        Arc::new(Cluster { named, listed, redis, access: Access::default(), dial })
     }
 
     #[tokio::test(start_paused = true)]
@@ -400,7 +465,10 @@ mod tests {
         ] {
             let slots = cluster(&ports).slots_of(&[Arc::from("bg:{users}:bits")].into());
             for (first, expected) in expected.into_iter().enumerate() {
-                let named = slots.primaries_from(first).await.unwrap().pop().flatten().unwrap();
+                let mut nodes = slots.cluster.named.clone();
+                nodes.rotate_left(first);
+                let heard = slots.ask_some(&nodes).await.unwrap();
+                let named = heard.any().unwrap().pop().flatten().unwrap();
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
@@ -410,6 +478,105 @@ mod tests {
             error.contains("no node of the cluster says where the filter is: node:3001"),
             "{error}"
         );
+    }
+
+    thread_local! {
+        /// The ports of the nodes that there are, by the maps of all of them: the first serves all slots.
+        static THERE: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
+        /// Those of them that do not answer.
+        static SILENT: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A node that may be gone.
+    #[derive(Debug, Clone, Copy)]
+    struct Mortal(u16);
+
+    impl Transport for Mortal {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+            let there = THERE.with_borrow(Vec::clone);
+            let is_there =
+                there.contains(&self.0) && !SILENT.with_borrow(|it| it.contains(&self.0));
+            let nodes: String =
+                there.iter().map(|port| format!("*2\r\n$4\r\nnode\r\n:{port}\r\n")).collect();
+            let map = format!(":5\r\n*1\r\n*{}\r\n:0\r\n:16383\r\n{nodes}", there.len() + 2);
+            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
+            Box::pin(ready(if is_there { Ok(map.into_bytes()) } else { Err(refused()) }))
+        }
+    }
+
+    impl Connector for Mortal {
+        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+            Box::pin(ready(Ok(Arc::new(*self) as Arc<dyn Transport>)))
+        }
+    }
+
+    /// Returns a cluster of which the URL names nodes, and what says which one serves, or that nobody says so.
+    fn mortal(named: &[u16]) -> impl AsyncFn() -> Option<u16> + use<> {
+        let cluster = cluster_by(named, |server, _, _| Arc::new(Mortal(server.port)));
+        let slots = cluster.slots_of(&[Arc::from("bg:{users}:bits")].into());
+        async move || Some(slots.primaries().await.ok()?.pop().flatten()?.port)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_whose_nodes_are_replaced_one_by_one_is_not_lost() {
+        let mut nodes: Vec<u16> = (1..=3).collect();
+        let primary = mortal(&nodes);
+        for new in 4..=12 {
+            THERE.set(nodes.clone());
+            assert_eq!(primary().await, Some(nodes[0]), "{nodes:?}");
+            nodes.remove(0);
+            nodes.push(new);
+        }
+        // One of them that is left alone may be wrong.
+        for (there, silent, expected) in
+            [([10, 11, 12], vec![11], None), ([10, 11, 12], vec![], Some(10))]
+        {
+            THERE.set(there.to_vec());
+            SILENT.set(silent.clone());
+            assert_eq!(primary().await, expected, "{silent:?} are silent");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_that_met_one_named_node_knows_the_others_from_it() {
+        let primary = mortal(&[1, 2, 3]);
+        THERE.set(vec![3, 4, 5]);
+        assert_eq!(primary().await, Some(3));
+        THERE.set(vec![4, 5, 6]);
+        assert_eq!(primary().await, Some(4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_whose_connection_lasts_knows_the_nodes_that_came_meanwhile() {
+        let cluster = cluster_by(&[1, 2, 3], |server, _, _| Arc::new(Mortal(server.port)));
+        let to_slot = cluster.to_slot_of(|| Some("bg:{users}:bits".into()));
+        let mut nodes = vec![1, 2, 3];
+        THERE.set(nodes.clone());
+        let transport = to_slot.connect().await.unwrap();
+        assert_eq!(transport.replaced().await, None);
+        for new in 4..=9 {
+            // All but the one that serves are others by and by.
+            nodes.remove(1);
+            nodes.push(new);
+            THERE.set(nodes.clone());
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(transport.replaced().await, None);
+            sleep(Duration::from_millis(1)).await;
+        }
+        THERE.set(vec![8, 9, 10]);
+        assert_eq!(to_slot.primary().await.unwrap().port, 8);
+    }
+
+    /// By another's map a cluster has gone on, and the URL's names lead to the new one.
+    #[tokio::test(start_paused = true)]
+    async fn what_most_of_the_named_nodes_say_goes_before_what_others_say() {
+        let primary = mortal(&[1, 2, 3]);
+        THERE.set(vec![2, 1, 3]);
+        assert_eq!(primary().await, Some(2));
+        THERE.set(vec![7, 8, 9]);
+        assert_eq!(primary().await, None, "nobody has listed them");
+        THERE.set(vec![3, 1, 2]);
+        assert_eq!(primary().await, Some(3));
     }
 
     #[tokio::test(start_paused = true)]
@@ -446,9 +613,8 @@ mod tests {
         });
         let ranges = Reply::new("CLUSTER SLOTS", Value::Array(ranges.collect()));
         let asked = Server { host: "asked".to_owned(), port: 1 };
-        let serving = serving(&[slot], ranges, &asked);
-        serving
-            .map(|servers| servers.into_iter().flatten().map(|it| it.to_string()).collect())
+        let map = read_map(&[slot], ranges, &asked);
+        map.map(|map| map.serving.into_iter().flatten().map(|it| it.to_string()).collect())
             .map_err(|error| error.to_string())
     }
 

@@ -6,11 +6,13 @@
 //! | `url` | reads one that names several hosts |
 //! | `server` | a server that somebody names |
 //! | `named` | who was named last, and who was named again |
+//! | `listed` | the nodes of a cluster beside those that its URL names |
 //! | `sentinel` | connects to the server that a majority of the Sentinels names |
 //! | `cluster` | connects to the node of a cluster that serves a slot |
 
 pub(crate) mod cluster;
 pub(crate) mod endpoint;
+mod listed;
 mod named;
 mod sentinel;
 pub(crate) mod server;

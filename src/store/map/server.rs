@@ -7,7 +7,7 @@ use ::redis::{ConnectionAddr, ConnectionInfo};
 use crate::store::link::access::Access;
 use crate::store::link::connector::Address;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Server {
     pub(super) host: String,
     pub(super) port: u16,

@@ -13,6 +13,7 @@ use ::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
 use super::cluster::Cluster;
+use super::listed::Listed;
 use super::sentinel::Sentinels;
 use super::server::Server;
 use crate::store::link::access::Access;
@@ -110,6 +111,7 @@ impl<'a> Parts<'a> {
         let (redis, access) = (self.redis(&server)?, Access::default());
         Ok(Cluster {
             named,
+            listed: Listed::default(),
             redis,
             access,
             dial: |node, like, by| Arc::new(node.address(like, by)),
