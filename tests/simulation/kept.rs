@@ -27,9 +27,8 @@ pub(crate) fn run() -> Findings {
 }
 
 /// Seeds that once broke the promise: the clock jumps before a process begins anew, or twice; data go back, and as many inserts
-/// follow before the next poll. And two that find a seeded bug which hardly any other does: marks that are lost; a primary that
-/// becomes a replica, and stays.
-const DRAWN: [u64; 6] = [658_032, 683_281, 706_860, 753_415, 6_089, 4_877];
+/// follow before the next poll. And one that finds a seeded bug which hardly any other does: marks that are lost.
+const DRAWN: [u64; 5] = [658_032, 683_281, 706_860, 753_415, 6_089];
 
 pub(crate) fn plans() -> Vec<Plan> {
     let drawn = DRAWN.map(|seed| Plan::draw_plain(seed, OPERATIONS));
