@@ -3,7 +3,9 @@
 //! All other files but `driver` work with [`Connector`] and [`Transport`]. So a model of Redis can take the network's place, and the
 //! whole protocol can be run with any delays and losses.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +26,13 @@ use super::resp::Packed;
 use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
 use crate::error::SettingError;
+use crate::random;
 use crate::store::BoxFuture;
 
 /// How long it may take to connect: name, TCP and TLS.
 pub(crate) const CONNECT: Duration = Duration::from_millis(250);
+/// How many addresses of one name are dialled at once.
+const DIALLED: usize = 3;
 
 /// Opens connections to one address.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
@@ -37,6 +42,11 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// How long that may take.
     fn patience(&self) -> Duration {
         CONNECT + HANDSHAKE
+    }
+
+    /// Returns what connects to some of the servers that have one name, each to another one; nothing where there is no name.
+    fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
     /// Returns what connects to the same place with this access; none where there is none to be had.
@@ -53,6 +63,8 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
 pub(crate) struct Address {
     info: ConnectionInfo,
     access: Access,
+    /// Which of the name's addresses it is, if only one.
+    only: Option<SocketAddr>,
 }
 
 impl Connector for Address {
@@ -74,6 +86,24 @@ impl Connector for Address {
         self.access.patience() + CONNECT + HANDSHAKE
     }
 
+    fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
+        Box::pin(async move {
+            let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) =
+                self.info.addr()
+            else {
+                return Ok(Vec::new());
+            };
+            let mut all = timeout(CONNECT, addresses(host, *port)).await??;
+            // A server may have an address of each kind. The kind that goes first can be reached.
+            let is_v4 = all.first().is_some_and(SocketAddr::is_ipv4);
+            all.retain(|address| address.is_ipv4() == is_v4);
+            let only =
+                |address| Self { only: Some(address), ..self.with_access(self.access.clone()) };
+            let connectors = some(all).into_iter().map(only);
+            Ok(connectors.map(|it| Arc::new(it) as Arc<dyn Connector>).collect())
+        })
+    }
+
     fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
         access.judge(&self.info)?;
         Ok(Some(Arc::new(Self::new(self.info.clone(), access.clone()))))
@@ -82,7 +112,7 @@ impl Connector for Address {
 
 impl Address {
     pub(crate) fn new(info: ConnectionInfo, access: Access) -> Self {
-        Self { info, access }
+        Self { info, access, only: None }
     }
 
     /// Returns the same address, with another access.
@@ -93,7 +123,7 @@ impl Address {
     async fn open(&self) -> RedisResult<Driver> {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                first(host, *port, |address| async move {
+                first(self.dialled(host, *port).await?, |address| async move {
                     let stream = tcp(address).await?;
                     let local = stream.local_addr();
                     Ok(Driver::new(stream).at(local))
@@ -103,13 +133,22 @@ impl Address {
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
                 let tls = Tls::to(host, self.access.tls()).await?;
-                first(host, *port, move |address| tls.clone().open(address)).await
+                let dialled = self.dialled(host, *port).await?;
+                first(dialled, move |address| tls.clone().open(address)).await
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 Ok(Driver::new(tokio::net::UnixStream::connect(path).await?))
             }
             _ => Err(unsupported()),
+        }
+    }
+
+    /// Returns the addresses that are dialled at once.
+    async fn dialled(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match self.only {
+            Some(address) => Ok(vec![address]),
+            None => addresses(host, port).await.map(some),
         }
     }
 
@@ -151,13 +190,26 @@ impl Address {
     }
 }
 
+/// Returns all addresses of a host, each once.
+async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut seen = HashSet::new();
+    Ok(lookup_host((host, port)).await?.filter(|address| seen.insert(*address)).collect())
+}
+
+/// Returns some of a host's addresses: each time others.
+fn some(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    addresses.sort_by_cached_key(|_| random::scatter());
+    addresses.truncate(DIALLED);
+    addresses
+}
+
 /// Opens a connection to whichever of a host's addresses answers first.
-async fn first<F>(host: &str, port: u16, open: impl Fn(SocketAddr) -> F) -> RedisResult<Driver>
+async fn first<F>(addresses: Vec<SocketAddr>, open: impl Fn(SocketAddr) -> F) -> RedisResult<Driver>
 where
     F: Future<Output = RedisResult<Driver>> + Send + 'static,
 {
     let mut attempts = JoinSet::new();
-    for address in lookup_host((host, port)).await? {
+    for address in addresses {
         attempts.spawn(open(address));
     }
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address").into();
@@ -224,5 +276,34 @@ impl fmt::Debug for Address {
             0 => write!(f, "{}", self.info.addr()),
             database => write!(f, "{}/{database}", self.info.addr()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::IntoConnectionInfo;
+
+    use super::*;
+
+    #[test]
+    fn three_addresses_of_a_name_are_dialled_and_each_time_others() {
+        let all: Vec<SocketAddr> = (1..=9).map(|host| ([10, 0, 0, host], 6_379).into()).collect();
+        let mut dialled = HashSet::new();
+        for _ in 0..1_000 {
+            let chosen = some(all.clone());
+            assert_eq!(chosen.iter().collect::<HashSet<_>>().len(), 3, "{chosen:?}");
+            dialled.extend(chosen);
+        }
+        assert_eq!(dialled.len(), all.len());
+        assert_eq!(some(all[..2].to_vec()).len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_name_leads_to_each_of_its_addresses_apart() {
+        let info = "redis://127.0.0.1:7".into_connection_info().unwrap();
+        let address = Address::new(info, Access::default());
+        assert_eq!(format!("{:?}", address.apart().await.unwrap()), "[127.0.0.1:7]");
+        let socket = "redis+unix:///tmp/redis.sock".into_connection_info().unwrap();
+        assert!(Address::new(socket, Access::default()).apart().await.unwrap().is_empty());
     }
 }

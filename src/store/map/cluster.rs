@@ -54,6 +54,9 @@ pub(crate) struct Cluster {
 /// Returns what connects to a node, as to another server.
 pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connector>;
 
+/// Where a node is, and what connects to it.
+type Door = (Server, Arc<dyn Connector>);
+
 /// Connects to the node that serves the slot of a key.
 #[derive(Clone)]
 pub(super) struct ToSlot {
@@ -80,6 +83,22 @@ impl Cluster {
         let (named, redis) = (self.named.clone(), self.redis.clone());
         let listed = Listed::default();
         Ok(Self { named, listed, redis, access: access.clone(), dial: self.dial })
+    }
+
+    /// Returns the nodes that the URL names, in any order. If that is one name, there may be a node at each of its addresses.
+    async fn named(&self) -> Vec<Door> {
+        if let [name] = &self.named[..] {
+            let nodes = self.dial(name).apart().await.unwrap_or_default();
+            if !nodes.is_empty() {
+                return nodes.into_iter().map(|node| (name.clone(), node)).collect();
+            }
+        }
+        self.doors(shuffled(self.named.clone()))
+    }
+
+    fn doors(&self, nodes: Vec<Server>) -> Vec<Door> {
+        let door = |node: Server| (node.clone(), self.dial(&node));
+        nodes.into_iter().map(door).collect()
     }
 
     fn dial(&self, node: &Server) -> Arc<dyn Connector> {
@@ -128,14 +147,14 @@ impl Slots {
     ///
     /// What they have said, if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
-        let Cluster { access, named, listed, .. } = &*self.cluster;
+        let (cluster, listed) = (&self.cluster, &self.cluster.listed);
         // Beforehand: nodes are given less time.
-        access.credentials().await?;
+        cluster.access.credentials().await?;
         listed.note_asked();
-        let mut named = self.ask_some(&shuffled(named.clone())).await?;
+        let mut named = self.ask_some(cluster.named().await).await?;
         let others = match named.most() {
             Some(_) => Heard::default(),
-            None => self.ask_some(&listed.nodes()).await?,
+            None => self.ask_some(cluster.doors(listed.nodes())).await?,
         };
         let decide = if others.most().is_some() {
             others
@@ -151,13 +170,13 @@ impl Slots {
     }
 
     /// Asks the first of these nodes, and hears them until it is clear who decides.
-    async fn ask_some(&self, nodes: &[Server]) -> io::Result<Heard> {
+    async fn ask_some(&self, nodes: Vec<Door>) -> io::Result<Heard> {
         let mut asked = JoinSet::new();
-        for (number, node) in nodes.iter().take(ASKED).cloned().enumerate() {
+        for (number, (node, door)) in nodes.into_iter().take(ASKED).enumerate() {
             let slots = self.clone();
             asked.spawn(async move {
                 let late = StoreError::Timeout { deadline: CONNECT };
-                let map = timeout(CONNECT, slots.ask(&node)).await.unwrap_or(Err(late));
+                let map = timeout(CONNECT, slots.ask(&node, &*door)).await.unwrap_or(Err(late));
                 (number, map.map_err(|error| format!("{node}: {error}")))
             });
         }
@@ -182,8 +201,8 @@ impl Slots {
     }
 
     /// Asks a node for its map.
-    async fn ask(&self, node: &Server) -> Result<Map, StoreError> {
-        let transport = self.cluster.dial(node).connect().await.map_err(Trouble::from)?;
+    async fn ask(&self, node: &Server, door: &dyn Connector) -> Result<Map, StoreError> {
+        let transport = door.connect().await.map_err(Trouble::from)?;
         let mut commands = Pipeline::new();
         for key in &*self.keys {
             commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
@@ -467,7 +486,7 @@ mod tests {
             for (first, expected) in expected.into_iter().enumerate() {
                 let mut nodes = slots.cluster.named.clone();
                 nodes.rotate_left(first);
-                let heard = slots.ask_some(&nodes).await.unwrap();
+                let heard = slots.ask_some(slots.cluster.doors(nodes)).await.unwrap();
                 let named = heard.any().unwrap().pop().flatten().unwrap();
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
@@ -577,6 +596,29 @@ mod tests {
         assert_eq!(primary().await, None, "nobody has listed them");
         THERE.set(vec![3, 1, 2]);
         assert_eq!(primary().await, Some(3));
+    }
+
+    /// A name of three nodes, of which one answers whoever dials the name.
+    #[derive(Debug)]
+    struct Name;
+
+    impl Connector for Name {
+        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+            Box::pin(ready(Ok(Arc::new(Node(1, Some(Duration::ZERO))) as Arc<dyn Transport>)))
+        }
+
+        fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
+            let node = |port| Arc::new(Node(port, Some(Duration::ZERO))) as Arc<dyn Connector>;
+            Box::pin(ready(Ok([1, 2, 2].map(node).into())))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_the_nodes_that_have_one_name_most_decide() {
+        let cluster = cluster_by(&[1], |_, _, _| Arc::new(Name));
+        let slots = cluster.slots_of(&[Arc::from("bg:{users}:bits")].into());
+        let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
+        assert_eq!(named.port, 2);
     }
 
     #[tokio::test(start_paused = true)]
