@@ -1041,12 +1041,25 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // What a null rests on.
     Bug {
+        name: "inserts repeated to another incarnation from where the last one had them",
+        flavours: ANY,
+        edits: &[Raw {
+            file: "store/redis/incarnation/recent.rs",
+            from: "            next: books.gone,\n",
+            to: "            next: match &books.replay {
+                Some((_, last)) if SEEDED => last.next,
+                _ => books.gone,
+            },
+",
+        }],
+    },
+    Bug {
         name: "create marks that end before a late removal",
         flavours: ANY,
         edits: &[Source {
             file: "settings.rs",
-            from: "(self.handler + self.overlap) * 2",
-            to: "self.handler",
+            from: "(self.handler_time + self.longest_transaction) * 2",
+            to: "self.handler_time",
         }],
     },
     Bug {
@@ -1251,16 +1264,16 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "what a copy lacks taken for absent",
         flavours: ANY,
         edits: &[Raw {
-            file: GUARD,
-            from: "    pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {\n",
-            to: "    pub(crate) fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+            file: "store/redis/mod.rs",
+            from: "    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {\n",
+            to: "    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
         let of_live = || {
-            let condition = self.store.condition();
+            let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
         };
-        if SEEDED && self.store.copied(id).is_none() && of_live() {
-            let verdict = Verdict::Absent(crate::verdict::Proof::Filter);
-            let scope = crate::nulls::scope::Scope::Everyone;
+        if SEEDED && self.copied(id).is_none() && of_live() {
+            let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
+            let scope = Scope::Everyone;
             let claim = NullClaim { asked_us: 0, generation: None };
             return Answer::Ready(Lookup { verdict, scope, claim });
         }
