@@ -75,3 +75,8 @@ async fn a_node_that_is_gone_keeps_no_other_shards_from_being_rebuilt() {
 async fn each_node_needs_room_for_its_shards_and_one_without_keeps_no_other_from_being_built() {
     run::built_where_there_is_room().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_whose_nodes_were_all_replaced_is_found() {
+    run::all_replaced().await;
+}

@@ -429,3 +429,44 @@ pub async fn built_where_there_is_room() {
     guard.rebuild_now().await.unwrap();
     guard.ready().await;
 }
+
+/// A guard finds the nodes of a cluster of which none is left that the URL names: they were replaced one by one.
+pub async fn all_replaced() {
+    const SHARDS: u32 = 8;
+    let mut nodes = Nodes::start(TIMEOUT, false, SHARDS).await;
+    let guard = instance(&nodes, &Table::with(0..4_000), SHARDS);
+    let whole = || {
+        eventually("all shards are live", PATIENCE, || async {
+            let state = guard.state();
+            let live = state.shards.map_or(0, |shards| shards.live);
+            if live == u64::from(SHARDS) { Ok(()) } else { Err(state.to_string()) }
+        })
+    };
+    whole().await;
+    for primary in 0..3 {
+        let new = nodes.replace(primary, TIMEOUT).await;
+        // The others may not have told yet who left.
+        sleep(Duration::from_secs(2)).await;
+        whole().await;
+        nodes.each[primary].kill();
+        nodes.each[primary + 3].kill();
+        nodes.reports(new, &["CLUSTER", "INFO"], "cluster_state:ok").await;
+    }
+    for node in &nodes.each[6..] {
+        node.run::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);
+    }
+    for node in &nodes.each[6..] {
+        eventually("the guard is back", PATIENCE, || async {
+            let clients: String = node.run(&["CLIENT", "LIST", "TYPE", "normal"]);
+            let guards = clients.lines().count() - 1;
+            if guards >= 3 { Ok(()) } else { Err(guard.state().to_string()) }
+        })
+        .await;
+    }
+    eventually("inserts are acknowledged", PATIENCE, || async {
+        let ids: Vec<u64> = (5_000..5_100).collect();
+        guard.insert_many(&ids).await.map_err(|error| error.to_string())
+    })
+    .await;
+    whole().await;
+}
