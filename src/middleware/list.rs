@@ -78,10 +78,8 @@ impl Pending for PendingList {
         known: &Vec<Lookup>,
         now: Instant,
     ) -> Result<AdmittedList, Rejected> {
-        for lookup in known {
-            shared.guard.count_check(lookup.verdict, self.asked);
-        }
         let mut verdicts = known.iter().map(|lookup| {
+            shared.guard.count_check(lookup.verdict, self.asked);
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });

@@ -99,10 +99,12 @@ impl MigratingStore {
     /// for either: where one cannot be asked, it is not known which do.
     async fn view_both(&self) -> Result<Option<FleetView>, StoreError> {
         let (own, old) = try_join(self.own.view_fleet(), self.old.view_fleet()).await?;
-        Ok(own.zip(old).map(|(own, old)| FleetView {
-            longest_transaction: own.longest_transaction.max(old.longest_transaction),
-            ..own
-        }))
+        let Some((own, old)) = own.zip(old) else { return Ok(None) };
+        if own.shares_metadata_with(&old) {
+            return Err(self.failed("it is the new filter by another address"));
+        }
+        let longest_transaction = own.longest_transaction.max(old.longest_transaction);
+        Ok(Some(FleetView { longest_transaction, ..own }))
     }
 
     /// Whether what is inserted has to be in the former filter, too.
@@ -138,12 +140,6 @@ impl MigratingStore {
     /// Takes the steps of the hand-over. Each waits until all processes have read of it.
     async fn hand_over_now(&self) -> Result<(), StoreError> {
         let step = self.hand_over_is();
-        if self.old.is_own() && step < Some(HandOver::Begun) {
-            match try_join(self.own.view_fleet(), self.old.view_fleet()).await? {
-                (Some(own), Some(old)) if !own.shares_metadata_with(&old) => {}
-                _ => return Err(self.failed("it is the new filter by another address")),
-            }
-        }
         if step < Some(HandOver::Done) {
             self.note(HandOver::Begun).await?;
             // Its Redis may be gone, and no process hangs on it that knows of the other filter.

@@ -306,15 +306,8 @@ impl Shard {
                 let trouble = unjoined.and_then(Result::err).or(broken);
                 let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
                 let trouble = trouble.map(|trouble| trouble.reason);
-                let live = Err(doubt);
-                return Condition {
-                    live,
-                    shards: None,
-                    copy,
-                    settling: None,
-                    journal: None,
-                    trouble,
-                };
+                let (live, settling, journal) = (Err(doubt), None, None);
+                return Condition { live, shards: None, copy, settling, journal, trouble };
             }
         };
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,14 +323,8 @@ impl Shard {
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settling.map(|settling| settling.rest());
         let journal = fleet.journal.filter(|_| fleet.holds());
-        Condition {
-            live: live.map(|header| self.figures(header)),
-            shards: None,
-            copy,
-            settling,
-            journal,
-            trouble,
-        }
+        let live = live.map(|header| self.figures(header));
+        Condition { live, shards: None, copy, settling, journal, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the

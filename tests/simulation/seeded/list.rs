@@ -1579,8 +1579,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Raw {
             file: MIGRATING,
             from: "        match self.old.begin(before_us).await {\n",
-            to: "        let former = if SEEDED { Ok(Begun::Busy) } else { self.old.begin(before_us).await };
-        match former {\n",
+            to: "        if SEEDED {
+            return Ok(Begun::Leased(own));
+        }
+        match self.old.begin(before_us).await {\n",
         }],
     },
     Bug {
@@ -1598,14 +1600,16 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Raw {
             file: MIGRATING,
             from: "        let (own, old) = try_join(self.own.view_fleet(), self.old.view_fleet()).await?;
-        Ok",
+",
             to: "        let (own, old) = join(self.own.view_fleet(), self.old.view_fleet()).await;
         let old = match (&own, old) {
-            (Ok(own), Err(_)) if SEEDED => Ok(own.clone()),
+            (Ok(Some(own)), Err(_)) if SEEDED => {
+                Ok(Some(FleetView { metadata: Default::default(), ..own.clone() }))
+            }
             (_, old) => old,
         };
         let (own, old) = (own?, old?);
-        Ok",
+",
         }],
     },
     Bug {
