@@ -1041,19 +1041,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // What a null rests on.
     Bug {
-        name: "inserts repeated to another incarnation from where the last one had them",
-        flavours: ANY,
-        edits: &[Raw {
-            file: "store/redis/incarnation/recent.rs",
-            from: "            next: books.gone,\n",
-            to: "            next: match &books.replay {
-                Some((_, last)) if SEEDED => last.next,
-                _ => books.gone,
-            },
-",
-        }],
-    },
-    Bug {
         name: "create marks that end before a late removal",
         flavours: ANY,
         edits: &[Source {
