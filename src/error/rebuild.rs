@@ -67,7 +67,8 @@ pub enum RebuildError {
         /// The longest time it may take.
         limit: Duration,
     },
-    /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one.
+    /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one. In a move the shards of both
+    /// filters count.
     #[error("{failures} of {all} shards were not rebuilt")]
     Shards {
         /// How many were not.

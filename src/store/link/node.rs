@@ -20,8 +20,9 @@ use crate::store::BoxFuture;
 use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
-/// more would only wait for each other in Redis, be given up, and be executed all the same.
-const REPEATS: usize = 4;
+/// more would only wait for each other in Redis, be given up, and be executed all the same. Fewer would lag behind the joins where
+/// Redis is far away, and a swap waits for a shard's first call for two seconds only.
+const REPEATS: usize = 32;
 
 /// A Redis. `I` is what the store's handshake learns on a connection, `Q` what a check asks for, `A` what it is told.
 pub(crate) struct Node<I, Q, A> {
