@@ -1,13 +1,12 @@
 //! What is at the URL and serves no guard is called by its name, and nothing is refused.
 
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live};
-use support::redis_server::{RedisServer, free_port};
-use tempfile::TempDir;
+use support::redis_server::RedisServer;
+use support::sentinel::Sentinel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -44,38 +43,11 @@ async fn a_node_of_a_cluster_is_named_also_where_it_owns_the_slot() {
     assert_eq!(redis.keys(), ["mine"], "nothing was written");
 }
 
-/// A redis-server in Sentinel mode, stopped on drop.
-struct Sentinel {
-    process: Child,
-    port: u16,
-    _directory: TempDir,
-}
-
-impl Sentinel {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let port = free_port();
-        let configuration = directory.path().join("sentinel.conf");
-        std::fs::write(&configuration, format!("port {port}\nbind 127.0.0.1\n")).unwrap();
-        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let mut command = Command::new(program);
-        command.arg(&configuration).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().expect("redis-server is installed");
-        Self { process, port, _directory: directory }
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
-
 #[tokio::test]
 async fn a_sentinel_is_named() {
-    let sentinel = Sentinel::start();
-    let url = format!("redis://127.0.0.1:{}/", sentinel.port);
+    let redis = RedisServer::start();
+    let sentinel = Sentinel::start("ids", redis.port(), SOON, &[]);
+    let url = format!("redis://127.0.0.1:{}/", sentinel.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
     told(&guard, Doubt::Replica, "redis is a sentinel").await;
 }
