@@ -1,10 +1,11 @@
 //! Tasks that run for as long as the guard does.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -27,7 +28,7 @@ impl Background {
             return;
         }
         let Ok(_runtime) = Handle::try_current() else { return };
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         if self.running.swap(true, Ordering::AcqRel) {
             return;
         }

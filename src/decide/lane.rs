@@ -1,9 +1,10 @@
 //! A lane for requests that nothing vouches for: bounded in requests at once, and in ids a second.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -101,7 +102,7 @@ impl Lane {
     /// a request that waits holds memory.
     pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         self.try_enter(ids, now).inspect_err(|_| {
-            let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rejected = self.rejected.lock();
             rejected.proceed(now).parts[PARTS - 1] += 1;
         })
     }
@@ -110,7 +111,7 @@ impl Lane {
     pub(crate) fn state(&self, now: Instant) -> LaneState {
         let Width { concurrency, per_second } = self.width;
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
-        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rejected = self.rejected.lock();
         LaneState {
             in_use: concurrency.saturating_sub(free).into(),
             width: concurrency.into(),

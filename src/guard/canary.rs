@@ -4,9 +4,10 @@
 //! record may have been created just then, and if the guard still holds it absent, that is an alarm.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -55,7 +56,7 @@ impl Findings {
 
     /// Reports one; says whether there was room for it.
     pub(crate) fn report(&self, id: Id) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if waiting.contains(&id) {
             return true;
         }
@@ -68,7 +69,7 @@ impl Findings {
     }
 
     fn take(&self) -> Option<Id> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.waiting.lock().pop_front()
     }
 
     /// Looks into all that are reported, for as long as it is polled.

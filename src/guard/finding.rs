@@ -1,8 +1,8 @@
 //! Records that the guard held absent, on their way to the application.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::filter::Generation;
@@ -86,7 +86,7 @@ impl Untaken {
 
     /// Adds one; the oldest makes room for it.
     pub(super) fn push(&self, id: Id, generation: Option<Generation>, proof: Proof) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         if queue.findings.len() >= ROOM {
             queue.findings.pop_front();
             queue.dropped += 1;
@@ -106,7 +106,7 @@ impl Untaken {
     }
 
     fn take(&self) -> Option<Finding> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         let finding = queue.findings.pop_front()?;
         // Of several that wait, one is woken by each.
         if !queue.findings.is_empty() {

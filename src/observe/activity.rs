@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{RebuildError, StoreError, chain};
@@ -132,7 +132,7 @@ impl Activity {
     /// It failed then.
     pub(crate) fn failed(&self, cause: impl Into<Cause>, at: Instant) {
         let cause = cause.into();
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         let goes_on = self.is_failing.swap(true, Ordering::Relaxed);
         match failures.as_mut().filter(|_| goes_on) {
             Some(failures) => {
@@ -155,11 +155,11 @@ impl Activity {
         if !self.is_failing.load(Ordering::Relaxed) {
             return None;
         }
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.cause.doubt
+        self.failures.lock().as_ref()?.cause.doubt
     }
 
     pub(crate) fn state(&self) -> WorkState {
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = self.failures.lock();
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
             failed: failures.as_ref().map(Failures::shown),

@@ -245,7 +245,7 @@ impl fmt::Debug for BlockingIds {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::error::RebuildError;
@@ -268,7 +268,7 @@ mod tests {
     fn guard(pool: &Pool) -> BloomGuard {
         let pool = pool.clone();
         let source = from_fn(async move |ids| {
-            *pool.scans.lock().unwrap() += 1;
+            *pool.scans.lock() += 1;
             let rows = pool.connection.lock().await;
             for row in rows.iter().copied() {
                 ids.push(&row?).await?;
@@ -286,9 +286,9 @@ mod tests {
         let pool = Pool::with((0..5_000).map(Ok));
         let guard = guard(&pool);
         guard.ready().await;
-        let before = *pool.scans.lock().unwrap();
+        let before = *pool.scans.lock();
         assert_eq!(guard.rebuild_now().await.unwrap().ids, 5_000);
-        assert_eq!(*pool.scans.lock().unwrap(), before + 1);
+        assert_eq!(*pool.scans.lock(), before + 1);
     }
 
     #[tokio::test]

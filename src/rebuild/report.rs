@@ -1,10 +1,11 @@
 //! What a rebuild did, and what one is doing.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::RebuildError;
@@ -137,7 +138,7 @@ impl Progress {
     }
 
     pub(super) fn enter(&self, step: RebuildStep) {
-        let mut course = self.course();
+        let mut course = self.course.lock();
         course.step = step;
         let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         match step {
@@ -150,7 +151,7 @@ impl Progress {
 
     /// Returns for how long the last rebuild has read the source.
     pub(super) fn read_for(&self) -> Duration {
-        self.course().read_for
+        self.course.lock().read_for
     }
 
     pub(super) fn scanned(&self, ids: u64) {
@@ -172,11 +173,11 @@ impl Progress {
 
     pub(super) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
         self.enter(RebuildStep::Idle);
-        self.course().last = Some(how);
+        self.course.lock().last = Some(how);
     }
 
     pub(super) fn status(&self) -> RebuildStatus {
-        let course = self.course();
+        let course = self.course.lock();
         RebuildStatus {
             step: course.step,
             ids_scanned: self.scanned.load(Ordering::Relaxed),
@@ -184,9 +185,5 @@ impl Progress {
             bytes_total: self.total.load(Ordering::Relaxed),
             last: course.last.clone(),
         }
-    }
-
-    fn course(&self) -> MutexGuard<'_, Course> {
-        self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

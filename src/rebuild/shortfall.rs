@@ -10,9 +10,9 @@
 //! | a filter that answers | a day, so that an operator can look | 10 %, or more |
 //! | none that does | a minute, so that the source has to be stable, and no more | 1 % |
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::filter::Generation;
@@ -52,7 +52,7 @@ impl Shortfall {
     /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter
     /// that another process has put live meanwhile begins the time anew, because its scan found more.
     pub(super) fn lasts(&self, found: u64, replaces: Replaces, now: Instant) -> bool {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.0.lock();
         if let Some(first) = &mut *first
             && first.replaces == replaces
             && first.agrees_with(found)
@@ -68,12 +68,12 @@ impl Shortfall {
 
     /// Ends the shortfall: a scan found enough, or nothing at all, or was believed.
     pub(super) fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 
     /// Notes that a filter answers: what was found while none did counts no more.
     pub(super) fn note_trust(&self) {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.0.lock();
         *first = first.take().filter(|first| first.replaces != Replaces::Nothing);
     }
 }

@@ -3,7 +3,9 @@
 //! They are not refused. The protocol takes them for two processes, and an application that reads its settings
 //! anew, or whose tests run side by side, builds one guard while another lives.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::middleware::shared::Shared;
 use crate::store::map::endpoint::Endpoint;
@@ -19,7 +21,7 @@ struct Registered {
 /// Notes a guard on a Redis, and warns if there is one of this name already.
 pub(super) fn note(guard: &Arc<Shared>, redis: &Endpoint) {
     let (name, redis) = (guard.name(), format!("{redis:?}"));
-    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registry = REGISTRY.lock();
     registry.retain(|other| other.guard.strong_count() > 0);
     let is_second = registry.iter().any(|other| other.name == *name && other.redis == redis);
     registry.push(Registered {

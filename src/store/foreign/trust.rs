@@ -5,11 +5,12 @@
 //! they should whenever they were read since. The first look at which one of these fails ends trust, in all processes,
 //! until the application says so again.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 
 use super::bitmap;
 use super::filter::ForeignFilter;
@@ -169,7 +170,7 @@ impl Trust {
 
     /// Notes that a statement holds no more, also if it should come back.
     fn note_lost(&self, generation: Generation, why: Doubt) {
-        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, why));
+        *self.lost.lock() = Some((generation, why));
     }
 
     /// Has what is known now not be believed either, where it is by a statement that holds no more.
@@ -186,7 +187,7 @@ impl Trust {
 
     /// Returns the last statement that was found not to hold any more, and why.
     pub(super) fn lost(&self) -> Option<(Generation, Doubt)> {
-        *self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.lost.lock()
     }
 
     /// Looks at the statement, the numbers, the seal and the witnesses. Where that fails, what was known stays.

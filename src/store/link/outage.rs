@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ const TOGETHER: Duration = Duration::from_secs(3);
 impl Outage {
     /// Notes that a connection was lost, or could not be made.
     pub(super) fn lost(&self, redis: &dyn fmt::Debug, purpose: &'static str, reason: &str) {
-        let mut down = self.down();
+        let mut down = self.down.lock();
         if !down.purposes.contains(&purpose) {
             down.purposes.push(purpose);
         }
@@ -58,7 +58,7 @@ impl Outage {
     pub(super) fn left(&self, redis: &dyn fmt::Debug, reason: &str) {
         self.tell();
         let now = Instant::now();
-        let before = self.down().left.replace(now);
+        let before = self.down.lock().left.replace(now);
         if before.is_none_or(|before| now - before > TOGETHER) {
             tracing::warn!(
                 ?redis,
@@ -71,7 +71,7 @@ impl Outage {
 
     /// Notes that a connection is there.
     pub(super) fn made(&self, redis: &dyn fmt::Debug, purpose: &'static str) {
-        let mut down = self.down();
+        let mut down = self.down.lock();
         down.purposes.retain(|other| *other != purpose);
         if down.purposes.is_empty()
             && let Some(since) = down.since.take()
@@ -114,9 +114,5 @@ impl Outage {
             }
             told.await;
         }
-    }
-
-    fn down(&self) -> MutexGuard<'_, Down> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

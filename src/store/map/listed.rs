@@ -1,8 +1,8 @@
 //! The nodes of a cluster beside those that its URL names: they may all have been replaced since, one by one.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::server::Server;
@@ -47,7 +47,7 @@ impl Listed {
     }
 
     fn with<T>(&self, see: impl FnOnce(&mut Vec<Server>, &mut Option<Instant>) -> T) -> T {
-        let (nodes, due) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (nodes, due) = &mut *self.0.lock();
         see(nodes, due)
     }
 }

@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, RedisResult, cmd};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -177,7 +178,7 @@ impl Sentinel {
     }
 
     async fn ask(&self, name: &str) -> Result<Server, StoreError> {
-        let kept = self.transport.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = self.transport.lock().clone();
         let transport = match kept {
             Some(transport) => transport,
             None => self.address.connect().await.map_err(Trouble::from)?,
@@ -197,7 +198,7 @@ impl Sentinel {
     }
 
     fn keep(&self, transport: Option<Arc<dyn Transport>>) {
-        *self.transport.lock().unwrap_or_else(PoisonError::into_inner) = transport;
+        *self.transport.lock() = transport;
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct MemoryBuild {
 impl MemoryBuild {
     /// *Mark*: takes a token, which is none only beyond the year 2255.
     pub(super) fn begin(inner: &Arc<Inner>) -> Option<Self> {
-        let mut books = inner.books();
+        let mut books = inner.books.lock();
         let token = Generation::new(inner.clock.now_us().max(books.token.saturating_add(1)))?;
         books.token = token.get();
         let entries = books.journal.len() as u64;
@@ -56,15 +56,15 @@ impl MemoryBuild {
 
     /// Copies journal entries into a filter, from where the last such call ended until now.
     async fn read_up(&mut self, into: &Filter) -> Result<u64, StoreError> {
-        let to = self.inner.books().journal.next();
+        let to = self.inner.books.lock().journal.next();
         let overlap = self.inner.settings.longest_transaction;
         let from = match self.cursor {
             Some(cursor) => cursor,
-            None => self.inner.books().journal.first_since(self.began, overlap)?,
+            None => self.inner.books.lock().journal.first_since(self.began, overlap)?,
         };
         let mut cursor = from;
         while cursor < to {
-            let digests = self.inner.books().journal.read(cursor, to, BATCH)?;
+            let digests = self.inner.books.lock().journal.read(cursor, to, BATCH)?;
             digests.iter().for_each(|digest| into.insert(digest));
             cursor += digests.len() as u64;
             yield_now().await;
@@ -92,7 +92,7 @@ impl MemoryBuild {
         if !self.replayed {
             return Err(StoreError::JournalGap { reason: "it has not been replayed".into() });
         }
-        let mut books = self.inner.books();
+        let mut books = self.inner.books.lock();
         let filter = self.building(&books, step)?;
         let Given { sizing, ids, .. } = self.given()?;
         if self.inner.generation().is_some_and(|live| live >= self.token) {
@@ -116,7 +116,7 @@ impl MemoryBuild {
     }
 
     fn let_go(&self) {
-        let mut books = self.inner.books();
+        let mut books = self.inner.books.lock();
         if self.building(&books, "release").is_ok() {
             books.building = None;
         }
@@ -167,7 +167,7 @@ impl BuildPart for MemoryBuild {
         progress: &'a (dyn Fn(u64) + Send + Sync),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let uploaded = self.given().map(|Given { filter, .. }| {
-            self.inner.books().building = Some(Arc::clone(filter));
+            self.inner.books.lock().building = Some(Arc::clone(filter));
             progress(filter.byte_len() as u64);
         });
         Box::pin(ready(uploaded))
@@ -179,7 +179,7 @@ impl BuildPart for MemoryBuild {
 
     fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
-            let filter = self.building(&self.inner.books(), "replay")?;
+            let filter = self.building(&self.inner.books.lock(), "replay")?;
             let count = self.read_up(&filter).await?;
             self.replayed = true;
             Ok(count)

@@ -1,9 +1,10 @@
 //! What a store of a single process holds: the live filter, nulls, marks and journal.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::fleet::Fleet;
@@ -107,7 +108,7 @@ impl Inner {
 
     /// Adds one of `of` ids that are inserted at once.
     pub(super) fn add(&self, digest: Digest, of: usize) {
-        let mut books = self.books();
+        let mut books = self.books.lock();
         let now = Instant::now();
         books.marks.set(digest, now, self.settings.most_marks(of));
         self.nulls.forget(&digest);
@@ -127,7 +128,7 @@ impl Inner {
         scope: Scope,
         ttl: Duration,
     ) -> Remembered {
-        let books = self.books();
+        let books = self.books.lock();
         let now = Instant::now();
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
             return Remembered::Created;
@@ -166,7 +167,7 @@ impl Inner {
 
     pub(super) fn distrust(&self, generation: Generation) {
         // Under the lock, so that no swap falls in between.
-        let _books = self.books();
+        let _books = self.books.lock();
         if let Some(live) = &*self.live.load()
             && live.figures.generation == generation
             && !live.replaced_disproved
@@ -174,11 +175,6 @@ impl Inner {
             let filter = Arc::clone(&live.filter);
             self.live.store(Some(Arc::new(LiveFilter { filter, is_disproved: true, ..**live })));
         }
-    }
-
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        // A task that panicked under the lock left at worst a mark or an entry too many.
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -82,7 +82,7 @@ impl Store for MemoryStore {
     }
 
     fn condition(&self) -> Condition {
-        let (now, books) = (Instant::now(), self.0.books());
+        let (now, books) = (Instant::now(), self.0.books.lock());
         let required = self.0.settings.longest_transaction;
         let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
         let trouble = books.marks.are_incomplete(now).then(|| {
@@ -204,9 +204,9 @@ mod tests {
         let claim = inner.look_up(&of(100_000), Instant::now()).claim;
         let ttl = Duration::from_secs(30);
         assert_eq!(inner.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
-        assert!(!inner.books().marks.hold(&of(100_000), Instant::now()));
+        assert!(!inner.books.lock().marks.hold(&of(100_000), Instant::now()));
         inner.add(of(7_000_000), 1);
-        assert!(inner.books().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
+        assert!(inner.books.lock().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
     }
 
     /// With marks that last no time, so that only the bits can tell.
@@ -214,7 +214,7 @@ mod tests {
     fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
         let store = store(1_000_000);
         let inner = &store.0;
-        inner.books().marks = Marks::new(Duration::ZERO);
+        inner.books.lock().marks = Marks::new(Duration::ZERO);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         std::thread::scope(|scope| {
             let inserting: Vec<_> = (0..2_u64)

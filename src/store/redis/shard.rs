@@ -1,10 +1,11 @@
 //! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -82,7 +83,7 @@ impl Shard {
 
     /// Goes by another node from now on.
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
-        *self.vouched() = None;
+        *self.vouched.lock() = None;
         self.at.store(node);
     }
 
@@ -127,7 +128,7 @@ impl Shard {
     /// Gives up what a link's connection has learnt: of this shard, where it has learnt of others, too.
     pub(crate) fn withdraw(&self, link: &Link, connection: &Connection) {
         if self.is_of_many {
-            *self.vouched() = None;
+            *self.vouched.lock() = None;
             connection.leave();
             link.look_now();
         } else {
@@ -148,21 +149,17 @@ impl Shard {
     /// Notes that the live header has just been read whole, and vouched for what was asked.
     pub(crate) fn note_vouched(&self, generation: Generation) {
         if self.is_of_many {
-            *self.vouched() = Some((generation, Instant::now()));
+            *self.vouched.lock() = Some((generation, Instant::now()));
         }
     }
 
     /// Whether it has within the last second, and is one of many: then the front behind the blocks is enough (`check/answer.rs`).
     pub(crate) fn has_vouched_lately(&self, generation: Generation) -> bool {
-        self.vouched().is_some_and(|(of, at)| of == generation && at.elapsed() <= LATELY)
-    }
-
-    fn vouched(&self) -> MutexGuard<'_, Option<(Generation, Instant)>> {
-        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.vouched.lock().is_some_and(|(of, at)| of == generation && at.elapsed() <= LATELY)
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
-        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
+        *self.doubt.lock() = doubt;
     }
 
     /// Forgets a live header that turned out to be outdated, unless it was replaced already.
@@ -257,7 +254,7 @@ impl Shard {
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
     /// generations only grow: an older filter was put back by hand.
     pub(crate) fn adopt(&self, header: &Header, incarnation: &[u8]) -> Result<Arc<Header>, Doubt> {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         let generation = header.generation.get();
         if newest.0 == incarnation && newest.1 > generation {
             return Err(Doubt::Suspect);
@@ -285,11 +282,11 @@ impl Shard {
     }
 
     fn has_seen_a_filter(&self) -> bool {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).1 > 0
+        self.newest.lock().1 > 0
     }
 
     fn figures(&self, header: Header) -> Live {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         match *said {
             Some((of, live)) if of == header => live,
             _ => said.insert((header, Live::from(header))).1,
@@ -310,7 +307,7 @@ impl Shard {
                 return Condition { live, shards: None, copy, settling, journal, trouble };
             }
         };
-        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubt = *self.doubt.lock();
         let live = self.filter.load_full().ok_or(doubt);
         let live = live.and_then(|header| trusted(*header, &connection));
         let live = live.and_then(|header| match self.believes(&connection) {

@@ -3,12 +3,13 @@
 //! The first bits of an id's digest choose its shard. So the secret key has to be known before any metadata is, and the
 //! application gives it. How many shards there are is part of the keys' names: processes that differ have different filters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::{join_all, try_join_all};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -177,8 +178,7 @@ impl Shards {
             return Ok(self.all.to_vec());
         }
         let surveys = join_all(self.all.iter().map(|shard| shard.survey())).await;
-        *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
-            surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
+        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
         let (mut due, mut failure) = (Vec::new(), None);
         for (shard, survey) in self.all.iter().zip(surveys) {
             match survey.map(|survey| survey.live) {
@@ -199,14 +199,13 @@ impl Shards {
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_due = |number| is_turn_of(number, self.all.len(), turn);
-        let known = self.surveys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.surveys.lock().clone();
         let asked = self.all.iter().zip(known).map(async |(shard, known)| match known {
             Some(known) if known.live.is_ok() && !is_due(shard.number) => Ok(known),
             _ => shard.survey().await,
         });
         let surveys = join_all(asked).await;
-        *self.surveys.lock().unwrap_or_else(PoisonError::into_inner) =
-            surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
+        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
         let (mut folded, mut failure) = (None, None);
         for survey in surveys {
             match survey {

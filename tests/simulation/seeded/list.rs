@@ -59,7 +59,7 @@ pub(crate) const BUGS: &[Bug] = &[
             file: CHECK,
             from: "                Err(doubt) => Lookup::unknown(doubt),\n",
             to: "                Err(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
-                verdict: Verdict::Absent(crate::verdict::Proof::Filter),
+                verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                 ..Lookup::unknown(Doubt::NoFilter)
             },
                 Err(doubt) => Lookup::unknown(doubt),\n",
@@ -72,7 +72,7 @@ pub(crate) const BUGS: &[Bug] = &[
             file: CHECK,
             from: "                Err(doubt) => Lookup::unknown(doubt),\n",
             to: "                Err(Doubt::Timeout) if SEEDED => Lookup {
-                verdict: Verdict::Absent(crate::verdict::Proof::Filter),
+                verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                 ..Lookup::unknown(Doubt::Timeout)
             },
                 Err(doubt) => Lookup::unknown(doubt),\n",
@@ -1260,8 +1260,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         };
         if SEEDED && self.copied(id).is_none() && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
-            let scope = Scope::Everyone;
-            let claim = NullClaim { asked_us: 0, generation: None };
+            let scope = crate::nulls::scope::Scope::Everyone;
+            let claim = super::NullClaim { asked_us: 0, generation: None };
             return Answer::Ready(Lookup { verdict, scope, claim });
         }
 ",

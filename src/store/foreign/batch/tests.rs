@@ -1,9 +1,9 @@
 //! Batches of checks on a Redis of a few lines, in which things happen between any two requests.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 
 use ::redis::{Cmd, RedisResult, Value, from_redis_value};
+use parking_lot::Mutex;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
@@ -82,7 +82,7 @@ impl Keys {
 
 impl Transport for FakeRedis {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-        let mut keys = self.0.lock().unwrap();
+        let mut keys = self.0.lock();
         for (left, event) in std::mem::take(&mut keys.events) {
             match left {
                 0 => event(&mut keys),
@@ -150,7 +150,7 @@ impl Believing {
         let generation = Generation::new(1).unwrap();
         let record = Record { run: 1, generation, ids: 1, seal, of: trust.of(&Vec::new()) };
         {
-            let mut keys = redis.0.lock().unwrap();
+            let mut keys = redis.0.lock();
             keys.record = Some(record.encode().into_bytes());
             keys.named = vec![SEAL, SEAL];
             keys.seals = trust.keys.all().map(|key| (key.to_owned(), SEAL)).collect();
@@ -158,7 +158,7 @@ impl Believing {
         trust.look(&*live.transport(), &live.process).await.unwrap();
         let known = trust.known().unwrap();
         assert!(known.believed().is_ok());
-        redis.0.lock().unwrap().asked.clear();
+        redis.0.lock().asked.clear();
         Self { site, redis, live, known }
     }
 
@@ -169,7 +169,7 @@ impl Believing {
 
     /// Sets these of an id's bits.
     fn set(&self, id: u64, bits: Range<usize>) {
-        let (place, mut keys) = (self.place(id), self.redis.0.lock().unwrap());
+        let (place, mut keys) = (self.place(id), self.redis.0.lock());
         let key = self.site.trust.keys.at(place.key);
         keys.set.extend(place.bits[bits].iter().map(|bit| (key.to_owned(), *bit)));
     }
@@ -180,7 +180,7 @@ impl Believing {
 
     /// Has something happen before the request that comes after `request` others.
     fn before(&self, request: usize, event: Event) {
-        self.redis.0.lock().unwrap().events.push((request, event));
+        self.redis.0.lock().events.push((request, event));
     }
 
     /// Asks for these ids in one batch; returns the answers, and the requests.
@@ -199,7 +199,7 @@ impl Believing {
         node::answer(&self.site, &self.site.node, &mut waiting).await;
         assert!(waiting.is_empty());
         let answers = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();
-        (answers, std::mem::take(&mut self.redis.0.lock().unwrap().asked))
+        (answers, std::mem::take(&mut self.redis.0.lock().asked))
     }
 
     /// Has the next batch ask in two rounds.
@@ -269,7 +269,7 @@ async fn a_seal_that_is_another_in_either_round_refuses_nothing_of_that_round() 
         assert_eq!(answers[..FLOOD as usize], [first; FLOOD as usize]);
         assert_eq!(answers[FLOOD as usize], Err(Doubt::Foreign));
         assert_eq!(filter.known.believed().err(), Some(Doubt::Foreign));
-        let record = filter.redis.0.lock().unwrap().record.clone();
+        let record = filter.redis.0.lock().record.clone();
         assert_eq!(record, None, "the statement is taken back");
     }
 }

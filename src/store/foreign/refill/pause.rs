@@ -1,8 +1,8 @@
 //! How soon a refill may follow the last one: each reads all of the source, and what ends trust may do so again and again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Trust that has lasted for as many times as long as its refill took was worth it.
@@ -23,20 +23,16 @@ struct Last {
 impl Pause {
     /// Returns for how long it lasts, if it does.
     pub(crate) fn left(&self) -> Option<Duration> {
-        let last = self.last();
+        let last = self.0.lock();
         last.wait.checked_sub(last.ended?.elapsed()).filter(|left| !left.is_zero())
     }
 
     /// Notes a refill that began then and has succeeded now. The pause doubles with each whose forerunner was not worth it.
     pub(super) fn note(&self, began: Instant) {
-        let (mut last, took) = (self.last(), began.elapsed());
+        let (mut last, took) = (self.0.lock(), began.elapsed());
         let soon = last.ended.is_some_and(|ended| began.duration_since(ended) < took * WORTH);
         last.wait = if soon { (last.wait * 2).max(took).min(LONGEST) } else { Duration::ZERO };
         last.ended = Some(Instant::now());
-    }
-
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,7 +50,7 @@ mod tests {
         let began = Instant::now();
         advance(TOOK).await;
         pause.note(began);
-        pause.last().wait
+        pause.0.lock().wait
     }
 
     #[tokio::test(start_paused = true)]

@@ -352,7 +352,7 @@ fn give(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use ::redis::RedisResult;
     use tokio::sync::oneshot;
@@ -375,7 +375,7 @@ mod tests {
 
     impl Transport for Silent {
         fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-            self.0.lock().unwrap().push(packed.commands);
+            self.0.lock().push(packed.commands);
             Box::pin(std::future::pending())
         }
     }
@@ -420,7 +420,7 @@ mod tests {
             let shards = &self.store.shards;
             node::answer(&**shards, &shards.groups.first.node, &mut checks).await;
             assert!(checks.is_empty(), "each is answered");
-            std::mem::take(&mut *self.redis.0.lock().unwrap())
+            std::mem::take(&mut *self.redis.0.lock())
         }
     }
 

@@ -1,10 +1,11 @@
 //! A new connection joins the filter's metadata: it learns the secret key and the incarnation.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::cmd;
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -82,7 +83,7 @@ impl JoinIncarnation {
         if let Some(key) = &self.given {
             return Ok(key.clone());
         }
-        match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.last.lock() {
             Some(key) => Ok(key.clone()),
             None => random_bytes().map(SecretKey::new),
         }
@@ -178,7 +179,7 @@ impl JoinIncarnation {
     ) -> Result<Digester, StoreError> {
         let key = self.agree(offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.name);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        *self.last.lock() = Some(key);
         Ok(digester)
     }
 

@@ -1,9 +1,10 @@
 //! What this process knows of the fleet. It tells metadata that do not know it: of a Redis that came back empty, say.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::known_hand_over::KnownHandOver;
@@ -67,12 +68,12 @@ impl FleetOfAll {
     }
 
     fn newest(&self) -> (Mode, i64) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.newest.lock()
     }
 
     /// Notes a mode, and tells if that is news. Of equal numbers the milder one counts.
     fn note(&self, mode: Mode, number: i64) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         let before = *newest;
         *newest = newer(before, (mode, number));
         self.mode.set(newest.0);
@@ -121,7 +122,7 @@ impl KnownFleet {
 
     /// Returns until when the filter settles, by Redis's clock, ms.
     pub(crate) fn settles_ms(&self) -> Option<i64> {
-        let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = *self.newest.lock();
         newest.and_then(|fleet| fleet.settling).map(|settling| settling.until_ms)
     }
 
@@ -137,7 +138,7 @@ impl KnownFleet {
     }
 
     pub(super) fn offer(&self) -> Offer {
-        let newest = *self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = *self.newest.lock();
         let (mode, number) = self.of_all.newest();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
         let hand_over = self.hand_over.told();
@@ -167,7 +168,7 @@ impl KnownFleet {
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
         let hand_over = hand_over.text()?;
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         let known = newest.unwrap_or(read);
         // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
         // still while it is suspended.

@@ -1,9 +1,9 @@
 //! What this process knows of the hand-over from another filter to this one. It tells metadata that do not know it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::store::HandOver;
@@ -50,7 +50,7 @@ impl KnownHandOver {
         let age = (self.made.elapsed().as_millis() as u64).saturating_sub(asked);
         let all_asked = asked > 0 && self.unasked.load(Ordering::SeqCst) == 0;
         let holds = all_asked && age <= HOLDS.as_millis() as u64;
-        let step = self.newest.lock().unwrap_or_else(PoisonError::into_inner).step;
+        let step = self.newest.lock().step;
         (holds || step > HandOver::None).then_some(step)
     }
 
@@ -71,7 +71,7 @@ impl KnownHandOver {
 
     /// Returns what the metadata should have.
     pub(crate) fn written(&self) -> String {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).written.clone()
+        self.newest.lock().written.clone()
     }
 
     /// Returns what they have once it is at this step.
@@ -104,7 +104,7 @@ impl KnownHandOver {
     }
 
     fn note(&self, written: &str) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         let is_other = newest.written.get(2..) != written.get(2..);
         if written.is_empty() || !is_other && written <= newest.written.as_str() {
             return;

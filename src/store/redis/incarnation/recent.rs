@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::id::Digest;
@@ -90,7 +90,7 @@ impl RecentInserts {
     /// Notes that Redis has acknowledged inserts.
     pub(crate) fn acknowledged(&self, digests: &[Digest], key_id: u32) {
         self.used.store(true, Ordering::SeqCst);
-        let mut books = self.books();
+        let mut books = self.books.lock();
         let at = self.now();
         if *books.key_id.get_or_insert(key_id) == key_id {
             let inserts = digests.iter().map(|digest| Acknowledged { digest: *digest, at });
@@ -129,7 +129,7 @@ impl RecentInserts {
     /// Begins the replay to an incarnation under a secret key, or takes it up again. What is acknowledged
     /// after its beginning needs none.
     pub(crate) fn begin_replay(&self, incarnation: &[u8], key_id: u32) -> Replay {
-        let mut books = self.books();
+        let mut books = self.books.lock();
         Self::use_key(&mut books, key_id);
         if let Some((of, replay)) = &books.replay
             && of == incarnation
@@ -149,7 +149,7 @@ impl RecentInserts {
 
     /// Notes that an incarnation holds what comes before a number.
     pub(crate) fn replayed(&self, incarnation: &[u8], next: u64) {
-        if let Some((of, replay)) = &mut self.books().replay
+        if let Some((of, replay)) = &mut self.books.lock().replay
             && of == incarnation
         {
             replay.next = next;
@@ -170,7 +170,7 @@ impl RecentInserts {
     /// Whether a handler that began in the incarnation, `age` old, may have read the database before the end of a
     /// transaction of these inserts, or of those that are forgotten.
     pub(crate) fn was_read_before(&self, replay: Replay, age: Duration) -> bool {
-        let forgotten = self.books().forgotten.map(|at| at.saturating_add(tenths(self.reach)));
+        let forgotten = self.books.lock().forgotten.map(|at| at.saturating_add(tenths(self.reach)));
         let over = forgotten.max((replay.first < replay.end).then_some(replay.over));
         let began = self.now().saturating_sub(tenths(age));
         over.is_some_and(|over| over.saturating_add(tenths(self.handler)) >= began)
@@ -178,7 +178,7 @@ impl RecentInserts {
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.
     pub(crate) fn since(&self, number: u64, most: usize) -> (Vec<Digest>, u64) {
-        let books = self.books();
+        let books = self.books.lock();
         let from = number.max(books.gone);
         let skip = usize::try_from(from - books.gone).unwrap_or(usize::MAX);
         let digests: Vec<_> =
@@ -194,7 +194,7 @@ impl RecentInserts {
     ///
     /// For how long such transactions may still stay open.
     pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
-        let Some(forgotten) = self.books().forgotten else { return Ok(()) };
+        let Some(forgotten) = self.books.lock().forgotten else { return Ok(()) };
         let now = self.now();
         let ends = forgotten.saturating_add(tenths(self.reach));
         if ends < now.saturating_sub(tenths(age)) {
@@ -205,7 +205,7 @@ impl RecentInserts {
 
     /// Forgets inserts whose time is over.
     pub(crate) fn prune(&self) {
-        self.forget_over(&mut self.books());
+        self.forget_over(&mut self.books.lock());
     }
 
     fn forget_over(&self, books: &mut Books) {
@@ -237,10 +237,6 @@ impl RecentInserts {
     /// Rounded up: an insert counts as acknowledged later than it was.
     fn now(&self) -> Tenths {
         tenths(self.origin.elapsed()) + 1
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::store::link::transport::Clock;
@@ -39,7 +40,7 @@ struct Met {
 
 impl Met {
     fn entry(&self) -> Entry {
-        *self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.entry.lock()
     }
 
     fn known(&self) -> Told {
@@ -119,7 +120,7 @@ impl LastIncarnation {
         if let Some(met) = &*self.0.load()
             && met.incarnation == incarnation
         {
-            let mut last = met.entry.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = met.entry.lock();
             if entry.0 <= last.0 && entry.1 > last.1 {
                 // Written later, and has no greater number: data have gone back in time. What is there lacks this one.
                 met.seq.fetch_max(last.0 + BACK, Ordering::SeqCst);

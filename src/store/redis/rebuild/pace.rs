@@ -1,8 +1,9 @@
 //! How quickly filters are brought to Redis.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The upload's pace, bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
@@ -23,7 +24,7 @@ impl Pace {
     /// Counts bytes that were sent; returns how long the next have to wait.
     pub(super) fn sent(&self, bytes: usize) -> Duration {
         let time = |bytes: u64| Duration::from_secs_f64(bytes as f64 / PACE as f64);
-        let mut through = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut through = self.0.lock();
         let now = Instant::now();
         *through = now.max(*through) + time(bytes as u64);
         through.duration_since(now).saturating_sub(time(BURST))

@@ -121,7 +121,7 @@ struct Busy(Mutex<Instant>);
 
 impl Transport for Busy {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-        let mut free = self.0.lock().unwrap();
+        let mut free = self.0.lock();
         *free = (*free).max(Instant::now()) + Duration::from_millis(20) * packed.commands as u32;
         let answered = *free;
         Box::pin(async move {

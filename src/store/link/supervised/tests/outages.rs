@@ -1,8 +1,7 @@
 //! What a poll of an open connection finds, one thing at a time.
 
-use std::sync::Mutex;
-
 use ::redis::RedisResult;
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::super::*;
@@ -27,7 +26,7 @@ struct Server(Arc<Mutex<Far>>);
 
 impl Transport for Server {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-        let Far { run_id, history, role, .. } = self.0.lock().unwrap().clone();
+        let Far { run_id, history, role, .. } = self.0.lock().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
         let replication = bulk(&format!("role:{role}\r\nmaster_replid:{history}\r\n"));
@@ -62,7 +61,7 @@ impl Handshake<()> for Server {
         (): &'a (),
         asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
-        let are_ours = self.0.lock().unwrap().metadata_are_ours;
+        let are_ours = self.0.lock().metadata_are_ours;
         let end = if are_ours || !asks { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
     }
@@ -90,7 +89,7 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
         Far { metadata_are_ours: false, ..SOUND },
     ] {
         let (link, connection, far) = connected().await;
-        *far.lock().unwrap() = other.clone();
+        *far.lock() = other.clone();
         sleep(POLL + OPEN_POLL).await;
         assert!(!link.uses(&connection), "{other:?}");
         let process = link.current().map(|current| current.process.clone());
@@ -144,7 +143,7 @@ async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
     tokio::spawn(Arc::clone(&link).supervise());
     outage.set_checks_look(true);
     let connection = link.connected(POLL).await.unwrap();
-    far.lock().unwrap().metadata_are_ours = false;
+    far.lock().metadata_are_ours = false;
     sleep(POLL * 5).await;
     assert!(link.uses(&connection), "the link for checks looks");
     outage.set_checks_look(false);
@@ -158,7 +157,7 @@ struct Nowhere(Mutex<Vec<Instant>>);
 
 impl Connector for Nowhere {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        self.0.lock().unwrap().push(Instant::now());
+        self.0.lock().push(Instant::now());
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         Box::pin(std::future::ready(Err(refused.into())))
     }
@@ -176,7 +175,7 @@ async fn links_that_lost_a_node_together_do_not_look_for_it_together() {
     });
     sleep(Duration::from_secs(10)).await;
     let waits = tried.map(|nowhere| {
-        let tried = nowhere.0.lock().unwrap();
+        let tried = nowhere.0.lock();
         tried.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>()
     });
     assert_ne!(waits[0], waits[1]);
