@@ -109,12 +109,12 @@ impl Cluster {
         self: &Arc<Self>,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
     ) -> ToSlot {
-        let slots = self.slots_of(&Arc::default());
+        let slots = self.slots_of(Arc::default());
         ToSlot { slots, key: Arc::new(key), last: Arc::default() }
     }
 
-    pub(super) fn slots_of(self: &Arc<Self>, keys: &Arc<[Arc<str>]>) -> Slots {
-        Slots { cluster: Arc::clone(self), keys: Arc::clone(keys) }
+    pub(super) fn slots_of(self: &Arc<Self>, keys: Arc<[Arc<str>]>) -> Slots {
+        Slots { cluster: Arc::clone(self), keys }
     }
 }
 
@@ -482,7 +482,7 @@ mod tests {
             ([10, LATE + 22, LATE + 32], [2, 2, 2]),
             ([10, SILENT + 22, LATE + 32], [2, 2, 2]),
         ] {
-            let slots = cluster(&ports).slots_of(&[Arc::from("bg:{users}:bits")].into());
+            let slots = cluster(&ports).slots_of([Arc::from("bg:{users}:bits")].into());
             for (first, expected) in expected.into_iter().enumerate() {
                 let mut nodes = slots.cluster.named.clone();
                 nodes.rotate_left(first);
@@ -491,7 +491,7 @@ mod tests {
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
-        let nobody = cluster(&[SILENT + 1]).slots_of(&[Arc::from("key")].into()).primaries().await;
+        let nobody = cluster(&[SILENT + 1]).slots_of([Arc::from("key")].into()).primaries().await;
         let error = nobody.unwrap_err().to_string();
         assert!(
             error.contains("no node of the cluster says where the filter is: node:3001"),
@@ -532,7 +532,7 @@ mod tests {
     /// Returns a cluster of which the URL names nodes, and what says which one serves, or that nobody says so.
     fn mortal(named: &[u16]) -> impl AsyncFn() -> Option<u16> + use<> {
         let cluster = cluster_by(named, |server, _, _| Arc::new(Mortal(server.port)));
-        let slots = cluster.slots_of(&[Arc::from("bg:{users}:bits")].into());
+        let slots = cluster.slots_of([Arc::from("bg:{users}:bits")].into());
         async move || Some(slots.primaries().await.ok()?.pop().flatten()?.port)
     }
 
@@ -616,7 +616,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_the_nodes_that_have_one_name_most_decide() {
         let cluster = cluster_by(&[1], |_, _, _| Arc::new(Name));
-        let slots = cluster.slots_of(&[Arc::from("bg:{users}:bits")].into());
+        let slots = cluster.slots_of([Arc::from("bg:{users}:bits")].into());
         let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
         assert_eq!(named.port, 2);
     }

@@ -64,7 +64,7 @@ impl Endpoint {
     }
 
     /// Returns what tells on which nodes keys are, where there are several.
-    pub(crate) fn slots(&self, keys: &Arc<[Arc<str>]>) -> Option<Slots> {
+    pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
         match self {
             Self::Primary(_) => None,
             Self::Cluster(cluster) => Some(cluster.slots_of(keys)),

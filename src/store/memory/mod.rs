@@ -206,7 +206,10 @@ mod tests {
         assert_eq!(inner.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
         assert!(!inner.books.lock().marks.hold(&of(100_000), Instant::now()));
         inner.add(of(7_000_000), 1);
-        assert!(inner.books.lock().marks.hold(&of(7_000_000), Instant::now()), "there is room for one");
+        assert!(
+            inner.books.lock().marks.hold(&of(7_000_000), Instant::now()),
+            "there is room for one"
+        );
     }
 
     /// With marks that last no time, so that only the bits can tell.

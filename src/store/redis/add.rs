@@ -97,7 +97,7 @@ impl Shard {
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
         let added = self.read_added(&connection, reply, digests.len())?;
         if let Added::Done(_) = added {
-            self.recent.acknowledged(&digests, digester.key_id());
+            self.known.recent.acknowledged(&digests, digester.key_id());
             if let Some(live) = view.adds_to_live().filter(|live| live.key_id == digester.key_id())
             {
                 self.copies.hold(live, digests.iter());
@@ -161,7 +161,7 @@ impl Shard {
         kind: AddKind,
     ) -> Result<Reply, StoreError> {
         let script = if connection.on.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
-        let keys = self.keys.of_add(digests);
+        let keys = self.known.keys.of_add(digests);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
         // Under another secret key these digests say nothing.
@@ -175,9 +175,9 @@ impl Shard {
             &keys,
             &[
                 hex(connection.identity.digester.key_id()).as_bytes(),
-                self.settings.mark_ttl().as_millis().to_string().as_bytes(),
-                self.settings.longest_rebuild.as_millis().to_string().as_bytes(),
-                self.settings.journal_entries.to_string().as_bytes(),
+                self.known.settings.mark_ttl().as_millis().to_string().as_bytes(),
+                self.known.settings.longest_rebuild.as_millis().to_string().as_bytes(),
+                self.known.settings.journal_entries.to_string().as_bytes(),
                 &packed,
                 live.head,
                 live.len.as_bytes(),
@@ -186,7 +186,7 @@ impl Shard {
                 next.len.as_bytes(),
                 &next.masks,
                 kind.hold().as_bytes(),
-                self.settings.most_marks(digests.len()).to_string().as_bytes(),
+                self.known.settings.most_marks(digests.len()).to_string().as_bytes(),
             ],
             kind.deadline(),
         )
@@ -206,7 +206,7 @@ impl Shard {
             "OK" => {
                 let seq = fields.next().ok_or_else(odd)?.int()?;
                 let written = fields.next().ok_or_else(odd)?.text()?.parse().map_err(|_| odd())?;
-                self.seen.wrote(&connection.identity.incarnation, (seq, written));
+                self.known.seen.wrote(&connection.identity.incarnation, (seq, written));
                 Ok(Added::Done(taken))
             }
             "STALE" => {

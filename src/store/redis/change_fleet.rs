@@ -45,7 +45,7 @@ impl Shard {
             "OK" if how == Change::Judge => Ok(()),
             "OK" => {
                 let number = next()?.int()?;
-                self.fleet.changed(change, number);
+                self.known.fleet.changed(change, number);
                 if *change != FleetChange::Rebuild {
                     // No process acts on what it read before.
                     sleep(HOLDS).await;
@@ -74,14 +74,14 @@ impl Shard {
         let ([mode, number, after], incarnation) = arguments(change, self.number);
         let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
         let handed = match change {
-            FleetChange::HandOver(step) => self.fleet.hand_over.at(*step),
+            FleetChange::HandOver(step) => self.known.fleet.hand_over.at(*step),
             _ => String::new(),
         };
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
         let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
-        let keys = [self.keys.meta.as_str()];
+        let keys = [self.known.keys.meta.as_str()];
         let reply =
             self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
         reply.array()

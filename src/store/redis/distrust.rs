@@ -41,7 +41,7 @@ impl Shard {
         unless_rebuilt: &str,
     ) -> Result<bool, StoreError> {
         let connection = self.connected(&self.node().inserts, DEADLINE).await?;
-        let keys = [self.keys.bits.as_str(), self.keys.meta.as_str()];
+        let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
         let args: [&[u8]; 5] = [

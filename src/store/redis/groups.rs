@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::incarnation::join::JoinIncarnation;
 use super::incarnation::join_all::JoinAll;
-use super::keys::Keys;
+use super::incarnation::known_shard::KnownShard;
 use super::shard::RedisNode;
 use crate::settings::Settings;
 use crate::store::link::handshake::Handshake;
@@ -26,9 +25,7 @@ pub(crate) struct Group {
 pub(crate) struct Groups {
     endpoint: Endpoint,
     settings: Settings,
-    joins: Arc<[JoinIncarnation]>,
-    /// A key of each shard.
-    keys: Arc<[Arc<str>]>,
+    shards: Arc<[Arc<KnownShard>]>,
     /// What tells where shards are, in a cluster.
     pub(super) slots: Option<Slots>,
     /// Notified where a shard has left its group.
@@ -41,23 +38,21 @@ impl Groups {
     pub(super) fn new(
         settings: &Settings,
         endpoint: &Endpoint,
-        joins: Vec<JoinIncarnation>,
+        shards: Arc<[Arc<KnownShard>]>,
     ) -> Self {
-        let count = settings.sizing.shards();
-        let key = |number| Keys::of_shard(&settings.name, number, count).bits.into();
-        let keys: Arc<[Arc<str>]> = (0..count).map(key).collect();
-        let slots = endpoint.slots(&keys).filter(|_| count > 1);
-        let (joins, elsewhere) = (joins.into(), Arc::<Notify>::default());
+        let keys = shards.iter().map(|shard| shard.key()).collect();
+        let slots = endpoint.slots(keys).filter(|_| shards.len() > 1);
+        let elsewhere = Arc::<Notify>::default();
         let is_first = |number| slots.is_none() || number == 0;
-        let first = Group::new(settings, endpoint, &joins, &keys, is_first, &elsewhere);
+        let first = Group::new(settings, endpoint, &shards, is_first, &elsewhere);
         let (endpoint, settings) = (endpoint.clone(), settings.clone());
-        Self { endpoint, settings, joins, keys, slots, elsewhere, first }
+        Self { endpoint, settings, shards, slots, elsewhere, first }
     }
 
     /// Returns a group of one shard.
     pub(super) fn of(&self, number: usize) -> Group {
-        let Self { endpoint, settings, joins, keys, elsewhere, .. } = self;
-        Group::new(settings, endpoint, joins, keys, |other| other == number, elsewhere)
+        let Self { endpoint, settings, shards, elsewhere, .. } = self;
+        Group::new(settings, endpoint, shards, |other| other == number, elsewhere)
     }
 }
 
@@ -65,14 +60,13 @@ impl Group {
     fn new(
         settings: &Settings,
         endpoint: &Endpoint,
-        joins: &Arc<[JoinIncarnation]>,
-        keys: &Arc<[Arc<str>]>,
+        shards: &Arc<[Arc<KnownShard>]>,
         here: impl Fn(usize) -> bool,
         elsewhere: &Arc<Notify>,
     ) -> Self {
-        let join = Arc::new(JoinAll::new(Arc::clone(joins), here, Arc::clone(elsewhere)));
-        let (of, keys) = (Arc::clone(&join), Arc::clone(keys));
-        let first = move || of.first().and_then(|number| keys.get(number).cloned());
+        let join = Arc::new(JoinAll::new(Arc::clone(shards), here, Arc::clone(elsewhere)));
+        let (of, shards) = (Arc::clone(&join), Arc::clone(shards));
+        let first = move || of.first().map(|number| shards[number].key());
         let connector = endpoint.connector(first);
         let handshake: Arc<dyn Handshake<_>> = Arc::clone(&join) as Arc<_>;
         let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));

@@ -36,7 +36,8 @@ impl Shard {
         let connection = self.connected(&self.node().inserts, DEADLINE).await?;
         let script = if connection.on.process.major >= 7 { &LEAVE_DESPITE_OOM } else { &LEAVE };
         let key_id = hex(connection.identity.digester.key_id());
-        let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
+        let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]
+            .map(String::as_str);
         let args = [key_id.as_bytes(), &moved()];
         let inserts = &self.node().inserts;
         let reply = inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;

@@ -52,7 +52,7 @@ impl Shard {
         else {
             return Remembered::Failed;
         };
-        let deadline = self.settings.check_deadline;
+        let deadline = self.known.settings.check_deadline;
         let (source, asked_us) = (Source::Response, claim.asked_us);
         let null = Null { source, generation, asked_us, scope, ttl };
         let node = self.node();
@@ -88,13 +88,14 @@ impl Shard {
     ) -> Result<Remembered, StoreError> {
         let Null { source, generation, asked_us, scope, ttl } = null;
         let digest = live.identity.digester.digest(id);
-        let null = self.keys.null(&digest);
-        let keys = [&null, &self.keys.marks, &self.keys.meta].map(String::as_str);
+        let null = self.known.keys.null(&digest);
+        let keys = [&null, &self.known.keys.marks, &self.known.keys.meta].map(String::as_str);
         let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
         let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
-        let latest =
-            asked_us.saturating_add(self.settings.handler_time.as_micros() as i64).to_string();
+        let latest = asked_us
+            .saturating_add(self.known.settings.handler_time.as_micros() as i64)
+            .to_string();
         let args: [&[u8]; 5] =
             [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
         let reply = link.script(&live.on, &NULL, &keys, &args, deadline).await?.text()?;

@@ -60,7 +60,7 @@ impl Shard {
         let Ok(span @ 1..) = u64::try_from(now - built) else { return Ok(false) };
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
-        read.arg(&self.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
+        read.arg(&self.known.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
         let reply = self.node().bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();

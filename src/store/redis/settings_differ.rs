@@ -1,40 +1,55 @@
-//! Tells that processes of one filter have other settings: once a process, with both values.
+//! Tells that processes of one filter have other settings, or Redis one that they do not accept: once a process, with the values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::filter::{Header, Sizing};
+use crate::filter::Header;
 use crate::settings::Settings;
 
 /// This process's settings, as far as Redis shows those of others.
 pub(crate) struct OwnSettings {
-    filter: Arc<str>,
-    sizing: Sizing,
-    mark_ttl: Duration,
+    settings: Arc<Settings>,
     sizing_told: AtomicBool,
     times_told: AtomicBool,
+    /// Whether eviction was told since it last was in order.
+    eviction_told: AtomicBool,
 }
 
 impl OwnSettings {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Arc<Settings>) -> Self {
         Self {
-            filter: settings.name.as_str().into(),
-            sizing: settings.sizing,
-            mark_ttl: settings.mark_ttl(),
+            settings: Arc::clone(settings),
             sizing_told: AtomicBool::new(false),
             times_told: AtomicBool::new(false),
+            eviction_told: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn mark_ttl(&self) -> Duration {
-        self.mark_ttl
+    /// Tells whether Redis may evict what the guard keeps there, where that ends absences.
+    pub(crate) fn tell_eviction(&self, ends_absences: bool) {
+        if self.eviction_told.load(Ordering::Relaxed) == ends_absences
+            || self.eviction_told.swap(ends_absences, Ordering::Relaxed) == ends_absences
+        {
+            return;
+        }
+        let filter = &*self.settings.name;
+        if ends_absences {
+            tracing::warn!(
+                parent: None,
+                filter,
+                "redis may evict any key (allkeys-*), so nothing is refused: set maxmemory-policy to noeviction, or \
+                 see accept_eviction"
+            );
+        } else {
+            tracing::info!(parent: None, filter, "redis evicts no key of the filter any more");
+        }
     }
 
     /// Compares them with what a live filter was built for.
     pub(crate) fn compare_sizing(&self, live: &Header) {
-        let rate = self.sizing.rate() as f32;
-        let capacity = self.sizing.share();
+        let rate = self.settings.sizing.rate() as f32;
+        let capacity = self.settings.sizing.share();
         // A rebuild that found more ids than its capacity has made room for them.
         let same_capacity =
             live.capacity == capacity || live.capacity > capacity && live.items > capacity;
@@ -45,7 +60,7 @@ impl OwnSettings {
         }
         tracing::warn!(
             parent: None,
-            filter = &*self.filter,
+            filter = &*self.settings.name,
             capacity,
             %rate,
             live_capacity = live.capacity,
@@ -57,17 +72,17 @@ impl OwnSettings {
 
     /// Compares them with how long marks last that any process has asked for; zero if none has.
     pub(crate) fn compare_times(&self, longest: Duration) {
-        if longest.is_zero() || longest.as_millis() == self.mark_ttl.as_millis() {
+        if longest.is_zero() || longest.as_millis() == self.settings.mark_ttl().as_millis() {
             return;
         }
         if self.times_told.swap(true, Ordering::Relaxed) {
             return;
         }
         // A mark lasts for twice both times.
-        let (own, longest) = (self.mark_ttl / 2, longest / 2);
+        let (own, longest) = (self.settings.mark_ttl() / 2, longest / 2);
         tracing::warn!(
             parent: None,
-            filter = &*self.filter,
+            filter = &*self.settings.name,
             ?own,
             other = ?longest,
             "longest_transaction and handler_time together differ from what another process states, or one before: \

@@ -1,27 +1,20 @@
 //! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::checked::Checked;
 use super::copy::copies::Copies;
 use super::incarnation::identity::{Connection, Identities, JoinedAll, Link};
-use super::incarnation::known_fleet::KnownFleet;
-use super::incarnation::recent::RecentInserts;
-use super::incarnation::seen::LastIncarnation;
-use super::keys::Keys;
-use super::settings_differ::OwnSettings;
+use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header};
 use crate::id::Digest;
-use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
 use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
@@ -46,19 +39,10 @@ pub(crate) struct Shard {
     pub(crate) number: usize,
     /// Whether the filter has others.
     pub(crate) is_of_many: bool,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) own_settings: Arc<OwnSettings>,
+    pub(crate) known: Arc<KnownShard>,
     pub(crate) journal_room: JournalRoom,
-    pub(crate) keys: Keys,
     /// What [`node`](Self::node) returns.
-    pub(crate) at: ArcSwap<RedisNode>,
-    /// Notified where a connection has joined the metadata.
-    pub(crate) joins: Arc<Notify>,
-    pub(crate) recent: Arc<RecentInserts>,
-    pub(crate) seen: Arc<LastIncarnation>,
-    pub(crate) fleet: Arc<KnownFleet>,
-    /// Whether eviction was logged since it last was in order, for any shard.
-    pub(crate) eviction_logged: Arc<AtomicBool>,
+    at: ArcSwap<RedisNode>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.
@@ -66,16 +50,38 @@ pub(crate) struct Shard {
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
     /// Which filter's header was read whole last and vouched for what was asked, and when.
-    pub(crate) vouched: Mutex<Option<(Generation, Instant)>>,
+    vouched: Mutex<Option<(Generation, Instant)>>,
     /// Why the last look at the live filter found none to trust.
-    pub(crate) doubt: Mutex<Doubt>,
+    doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
-    pub(crate) newest: Mutex<(Vec<u8>, i64)>,
+    newest: Mutex<(Vec<u8>, i64)>,
     /// What was last said of a live filter: to work out its rate of false positives takes up to 60 µs, of each of many shards.
-    pub(crate) said: Mutex<Option<(Header, Live)>>,
+    said: Mutex<Option<(Header, Live)>>,
 }
 
 impl Shard {
+    pub(crate) fn new(
+        number: usize,
+        is_of_many: bool,
+        known: Arc<KnownShard>,
+        node: Arc<RedisNode>,
+    ) -> Self {
+        Self {
+            number,
+            is_of_many,
+            journal_room: JournalRoom::new(&known.settings.name, known.settings.journal_entries),
+            at: ArcSwap::new(node),
+            filter: ArcSwapOption::empty(),
+            view: ArcSwapOption::empty(),
+            copies: Copies::new(known.settings.copy_limit),
+            vouched: Mutex::default(),
+            doubt: Mutex::new(Doubt::Disconnected),
+            newest: Mutex::default(),
+            said: Mutex::default(),
+            known,
+        }
+    }
+
     /// Returns the node that the shard is on.
     pub(crate) fn node(&self) -> Arc<RedisNode> {
         self.at.load_full()
@@ -114,7 +120,7 @@ impl Shard {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
-            let joins = self.joins.notified();
+            let joins = self.known.joins.notified();
             let trouble = match self.joined(link.connected(end - Instant::now()).await?) {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
@@ -184,7 +190,8 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<(View, FleetView, i64), StoreError> {
-        let keys = [&self.keys.bits, &self.keys.next, &self.keys.meta].map(String::as_str);
+        let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]
+            .map(String::as_str);
         let reply = link.script(&connection.on, &VIEW, &keys, &[], deadline).await?;
         let [view @ .., incarnation, number, reach, asked] = reply.fields::<12>()?;
         let view = View::read(view)?;
@@ -196,7 +203,7 @@ impl Shard {
                 mode_number: number.int()?,
                 now_us: view.now_us,
             }],
-            longest_transaction: longest.max(self.settings.longest_transaction),
+            longest_transaction: longest.max(self.known.settings.longest_transaction),
         };
         Ok((view, fleet, asked.int()?))
     }
@@ -204,14 +211,14 @@ impl Shard {
     /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
         if view.live.filter == Err(Doubt::Moved) {
-            self.fleet.hand_over.note_left();
-            return Err(StoreError::Moved { key: self.keys.bits.clone() });
+            self.known.fleet.hand_over.note_left();
+            return Err(StoreError::Moved { key: self.known.keys.bits.clone() });
         }
         let Some(newer) = view.live.newer().or_else(|| view.next.newer()) else {
             return Ok(());
         };
         let reason = format!("holds a filter of {newer}, newer than this crate");
-        Err(StoreError::Foreign { key: self.keys.bits.clone(), reason })
+        Err(StoreError::Foreign { key: self.known.keys.bits.clone(), reason })
     }
 
     /// Asks how the fleet stands.
@@ -244,7 +251,7 @@ impl Shard {
                 self.filter.store(None);
             }
         }
-        let settles_us = self.fleet.settles_ms().map(|until| until.saturating_mul(1000));
+        let settles_us = self.known.fleet.settles_ms().map(|until| until.saturating_mul(1000));
         // What is to come was written before the clock was set back, or the filter settles still.
         let past =
             [settles_us, Some(asked_us)].into_iter().flatten().filter(|us| *us < view.now_us);
@@ -260,7 +267,7 @@ impl Shard {
             return Err(Doubt::Suspect);
         }
         *newest = (incarnation.to_vec(), generation);
-        self.own_settings.compare_sizing(header);
+        self.known.own_settings.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
         Ok(header)
@@ -270,7 +277,7 @@ impl Shard {
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             Doubt::Moved => {
-                self.fleet.hand_over.note_left();
+                self.known.fleet.hand_over.note_left();
                 doubt
             }
             Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
@@ -315,7 +322,7 @@ impl Shard {
             Err(doubt) => Err(doubt),
         });
         let fleet = connection.identity.fleet.load();
-        let describe = |doubt| format!("key {:?}: {doubt}", self.keys.bits);
+        let describe = |doubt| format!("key {:?}: {doubt}", self.known.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settling.map(|settling| settling.rest());
@@ -328,23 +335,13 @@ impl Shard {
     /// journal, the marks or the metadata, if filters there may lack own inserts, or those of processes that do not
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
-        if connection.on.eviction() == Eviction::Takes && !self.settings.accept_eviction {
-            if !self.eviction_logged.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    parent: None,
-                    filter = &*self.settings.name,
-                    "redis may evict any key (allkeys-*), so nothing is refused: set maxmemory-policy to noeviction, or \
-                     see accept_eviction"
-                );
-            }
+        let may_lose = connection.on.eviction() == Eviction::Takes;
+        let is_refused = may_lose && !self.known.settings.accept_eviction;
+        self.known.own_settings.tell_eviction(is_refused);
+        if is_refused {
             return Err(Doubt::Eviction);
         }
-        if self.eviction_logged.load(Ordering::Relaxed)
-            && self.eviction_logged.swap(false, Ordering::Relaxed)
-        {
-            tracing::info!(parent: None, filter = &*self.settings.name, "redis evicts no key of the filter any more");
-        }
-        let complete = self.recent.are_in(&connection.identity.incarnation);
+        let complete = self.known.recent.are_in(&connection.identity.incarnation);
         if !complete {
             return Err(Doubt::Suspect);
         }

@@ -4,34 +4,27 @@
 //! application gives it. How many shards there are is part of the keys' names: processes that differ have different filters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::change_fleet::Change;
-use super::copy::copies::Copies;
 use super::groups::Groups;
-use super::incarnation::join::JoinIncarnation;
 use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
 use super::incarnation::known_hand_over::KnownHandOver;
-use super::incarnation::recent::RecentInserts;
-use super::incarnation::seen::LastIncarnation;
+use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
 use super::settings_differ::OwnSettings;
-use super::shard::{RedisNode, Shard};
+use super::shard::Shard;
 use crate::error::{FleetError, StoreError};
 use crate::id::{Digest, Digester, Id};
 use crate::settings::Settings;
-use crate::store::journal_room::JournalRoom;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{Condition, Copied, FleetChange, FleetView, Survey};
-use crate::verdict::Doubt;
 
 /// The least number of journal entries that a shard keeps, where the filter keeps as many.
 const JOURNAL_ENTRIES: u64 = 10_000;
@@ -55,15 +48,6 @@ pub(crate) struct Shards {
     turn: AtomicUsize,
 }
 
-/// What one shard knows, and its handshake knows as well.
-struct Knowledge {
-    keys: Keys,
-    recent: Arc<RecentInserts>,
-    seen: Arc<LastIncarnation>,
-    fleet: Arc<KnownFleet>,
-    joins: Arc<Notify>,
-}
-
 impl Shards {
     /// `former` is the filter that this one takes the place of.
     pub(crate) fn new(
@@ -78,18 +62,16 @@ impl Shards {
         let hand_over = Arc::new(KnownHandOver::new(former, count as usize));
         let known = |number| {
             let fleet = KnownFleet::new(Arc::clone(&fleet), Arc::clone(&hand_over));
-            Knowledge::new(&of_one, number, count, fleet)
+            let keys = Keys::of_shard(&settings.name, number, count);
+            Arc::new(KnownShard::new(keys, &of_one, &own_settings, fleet))
         };
-        let known: Vec<Knowledge> = (0..count).map(known).collect();
-        let joins = known.iter().map(|known| known.join(&of_one, &own_settings));
-        let groups = Groups::new(settings, endpoint, joins.collect());
-        let eviction_logged = Arc::<AtomicBool>::default();
-        let shard = |(number, known): (usize, Knowledge)| {
-            let (own_settings, node) = (Arc::clone(&own_settings), Arc::clone(&groups.first.node));
-            let logged = Arc::clone(&eviction_logged);
-            Arc::new(known.shard(&of_one, number, count, own_settings, node, logged))
+        let known: Arc<[_]> = (0..count).map(known).collect();
+        let groups = Groups::new(settings, endpoint, Arc::clone(&known));
+        let shard = |(number, known): (usize, &Arc<KnownShard>)| {
+            let node = Arc::clone(&groups.first.node);
+            Arc::new(Shard::new(number, count > 1, Arc::clone(known), node))
         };
-        let all: Box<[_]> = known.into_iter().enumerate().map(shard).collect();
+        let all: Box<[_]> = known.iter().enumerate().map(shard).collect();
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
         Self {
             name: settings.name.as_str().into(),
@@ -236,67 +218,6 @@ impl Shards {
     pub(crate) fn condition(&self) -> Condition {
         let others = self.all[1..].iter().map(|shard| shard.condition());
         Condition::of_shards(self.all[0].condition(), others)
-    }
-}
-
-impl Knowledge {
-    fn new(settings: &Settings, number: u32, count: u32, fleet: KnownFleet) -> Self {
-        // No more than the journal holds: there is nothing to replay into beyond that.
-        let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
-        let recent =
-            RecentInserts::new(settings.longest_transaction, settings.handler_time, capacity);
-        Self {
-            keys: Keys::of_shard(&settings.name, number, count),
-            recent: Arc::new(recent),
-            seen: Arc::default(),
-            fleet: Arc::new(fleet),
-            joins: Arc::default(),
-        }
-    }
-
-    /// Returns the shard that knows this. `settings` are one shard's.
-    fn shard(
-        self,
-        settings: &Arc<Settings>,
-        number: usize,
-        count: u32,
-        own_settings: Arc<OwnSettings>,
-        node: Arc<RedisNode>,
-        eviction_logged: Arc<AtomicBool>,
-    ) -> Shard {
-        Shard {
-            number,
-            is_of_many: count > 1,
-            settings: Arc::clone(settings),
-            own_settings,
-            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
-            keys: self.keys,
-            at: ArcSwap::new(node),
-            joins: self.joins,
-            recent: self.recent,
-            seen: self.seen,
-            fleet: self.fleet,
-            eviction_logged,
-            filter: ArcSwapOption::empty(),
-            view: ArcSwapOption::empty(),
-            copies: Copies::new(settings.copy_limit),
-            vouched: Mutex::default(),
-            doubt: Mutex::new(Doubt::Disconnected),
-            newest: Mutex::default(),
-            said: Mutex::default(),
-        }
-    }
-
-    fn join(&self, settings: &Settings, own_settings: &Arc<OwnSettings>) -> JoinIncarnation {
-        JoinIncarnation::new(
-            settings,
-            self.keys.clone(),
-            Arc::clone(own_settings),
-            Arc::clone(&self.recent),
-            Arc::clone(&self.seen),
-            Arc::clone(&self.fleet),
-            Arc::clone(&self.joins),
-        )
     }
 }
 

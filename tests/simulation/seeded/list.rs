@@ -253,7 +253,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/rebuild/begin.rs",
-            from: "shard.seen.known_for(&connection.identity.incarnation) < NEW",
+            from: "shard.known.seen.known_for(&connection.identity.incarnation) < NEW",
             to: "false",
         }],
     },
@@ -611,8 +611,8 @@ if false then",
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
-            from: "self.recent.acknowledged(&digests, digester.key_id())",
-            to: "self.recent.acknowledged(&digests[..1], digester.key_id())",
+            from: "self.known.recent.acknowledged(&digests, digester.key_id())",
+            to: "self.known.recent.acknowledged(&digests[..1], digester.key_id())",
         }],
     },
     Bug {
@@ -1333,7 +1333,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a copy of the filter that is built",
         flavours: ANY,
-        edits: &[Source { file: LOAD, from: "&self.keys.bits", to: "&self.keys.next" }],
+        edits: &[Source { file: LOAD, from: "&self.known.keys.bits", to: "&self.known.keys.next" }],
     },
     Bug {
         name: "a copy of which only the first piece was read",

@@ -126,7 +126,7 @@ impl<'a> Part<'a> {
         let Ok(connection) = &self.connection else { return };
         let positions =
             self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
-        let known = self.shard.seen.seq(&connection.identity.incarnation);
+        let known = self.shard.known.seen.seq(&connection.identity.incarnation);
         let heads = match self.digests.len() {
             1 if is_one => Heads::Whole,
             _ if self.shard.has_vouched_lately(header.generation) => Heads::Front,
@@ -138,7 +138,7 @@ impl<'a> Part<'a> {
     /// Returns what is asked, while there is no answer to it.
     fn inquiry(&self) -> Option<Inquiry<'_>> {
         let Question { header, positions, heads, .. } = self.question.as_ref()?;
-        let (keys, digests) = (&self.shard.keys, &self.digests);
+        let (keys, digests) = (&self.shard.known.keys, &self.digests);
         Some(Inquiry { keys, header, digests, positions, heads: *heads })
     }
 
@@ -192,7 +192,7 @@ impl<'a> Part<'a> {
             shard.withdraw(self.link, connection);
             return Err(Doubt::Suspect);
         }
-        shard.seen.note(&connection.identity.incarnation, reply.head.stamp);
+        shard.known.seen.note(&connection.identity.incarnation, reply.head.stamp);
         if *heads == Heads::Whole {
             shard.note_vouched(header.generation);
         }

@@ -69,7 +69,8 @@ impl Shard {
         deadline: Duration,
     ) -> Result<Verdict, Doubt> {
         let (digests, positions) = (&[*digest], &[header.geometry.position(digest)]);
-        let inquiry = Inquiry { keys: &self.keys, header, digests, positions, heads: Heads::Whole };
+        let inquiry =
+            Inquiry { keys: &self.known.keys, header, digests, positions, heads: Heads::Whole };
         let mut packed = Packed::default();
         commands(&mut packed, &[inquiry]);
         let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;

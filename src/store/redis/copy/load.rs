@@ -65,7 +65,7 @@ impl Shard {
                 && told.replace(header.generation) != Some(header.generation)
             {
                 tracing::warn!(
-                    filter = &*self.settings.name,
+                    filter = &*self.known.settings.name,
                     %error,
                     "the live filter is not copied: Redis is asked also for ids that exist"
                 );
@@ -117,7 +117,7 @@ impl Shard {
         let first = FRONT_LEN + reader.next() as usize * BLOCK_LEN;
         let len = reader.rest().min(BLOCKS) as usize * BLOCK_LEN;
         let mut read = cmd("GETRANGE");
-        read.arg(&self.keys.bits).arg(first).arg(first + len - 1);
+        read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(&one(read)).for_long_replies(len);
         let reply = self.node().bulk.ask(&bulk.on, read, DEADLINE).await?.into_iter().next();
         Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)

@@ -5,18 +5,15 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::GRACE;
-use super::known_fleet::{KnownFleet, Offer};
-use super::recent::RecentInserts;
-use super::seen::{LastIncarnation, Told};
+use super::known_fleet::Offer;
+use super::known_shard::KnownShard;
+use super::seen::Told;
 use crate::error::StoreError;
 use crate::filter::format::STAMP_OFFSET;
 use crate::id::{Digester, SecretKey};
-use crate::settings::Settings;
 use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
@@ -27,7 +24,6 @@ use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::Fleet;
 use crate::store::redis::incarnation::identity::{Identity, at_least};
 use crate::store::redis::keys::Keys;
-use crate::store::redis::settings_differ::OwnSettings;
 use crate::store::{JournalReach, random_bytes};
 use crate::verdict::Doubt;
 
@@ -36,54 +32,12 @@ static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
 
-/// How connections join a shard's metadata.
-pub(crate) struct JoinIncarnation {
-    /// For how long a new filter settles.
-    settle: Duration,
-    fleet: Arc<KnownFleet>,
-    keys: Keys,
-    name: String,
-    /// The application's secret key, if it gave one.
-    given: Option<SecretKey>,
-    own_settings: Arc<OwnSettings>,
-    recent: Arc<RecentInserts>,
-    seen: Arc<LastIncarnation>,
-    joined: Arc<Notify>,
-    /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
-    /// computed stay good.
-    last: Mutex<Option<SecretKey>>,
-}
-
-impl JoinIncarnation {
-    pub(crate) fn new(
-        settings: &Settings,
-        keys: Keys,
-        own_settings: Arc<OwnSettings>,
-        recent: Arc<RecentInserts>,
-        seen: Arc<LastIncarnation>,
-        fleet: Arc<KnownFleet>,
-        joined: Arc<Notify>,
-    ) -> Self {
-        let name = settings.name.clone();
-        Self {
-            settle: settings.settle,
-            fleet,
-            keys,
-            name,
-            given: settings.secret_key.clone(),
-            own_settings,
-            recent,
-            seen,
-            joined,
-            last: Mutex::new(None),
-        }
-    }
-
+impl KnownShard {
     fn offer(&self) -> Result<SecretKey, StoreError> {
-        if let Some(key) = &self.given {
+        if let Some(key) = &self.settings.secret_key {
             return Ok(key.clone());
         }
-        match &*self.last.lock() {
+        match &*self.last_key.lock() {
             Some(key) => Ok(key.clone()),
             None => random_bytes().map(SecretKey::new),
         }
@@ -93,15 +47,15 @@ impl JoinIncarnation {
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs = u32::from_str_radix(id, 16)
             .map_err(|_| StoreError::Odd { step: JOIN.name(), answer: format!("key id {id:?}") })?;
-        if theirs == offered.id_for(&self.name) {
+        if theirs == offered.id_for(&self.settings.name) {
             return Ok(offered.clone());
         }
-        let other_key = StoreError::OtherKey { ours: offered.id_for(&self.name), theirs };
-        if self.given.is_some() {
+        let other_key = StoreError::OtherKey { ours: offered.id_for(&self.settings.name), theirs };
+        if self.settings.secret_key.is_some() {
             return Err(other_key);
         }
         let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key)?;
-        if key.id_for(&self.name) == theirs {
+        if key.id_for(&self.settings.name) == theirs {
             return Ok(key);
         }
         Err(StoreError::Foreign {
@@ -118,7 +72,7 @@ enum Occasion {
     Polled,
 }
 
-impl JoinIncarnation {
+impl KnownShard {
     async fn run(
         &self,
         transport: &dyn Transport,
@@ -167,7 +121,7 @@ impl JoinIncarnation {
         // Metadata that were made anew know of no entry before.
         let reaches = (dropped_ms > 0).then(|| Duration::from_millis(back));
         // As far back as a rebuild reads it that begins now (rebuild/lease.lua).
-        Some(JournalReach { reaches, required: reach.max(self.own_settings.mark_ttl()) / 2 })
+        Some(JournalReach { reaches, required: reach.max(self.settings.mark_ttl()) / 2 })
     }
 
     /// Returns what hashes with the filter's key, which is kept for the next join.
@@ -178,8 +132,8 @@ impl JoinIncarnation {
         key: Reply,
     ) -> Result<Digester, StoreError> {
         let key = self.agree(offered, &key_id.text()?, &key.bytes()?)?;
-        let digester = Digester::new(&key, &self.name);
-        *self.last.lock() = Some(key);
+        let digester = Digester::new(&key, &self.settings.name);
+        *self.last_key.lock() = Some(key);
         Ok(digester)
     }
 
@@ -219,10 +173,14 @@ impl JoinIncarnation {
             Occasion::Polled => Vec::new(),
         };
         Ok([
-            hex(offered.id_for(&self.name)).into_bytes(),
-            if self.given.is_some() { Vec::new() } else { offered.as_bytes().to_vec() },
+            hex(offered.id_for(&self.settings.name)).into_bytes(),
+            if self.settings.secret_key.is_some() {
+                Vec::new()
+            } else {
+                offered.as_bytes().to_vec()
+            },
             random_bytes::<16>()?.to_vec(),
-            self.own_settings.mark_ttl().as_millis().to_string().into_bytes(),
+            self.settings.mark_ttl().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
             GRACE.as_millis().to_string().into_bytes(),
@@ -230,7 +188,7 @@ impl JoinIncarnation {
             known.number.to_string().into_bytes(),
             known.seq.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
-            self.settle.as_millis().to_string().into_bytes(),
+            self.settings.settle.as_millis().to_string().into_bytes(),
             settling.into_bytes(),
             mode.into_bytes(),
             number.to_string().into_bytes(),
@@ -242,7 +200,7 @@ impl JoinIncarnation {
     }
 }
 
-impl JoinIncarnation {
+impl KnownShard {
     /// Joins.
     pub(super) async fn join(
         &self,
@@ -276,7 +234,7 @@ impl JoinIncarnation {
 
     /// Tells those who wait that a connection has joined the shard.
     pub(super) fn tell_joined(&self) {
-        self.joined.notify_waiters();
+        self.joins.notify_waiters();
     }
 
     /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode

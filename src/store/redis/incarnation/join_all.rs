@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
 use super::identity::Identities;
-use super::join::JoinIncarnation;
+use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
@@ -34,7 +34,7 @@ pub(crate) fn is_turn_of(number: usize, of: usize, turn: usize) -> bool {
 
 /// The handshake of a node: how each shard is joined, by number, and which ones are on this node.
 pub(crate) struct JoinAll {
-    shards: Arc<[JoinIncarnation]>,
+    shards: Arc<[Arc<KnownShard>]>,
     here: Box<[AtomicBool]>,
     /// Notified where one turns out to be on another node.
     elsewhere: Arc<Notify>,
@@ -45,7 +45,7 @@ pub(crate) struct JoinAll {
 impl JoinAll {
     /// Returns the handshake of a node that has these shards.
     pub(crate) fn new(
-        shards: Arc<[JoinIncarnation]>,
+        shards: Arc<[Arc<KnownShard>]>,
         here: impl Fn(usize) -> bool,
         elsewhere: Arc<Notify>,
     ) -> Self {

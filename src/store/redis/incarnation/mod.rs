@@ -12,6 +12,7 @@
 //! | `join_all` | it joins that of every shard on its node |
 //! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
 //! | `known_hand_over` | the same of the hand-over from another filter |
+//! | `known_shard` | what it knows of one shard, whichever connection has told it |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
 //! | `seen` | how far this process has seen an incarnation come |
@@ -19,13 +20,14 @@
 use std::time::Duration;
 
 pub(crate) mod identity;
-pub(crate) mod join;
+mod join;
 pub(crate) mod join_all;
 pub(crate) mod known_fleet;
 pub(crate) mod known_hand_over;
-pub(crate) mod recent;
+pub(crate) mod known_shard;
+mod recent;
 mod replay;
-pub(crate) mod seen;
+mod seen;
 
 /// How long the first swap of an incarnation waits, and every swap after the last sign of a replay. By
 /// then each process has found the incarnation and begun its replay: connections are polled once a

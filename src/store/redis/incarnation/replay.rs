@@ -50,7 +50,7 @@ impl Shard {
         let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
-            let (node, joins) = (self.node(), self.joins.notified());
+            let (node, joins) = (self.node(), self.known.joins.notified());
             let [checks, adds, bulk] = node.links().map(|link| link.next_connection());
             if let Some(connection) = self.current(&node.inserts) {
                 self.keep_to_one_redis(&connection).ok();
@@ -88,31 +88,31 @@ impl Shard {
 
     async fn replay_once(&self, connection: &Connection) -> Result<(), StoreError> {
         let incarnation = &connection.identity.incarnation;
-        if !self.recent.are_known_in(incarnation) {
+        if !self.known.recent.are_known_in(incarnation) {
             self.replay_on(connection).await?;
-            self.recent.note_held_by(incarnation);
+            self.known.recent.note_held_by(incarnation);
         }
         // Only while Redis is there: what was open when it went is needed when it is back.
-        self.recent.prune();
+        self.known.recent.prune();
         Ok(())
     }
 
     async fn replay_on(&self, connection: &Connection) -> Result<(), StoreError> {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, joined, .. } = &*connection.identity;
-        let replay = self.recent.begin_replay(incarnation, digester.key_id());
-        let was_over = self.recent.was_over(replay, *age + joined.elapsed());
+        let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
+        let was_over = self.known.recent.was_over(replay, *age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
         let age = *age + joined.elapsed();
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
-        let forgotten = self.recent.complete_since(age);
+        let forgotten = self.known.recent.complete_since(age);
         match (replayed, forgotten) {
-            (Err(_), _) if self.recent.is_over(replay) => {
+            (Err(_), _) if self.known.recent.is_over(replay) => {
                 let open = forgotten.err().unwrap_or_default();
                 self.give_up_replay(connection, Some(open)).await
             }
             (Err(error), _) => Err(error),
-            (Ok(()), Ok(())) if was_over && self.recent.was_read_before(replay, age) => {
+            (Ok(()), Ok(())) if was_over && self.known.recent.was_read_before(replay, age) => {
                 self.give_up_replay(connection, None).await
             }
             (Ok(()), Ok(())) => Ok(()),
@@ -129,16 +129,16 @@ impl Shard {
         // It goes on where a call failed: a Redis that many processes repeat theirs to may be too slow for all at once.
         let mut at = replay.next;
         while at < replay.end {
-            if self.recent.is_over(replay) {
+            if self.known.recent.is_over(replay) {
                 return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
             }
-            let (digests, next) = self.recent.since(at, TAKE);
+            let (digests, next) = self.known.recent.since(at, TAKE);
             if digests.is_empty() {
                 break;
             }
             self.add_again(connection, &digests).await?;
             at = next;
-            self.recent.replayed(&connection.identity.incarnation, at);
+            self.known.recent.replayed(&connection.identity.incarnation, at);
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Shard {
         connection: &Connection,
         open: Option<Duration>,
     ) -> Result<(), StoreError> {
-        let keys = [self.keys.meta.as_str(), self.keys.bits.as_str()];
+        let keys = [self.known.keys.meta.as_str(), self.known.keys.bits.as_str()];
         let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
         let reply = self
@@ -165,7 +165,7 @@ impl Shard {
             return Ok(());
         };
         tracing::warn!(
-            filter = &*self.settings.name,
+            filter = &*self.known.settings.name,
             ?open,
             "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
              transactions, and none waits for this process"

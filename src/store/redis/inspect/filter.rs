@@ -98,8 +98,8 @@ async fn ask_where(
 
 /// Returns the nodes of a cluster that shards are on; none where it is no cluster.
 async fn homes(url: &str, keys: &[Keys]) -> Result<Vec<Option<Node>>, InspectError> {
-    let metadata: Arc<[Arc<str>]> = keys.iter().map(|keys| keys.meta.as_str().into()).collect();
-    match Endpoint::parse(url)?.slots(&metadata) {
+    let metadata = keys.iter().map(|keys| keys.meta.as_str().into()).collect();
+    match Endpoint::parse(url)?.slots(metadata) {
         Some(slots) => {
             let nodes = slots.primaries().await.map_err(RedisError::from).map_err(Trouble::from);
             Ok(nodes.map_err(|trouble| trouble.error)?)

@@ -149,11 +149,11 @@ impl ShardBuild {
 
 impl Lock {
     async fn take(&self, connection: &Connection, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, next, log, .. } = &self.shard.keys;
+        let Keys { lock, meta, marks, next, log, .. } = &self.shard.known.keys;
         let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
-        let span = self.shard.settings.longest_rebuild.as_millis().to_string();
+        let span = self.shard.known.settings.longest_rebuild.as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
         self.shard.node().bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
     }
@@ -197,11 +197,11 @@ impl Terms {
         }
         // Another process may allow its transactions more time than this one.
         let overlap =
-            u64::try_from(shard.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
+            u64::try_from(shard.known.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
         let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
         // Redis's clock may have jumped just before this process has met it. Others notice that within a poll, and this rebuild
         // does not go live then, unless they come too late.
-        let is_new = shard.seen.known_for(&connection.identity.incarnation) < NEW;
+        let is_new = shard.known.seen.known_for(&connection.identity.incarnation) < NEW;
         let read_from_ms = if is_new { 0 } else { start_ms };
         Ok(Self { token, began_ms, start_ms, read_from_ms })
     }

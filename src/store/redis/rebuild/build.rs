@@ -101,7 +101,7 @@ impl ShardBuild {
         script: &Script,
         args: &[&[u8]],
     ) -> Result<(), StoreError> {
-        outcome(step, self.run(script, &[&self.shard.keys.next], args).await?.text()?)
+        outcome(step, self.run(script, &[&self.shard.known.keys.next], args).await?.text()?)
     }
 
     /// Sends commands and returns their replies.
@@ -129,7 +129,7 @@ impl ShardBuild {
     /// Reads the journal's next entries.
     pub(super) async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let mut read = cmd("XRANGE");
-        read.arg(&self.shard.keys.log).arg(&self.cursor).arg("+");
+        read.arg(&self.shard.known.keys.log).arg(&self.cursor).arg("+");
         read.arg("COUNT").arg(ENTRIES_PER_CALL);
         let read = Packed::from(&one(read)).for_long_replies(ENTRIES_PER_CALL * LONGEST_ENTRY);
         let reply = self.ask(read).await?.into_iter().next();

@@ -19,7 +19,7 @@ impl ShardBuild {
         let loading = self.header(State::Loading, "the catching up")?;
         let len = loading.string_len().to_string();
         let catching_up = loading.with_state(State::CatchingUp);
-        let keys = [self.shard.keys.next.as_str(), self.shard.keys.meta.as_str()];
+        let keys = [self.shard.known.keys.next.as_str(), self.shard.known.keys.meta.as_str()];
         let args: [&[u8]; 4] =
             [&loading.encode(), &catching_up.encode(), len.as_bytes(), &self.incarnation];
         let reply = self.run(&CATCH_UP, &keys, &args).await?;

@@ -95,7 +95,7 @@ impl Lock {
 
     /// Runs a script on the lock. If it fails, the next rebuild waits for the lease to lapse.
     async fn run(&self, script: &Script, args: &[&[u8]]) {
-        let keys = [self.shard.keys.lock.as_str(), self.shard.keys.next.as_str()];
+        let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
             let ran = match self.shard.connected(&self.shard.node().bulk, LOCK_WAIT).await {
                 Ok(connection) => {

@@ -55,7 +55,7 @@ impl ShardBuild {
 
     async fn try_swap(&self) -> Result<String, StoreError> {
         let header = self.header(State::CatchingUp, "the swap")?;
-        let keys = &self.shard.keys;
+        let keys = &self.shard.known.keys;
         self.run(
             &SWAP,
             &[&keys.next, &keys.bits, &keys.meta, &keys.log],
@@ -65,7 +65,7 @@ impl ShardBuild {
                 header.string_len().to_string().as_bytes(),
                 &self.incarnation,
                 &self.damaged_live,
-                self.shard.settings.journal_entries.to_string().as_bytes(),
+                self.shard.known.settings.journal_entries.to_string().as_bytes(),
                 GRACE.as_millis().to_string().as_bytes(),
                 self.began_ms.to_string().as_bytes(),
                 header.generation.get().to_string().as_bytes(),

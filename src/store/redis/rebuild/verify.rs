@@ -37,7 +37,7 @@ impl ShardBuild {
         }
         let trailer = header.trailer();
         let mut read = cmd("GETRANGE");
-        read.arg(&self.shard.keys.next);
+        read.arg(&self.shard.known.keys.next);
         read.arg(header.string_len() - trailer.len() as u64).arg(-1);
         let stored = self.ask_one("GETRANGE", read).await?.bytes()?;
         if stored == trailer { Ok(()) } else { Err(LOST) }
@@ -48,7 +48,7 @@ impl ShardBuild {
             let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
             let last = FRONT_LEN + blocks.end as usize * BLOCK_LEN - 1;
             let mut count = cmd("BITCOUNT");
-            count.arg(&self.shard.keys.next).arg(first).arg(last);
+            count.arg(&self.shard.known.keys.next).arg(first).arg(last);
             if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
                 return Err(LOST);
             }
@@ -62,7 +62,7 @@ impl ShardBuild {
         let mut commands = Pipeline::with_capacity(positions.len());
         for position in &positions {
             let mut bits = cmd("BITFIELD");
-            bits.arg(&self.shard.keys.next);
+            bits.arg(&self.shard.known.keys.next);
             for word in 0..8 {
                 bits.arg("GET").arg("i64").arg((position.byte_offset() as usize + word * 8) * 8);
             }

@@ -68,7 +68,7 @@ impl FirstSwapWait {
             return Ok(false);
         }
         let grace = GRACE.as_millis().to_string();
-        let keys = [self.shard.keys.meta.as_str()];
+        let keys = [self.shard.known.keys.meta.as_str()];
         let args = [&self.incarnation, grace.as_bytes()];
         let noted = bulk.script(&connection.on, &WAIT, &keys, &args, DEADLINE).await?;
         Ok(noted.count()? == 1)

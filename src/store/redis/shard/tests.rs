@@ -78,8 +78,11 @@ async fn absences_are_believed_where_the_own_inserts_are() {
     for connection in [&here, &elsewhere] {
         assert_eq!(shard.believes(connection), Ok(()), "there are none");
     }
-    shard.recent.acknowledged(&[Digest::from_bytes([1; 16])], here.identity.digester.key_id());
-    shard.recent.note_held_by(b"first");
+    shard
+        .known
+        .recent
+        .acknowledged(&[Digest::from_bytes([1; 16])], here.identity.digester.key_id());
+    shard.known.recent.note_held_by(b"first");
     assert_eq!(shard.believes(&here), Ok(()));
     assert_eq!(shard.believes(&elsewhere), Err(Doubt::Suspect));
 }
