@@ -1,6 +1,6 @@
 //! Whether guards act on what they find.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Whether a guard acts on what it finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,21 +24,37 @@ impl Mode {
     }
 }
 
-/// A mode that changes while requests read it.
+/// A mode that changes while requests read it, and the number that it was told with: four times the number, plus the mode.
 #[derive(Default)]
-pub(crate) struct SharedMode(AtomicU8);
+pub(crate) struct SharedMode(AtomicI64);
 
 impl SharedMode {
     pub(crate) fn get(&self) -> Mode {
-        match self.0.load(Ordering::Relaxed) {
-            mode if mode == Mode::Shadow as u8 => Mode::Shadow,
-            mode if mode == Mode::Off as u8 => Mode::Off,
-            _ => Mode::Enforce,
-        }
+        self.numbered().0
+    }
+
+    pub(crate) fn numbered(&self) -> (Mode, i64) {
+        let both = self.0.load(Ordering::SeqCst);
+        (mode_of(both), both / 4)
+    }
+
+    /// Notes a mode, and says whether that changes it. The greatest number counts, and of equal ones the milder mode.
+    pub(crate) fn note(&self, mode: Mode, number: i64) -> bool {
+        let told = number.clamp(0, i64::MAX / 4) * 4 + mode as i64;
+        let before = self.0.fetch_max(told, Ordering::SeqCst);
+        mode_of(before.max(told)) != mode_of(before)
     }
 
     pub(crate) fn set(&self, mode: Mode) {
-        self.0.store(mode as u8, Ordering::Relaxed);
+        self.0.store(mode as i64, Ordering::SeqCst);
+    }
+}
+
+const fn mode_of(both: i64) -> Mode {
+    match both % 4 {
+        0 => Mode::Enforce,
+        1 => Mode::Shadow,
+        _ => Mode::Off,
     }
 }
 
@@ -53,5 +69,21 @@ mod tests {
             assert_eq!(mild.milder(strict), mild);
             assert_eq!(strict.milder(mild), mild);
         }
+    }
+
+    #[test]
+    fn the_newer_mode_counts_and_of_equal_ones_the_milder() {
+        use Mode::{Enforce, Off, Shadow};
+        let shared = SharedMode::default();
+        let told =
+            [(Off, 3), (Enforce, 4), (Off, 3), (Shadow, 4), (Enforce, 4), (Enforce, i64::MAX)];
+        let then = [Off, Enforce, Enforce, Shadow, Shadow, Enforce];
+        for ((mode, number), then) in told.into_iter().zip(then) {
+            let before = shared.get();
+            assert_eq!(shared.note(mode, number), before != then);
+            assert_eq!(shared.get(), then);
+        }
+        shared.note(Off, i64::MIN);
+        assert_eq!(shared.numbered(), (Enforce, i64::MAX / 4));
     }
 }

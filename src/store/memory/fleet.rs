@@ -9,9 +9,8 @@ use crate::store::FleetChange;
 
 #[derive(Default)]
 pub(super) struct Fleet {
+    /// Its number is how often it was set.
     pub(super) mode: Arc<SharedMode>,
-    /// How often it was set.
-    pub(super) number: AtomicI64,
     /// When a rebuild was asked for, µs.
     pub(super) asked_us: AtomicI64,
 }
@@ -27,7 +26,7 @@ impl Fleet {
         let mode = match change {
             FleetChange::Mode(mode) => mode,
             FleetChange::Enforce { seen, after } => {
-                let number = self.number.load(Ordering::SeqCst);
+                let (_, number) = self.mode.numbered();
                 let is_same = seen.metadata.iter().all(|seen| seen.mode_number == number);
                 if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
                     return Err(FleetError::Overtaken);
@@ -43,8 +42,8 @@ impl Fleet {
                 return Ok(());
             }
         };
-        self.number.fetch_add(1, Ordering::SeqCst);
-        self.mode.set(mode);
+        let (_, number) = self.mode.numbered();
+        self.mode.note(mode, number + 1);
         Ok(())
     }
 }

@@ -108,7 +108,7 @@ impl Store for MemoryStore {
     }
 
     fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
-        let mode_number = self.0.fleet.number.load(Ordering::SeqCst);
+        let (_, mode_number) = self.0.fleet.mode.numbered();
         let now_us = self.0.clock.now_us();
         let view = FleetView {
             metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],

@@ -1140,9 +1140,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "an older mode that takes the newer one's place",
         flavours: &[Forgetful, Evicting],
         edits: &[Source {
-            file: "store/redis/incarnation/known_fleet.rs",
-            from: "newer(before, (mode, number))",
-            to: "(mode, number)",
+            file: "mode.rs",
+            from: "self.0.fetch_max(told, Ordering::SeqCst)",
+            to: "self.0.swap(told, Ordering::SeqCst)",
         },
         Script { file: "join.lua", from: "if ARGV[14] ~= '' and (", to: "if false and (" }],
     },

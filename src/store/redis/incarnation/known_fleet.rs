@@ -29,9 +29,7 @@ pub(crate) struct FleetOfAll {
     filter: Arc<str>,
     /// Whether it is to be left for another one.
     is_former: bool,
-    /// The newest mode, and its number.
-    newest: Arc<Mutex<(Mode, i64)>>,
-    /// The same, as requests read it.
+    /// The newest.
     mode: Arc<SharedMode>,
     /// How many shards settle.
     settling: AtomicUsize,
@@ -50,16 +48,14 @@ pub(super) struct Offer {
 
 impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
-        let newest = Arc::new(Mutex::new((Mode::Enforce, 0)));
         let (filter, mode) = (filter.into(), Arc::default());
-        Self { filter, is_former: false, newest, mode, settling: AtomicUsize::new(0) }
+        Self { filter, is_former: false, mode, settling: AtomicUsize::new(0) }
     }
 
     /// Returns what the shards of a former filter have in common, whose processes act as those of this one.
     pub(crate) fn of_former(&self, filter: &str) -> Self {
-        let (newest, mode) = (Arc::clone(&self.newest), Arc::clone(&self.mode));
-        let (filter, settling) = (filter.into(), AtomicUsize::new(0));
-        Self { filter, is_former: true, newest, mode, settling }
+        let (filter, mode) = (filter.into(), Arc::clone(&self.mode));
+        Self { filter, is_former: true, mode, settling: AtomicUsize::new(0) }
     }
 
     /// Returns the newest mode that this process knows, as it changes.
@@ -67,18 +63,11 @@ impl FleetOfAll {
         Arc::clone(&self.mode)
     }
 
-    fn newest(&self) -> (Mode, i64) {
-        *self.newest.lock()
-    }
-
-    /// Notes a mode, and tells if that is news. Of equal numbers the milder one counts.
+    /// Notes a mode, and tells if that is news.
     fn note(&self, mode: Mode, number: i64) {
-        let mut newest = self.newest.lock();
-        let before = *newest;
-        *newest = newer(before, (mode, number));
-        self.mode.set(newest.0);
-        if newest.0 != before.0 {
-            tracing::info!(parent: None, filter = &*self.filter, mode = ?newest.0, "the mode of all processes is another");
+        if self.mode.note(mode, number) {
+            let (filter, mode) = (&*self.filter, self.mode.get());
+            tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
         }
     }
 
@@ -106,15 +95,6 @@ impl FleetOfAll {
     }
 }
 
-/// Returns the newer of two modes, with its number; of equal numbers the milder mode.
-fn newer(one: (Mode, i64), other: (Mode, i64)) -> (Mode, i64) {
-    match one.1.cmp(&other.1) {
-        std::cmp::Ordering::Less => other,
-        std::cmp::Ordering::Equal => (one.0.milder(other.0), one.1),
-        std::cmp::Ordering::Greater => one,
-    }
-}
-
 impl KnownFleet {
     pub(crate) fn new(of_all: Arc<FleetOfAll>, hand_over: Arc<KnownHandOver>) -> Self {
         Self { of_all, hand_over, newest: Mutex::default() }
@@ -139,7 +119,7 @@ impl KnownFleet {
 
     pub(super) fn offer(&self) -> Offer {
         let newest = *self.newest.lock();
-        let (mode, number) = self.of_all.newest();
+        let (mode, number) = self.of_all.mode.numbered();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
         let hand_over = self.hand_over.told();
         let Some(fleet) = newest else {
@@ -211,14 +191,6 @@ mod tests {
         assert_eq!(read(&known, 0, 65_000), "0");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(read(&known, 67_000, 65_000), "2000", "it settles anew");
-    }
-
-    #[test]
-    fn the_newer_mode_wins_and_of_equal_ones_the_milder() {
-        let old = (Mode::Off, 3);
-        assert_eq!(newer(old, (Mode::Enforce, 4)), (Mode::Enforce, 4));
-        assert_eq!(newer((Mode::Enforce, 4), old), (Mode::Enforce, 4));
-        assert_eq!(newer(old, (Mode::Shadow, 3)), (Mode::Off, 3));
     }
 
     #[test]
