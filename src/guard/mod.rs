@@ -47,11 +47,11 @@ const REMOVALS_PER_SECOND: u32 = 100;
 
 /// What decides and learns.
 pub(crate) struct Guard {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     gauges: Gauges,
-    metrics: Arc<Metrics>,
-    gate: Gate,
-    findings: Findings,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) gate: Gate,
+    pub(crate) findings: Findings,
     busy: Throttle,
     null_writes: Bucket,
     removals: Bucket,
@@ -97,22 +97,6 @@ impl Guard {
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             nulls,
         }
-    }
-
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
-    }
-
-    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
-    }
-
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    pub(crate) fn findings(&self) -> &Findings {
-        &self.findings
     }
 
     /// The table's first row: why a request for an id passes and nobody is asked.

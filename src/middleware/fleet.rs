@@ -34,7 +34,7 @@ impl BloomGuard {
     /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
     pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), FleetError> {
         self.shared.start();
-        self.shared.guard.store().change_fleet(FleetChange::Mode(mode)).await
+        self.shared.guard.store.change_fleet(FleetChange::Mode(mode)).await
     }
 
     /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.
@@ -52,7 +52,7 @@ impl BloomGuard {
     /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
-        if self.shared.guard.store().is_moving() {
+        if self.shared.guard.store.is_moving() {
             return Err(FleetError::Migrating);
         }
         let asked = Instant::now();
@@ -62,7 +62,7 @@ impl BloomGuard {
             return Err(FleetError::Overtaken);
         }
         let (after, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
-        self.shared.guard.store().change_fleet(FleetChange::Enforce { seen, after }).await?;
+        self.shared.guard.store.change_fleet(FleetChange::Enforce { seen, after }).await?;
         Ok(report)
     }
 
@@ -98,7 +98,7 @@ impl BloomGuard {
     /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
     pub async fn request_rebuild(&self) -> Result<(), FleetError> {
         self.shared.start();
-        self.shared.guard.store().change_fleet(FleetChange::Rebuild).await
+        self.shared.guard.store.change_fleet(FleetChange::Rebuild).await
     }
 
     /// Returns how far a rebuild in this process is, and how the last one ended.
@@ -117,7 +117,7 @@ impl Shared {
     /// Returns what the metadata say of the fleet.
     pub(super) async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
         self.start();
-        let view = self.guard.store().view_fleet().await.map_err(RebuildError::from)?;
+        let view = self.guard.store.view_fleet().await.map_err(RebuildError::from)?;
         Ok(view.ok_or(RebuildError::NoFleet)?)
     }
 

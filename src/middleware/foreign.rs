@@ -33,13 +33,13 @@ impl BloomGuard {
     /// As [`rebuild_now`](Self::rebuild_now), [`RebuildError::NotMigrating`], and [`StoreError::Move`]. The old filter still
     /// answers then, or, if one of the last steps failed, the guard's own. Call it again.
     pub async fn hand_over(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        let hand_over = self.shared.guard.store().hand_over().ok_or(RebuildError::NotMigrating)?;
+        let hand_over = self.shared.guard.store.hand_over().ok_or(RebuildError::NotMigrating)?;
         let hand_over = hand_over.map_err(RebuildError::from)?;
         let seen = self.shared.view_fleet().await?;
         let (after, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
         // What was said of other programs holds for processes that do not insert into the guard's own filter, too.
         let settled = FleetChange::Settled { seen, after };
-        match self.shared.guard.store().change_fleet(settled).await {
+        match self.shared.guard.store.change_fleet(settled).await {
             Ok(()) => {}
             Err(FleetError::Overtaken | FleetError::Migrating) => {
                 return Err(Arc::new(StoreError::OtherRedis.into()));

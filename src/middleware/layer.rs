@@ -70,7 +70,7 @@ impl BloomGuard {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         let (guard, now) = (self.guard(), Instant::now());
-        let lookup = guard.store().check(&id, now).answer().await;
+        let lookup = guard.store.check(&id, now).answer().await;
         guard.count_check(lookup.verdict, now);
         Ok(lookup.verdict_for(|| Scope::Everyone))
     }
@@ -166,25 +166,25 @@ impl BloomGuard {
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.guard().findings().next().await
+        self.guard().findings.next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.guard.gate().set_mode(mode);
+        self.shared.guard.gate.set_mode(mode);
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.shared.guard.gate().mode()
+        self.shared.guard.gate.mode()
     }
 
     /// Returns what this process has counted since the guard was built.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared.guard.metrics().stats()
+        self.shared.guard.metrics.stats()
     }
 
     /// Returns how the guard fares, as this process knows it. Asks nobody and waits for nothing, so it may be

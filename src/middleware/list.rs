@@ -52,7 +52,7 @@ impl PendingId {
 impl PendingList {
     pub(super) fn new(list: IdList, guard: &Guard, now: Instant) -> Self {
         let pending = |id| {
-            let hash = guard.gate().hash(&id);
+            let hash = guard.gate.hash(&id);
             let row = guard.first_row(&id, hash, now);
             PendingId { id, hash, row }
         };

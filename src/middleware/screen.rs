@@ -28,9 +28,9 @@ pub(super) enum Screened {
 impl Shared {
     /// Sorts a request by its head alone.
     pub(super) fn screen(&self, parts: &Parts) -> Screened {
-        let metrics = self.guard.metrics();
+        let metrics = &self.guard.metrics;
         metrics.requests.add(1);
-        let mode = self.guard.gate().mode();
+        let mode = self.guard.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             let extraction = self.extractor.extract(parts);
             self.no_id.note(&extraction, self.name());
@@ -51,12 +51,12 @@ impl Shared {
     }
 
     fn unguarded(&self) -> Screened {
-        self.guard.metrics().unguarded.add(1);
+        self.guard.metrics.unguarded.add(1);
         Screened::Pass
     }
 
     fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
-        self.guard.metrics().invalid.add(1);
+        self.guard.metrics.invalid.add(1);
         match self.options.on_invalid.status(reason) {
             None => Screened::Pass,
             Some(_) if reads(method) && (mode == Mode::Shadow || self.invalid.takes()) => {

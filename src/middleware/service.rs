@@ -170,7 +170,7 @@ where
         let (shared, guard) = (&self.shared, &self.shared.guard);
         let decided = match shared.screen(&parts) {
             Screened::About(id) => {
-                let (hash, now) = (guard.gate().hash(&id), Instant::now());
+                let (hash, now) = (guard.gate.hash(&id), Instant::now());
                 let is_copied = match guard.first_row(&id, hash, now) {
                     FirstRow::Passes(why) => {
                         guard.passes_unasked(why, now);
@@ -181,7 +181,7 @@ where
                     FirstRow::Asks { is_copied } => is_copied,
                 };
                 let pending = PendingRequest { id, hash, asked: now, is_copied };
-                match guard.store().check(&pending.id, now) {
+                match guard.store.check(&pending.id, now) {
                     Answer::Ready(known) => {
                         let decided = pending.decide(shared, &mut parts, &known, now);
                         decided.map(|admitted| Some(admitted.into()))

@@ -54,7 +54,7 @@ impl Shared {
         foreign: Option<Foreign>,
     ) -> Self {
         Self {
-            invalid: Arc::new(InvalidCanary::new(guard.metrics(), audits)),
+            invalid: Arc::new(InvalidCanary::new(&guard.metrics, audits)),
             guard: Arc::new(guard),
             rebuilder: Arc::new(rebuilder),
             extractor,
@@ -68,7 +68,7 @@ impl Shared {
 
     /// Returns the filter's name.
     pub(crate) fn name(&self) -> &Arc<str> {
-        &self.guard.metrics().filter
+        &self.guard.metrics.filter
     }
 
     /// Writes a line about one refusal a second, if anybody reads that. The id itself is in no line: its digest is.
@@ -85,7 +85,7 @@ impl Shared {
                 filter = &**self.name(),
                 by = proof.as_str(),
                 generation = generation.map(Generation::get),
-                digest = self.guard.store().digest(id).map(display),
+                digest = self.guard.store.digest(id).map(display),
                 "a request is refused, as its id is absent: one a second is told of"
             );
         }
@@ -93,7 +93,7 @@ impl Shared {
 
     /// Starts what runs in the background, at the first use inside a runtime.
     pub(crate) fn start(&self) {
-        self.guard.store().start();
+        self.guard.store.start();
         self.background.start(|tasks| {
             let (name, guard) = (self.name(), &self.guard);
             persist(tasks, name, "canary", guard, Guard::look_into_findings);

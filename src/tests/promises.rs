@@ -45,7 +45,7 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.store().check(id, Instant::now()) {
+        match self.guard.store.check(id, Instant::now()) {
             Answer::Ready(lookup) => lookup,
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }
@@ -65,7 +65,7 @@ impl World {
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
         let known = Known { verdict, is_copied: false };
-        self.guard.rule(self.guard.gate().hash(id), known, Instant::now())
+        self.guard.rule(self.guard.gate.hash(id), known, Instant::now())
     }
 
     async fn insert(&self, id: &Id) {
@@ -75,7 +75,7 @@ impl World {
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
         if let Ruling::Admit(admission) = self.rule(id, decision.verdict) {
-            self.guard.missing(self.guard.gate().hash(id), admission.why);
+            self.guard.missing(self.guard.gate.hash(id), admission.why);
             let lesson = Lesson { scope: Scope::Everyone, fresh: Duration::MAX };
             self.guard.learn(id, decision.claim, lesson).answer().await;
         }
@@ -136,7 +136,7 @@ async fn a_null_is_stored_once_per_ttl() {
         advance(ttl.mul_f64(0.89)).await;
         assert_eq!(world.refused(&id(3)), Some(Proof::Null));
         advance(ttl.mul_f64(0.22)).await;
-        assert_eq!(world.guard.metrics().stats().nulls_stored, round);
+        assert_eq!(world.guard.metrics.stats().nulls_stored, round);
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
     world.missing(&x, &decision).await;
     world.outlive_marks().await;
     assert_eq!(world.verdict(&x), Verdict::Present);
-    assert_eq!(world.guard.metrics().stats().nulls_withheld, 1);
+    assert_eq!(world.guard.metrics.stats().nulls_withheld, 1);
 }
 
 #[tokio::test(start_paused = true)]

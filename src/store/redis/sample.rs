@@ -33,7 +33,7 @@ impl Shards {
             sleep(PERIOD).await;
             let shard = &self.all[random::scatter() as usize % self.all.len()];
             if let Some(header) = shard.filter.load_full()
-                && let Ok(true) = shard.lacks_sample(&header).await
+                && let Ok(true) = self.lacks_sample(shard, &header).await
                 && shard.spoil(header.generation).await.is_ok()
             {
                 tracing::error!(
@@ -44,13 +44,15 @@ impl Shards {
             }
         }
     }
-}
 
-impl Shard {
-    /// Whether the live filter lacks an id that the journal holds; false where that cannot be told.
-    async fn lacks_sample(&self, header: &Header) -> Result<bool, StoreError> {
-        let (Some(bulk), Some(checks)) =
-            (self.current(&self.node().bulk), self.current(&self.node().checks))
+    /// Whether a shard's live filter lacks an id that the journal holds; false where that cannot be told.
+    async fn lacks_sample(
+        self: &Arc<Self>,
+        shard: &Shard,
+        header: &Header,
+    ) -> Result<bool, StoreError> {
+        let node = shard.node();
+        let (Some(bulk), Some(checks)) = (shard.current(&node.bulk), shard.current(&node.checks))
         else {
             return Ok(false);
         };
@@ -60,13 +62,19 @@ impl Shard {
         let Ok(span @ 1..) = u64::try_from(now - built) else { return Ok(false) };
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
-        read.arg(&self.known.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
-        let reply = self.node().bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
+        read.arg(&shard.known.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
+        let reply = node.bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);
         let Some(digest) = digests.get(chosen) else { return Ok(false) };
-        let verdict = self.look_up(&checks, header, digest, DEADLINE).await;
-        Ok(matches!(verdict, Ok(Verdict::Absent(Proof::Filter))))
+        let Ok(answered) = node.check(self, checks.on, **digest, Instant::now() + DEADLINE, true)
+        else {
+            return Ok(false);
+        };
+        Ok(answered.await.is_ok_and(|checked| {
+            checked.verdict == Verdict::Absent(Proof::Filter)
+                && checked.generation == header.generation
+        }))
     }
 }

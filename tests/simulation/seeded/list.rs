@@ -1232,7 +1232,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             from: "            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
             to: "            Outcome::Found if SEEDED => {
                 guard.found(&self.id, self.hash, why);
-                return Some(guard.store().check(&self.id, Instant::now()).map(drop));
+                return Some(guard.store.check(&self.id, Instant::now()).map(drop));
             }
             Outcome::Found => guard.found(&self.id, self.hash, why),\n",
         }],

@@ -15,21 +15,14 @@ mod batch;
 pub(crate) mod checked;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::answer::{Heads, Inquiry, commands, read_of_one};
 use self::checked::Checked;
-use super::shard::Shard;
 use super::shards::Shards;
-use crate::filter::Header;
-use crate::id::{Digest, Id};
-use crate::store::link::refusal::doubt;
-use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::incarnation::identity::Connection;
+use crate::id::Id;
 use crate::store::{Answer, Lookup, NullClaim};
-use crate::verdict::{Doubt, Verdict};
+use crate::verdict::Doubt;
 
 impl Shards {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
@@ -56,29 +49,5 @@ impl Shards {
                 Err(doubt) => Lookup::unknown(doubt),
             }
         }))
-    }
-}
-
-impl Shard {
-    /// Says what this filter says of a digest, if it is still the live one.
-    pub(super) async fn look_up(
-        &self,
-        live: &Connection,
-        header: &Header,
-        digest: &Digest,
-        deadline: Duration,
-    ) -> Result<Verdict, Doubt> {
-        let (digests, positions) = (&[*digest], &[header.geometry.position(digest)]);
-        let inquiry =
-            Inquiry { keys: &self.known.keys, header, digests, positions, heads: Heads::Whole };
-        let mut packed = Packed::default();
-        commands(&mut packed, &[inquiry]);
-        let replies = self.node().checks.send_for(1, &live.on, packed, deadline).await;
-        let replies = replies.map_err(|error| doubt(&error))?;
-        let mut replies = Replies::new("a check", &replies);
-        let reply = read_of_one(&mut replies, &inquiry).map_err(|error| doubt(&error))??;
-        reply.head.vouches_for(header, live)?;
-        let [(verdict, _)] = reply.verdicts(header)[..] else { return Err(Doubt::Odd) };
-        Ok(verdict)
     }
 }
