@@ -11,16 +11,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::listed::{Listed, shuffled};
-use super::named::{Confirmed, LastNamed};
+use super::named::{LastNamed, Names, ToNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
@@ -344,10 +343,7 @@ impl Connector for ToSlot {
             cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
             let transport = cluster.dial(&server).connect().await?;
-            let (to_slot, confirmed) = (self.clone(), Confirmed::default());
-            let made = Instant::now();
-            let named = ToNode { transport, server, to_slot, made, confirmed };
-            Ok(Arc::new(named) as Arc<dyn Transport>)
+            Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
 
@@ -356,47 +352,19 @@ impl Connector for ToSlot {
     }
 }
 
-/// A connection to a node that was named as the one that serves the slot.
-struct ToNode {
-    transport: Arc<dyn Transport>,
-    server: Server,
-    to_slot: ToSlot,
-    made: Instant,
-    confirmed: Confirmed,
-}
+impl Names for ToSlot {
+    const OF_A_CLUSTER: bool = true;
 
-impl Transport for ToNode {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-        self.transport.send(packed)
-    }
-
-    fn tell(&self, packed: Packed) {
-        self.transport.tell(packed);
-    }
-
-    fn local(&self) -> Option<SocketAddr> {
-        self.transport.local()
-    }
-
-    fn until(&self) -> Option<Instant> {
-        self.transport.until()
-    }
-
-    fn is_to_a_cluster(&self) -> bool {
-        true
-    }
-
-    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             // From then on the node itself tells.
-            if self.confirmed.is() {
-                self.to_slot.look_around();
+            if connection.is_confirmed() {
+                self.look_around();
                 return None;
             }
             sleep(SETTLED).await;
-            let asked = self.to_slot.primary();
-            let named = self.to_slot.last.since(self.made + SETTLED, asked).await;
-            self.confirmed.judge(&self.server, named)
+            let named = self.last.since(connection.made + SETTLED, self.primary()).await;
+            connection.judge(named)
         })
     }
 }
@@ -627,9 +595,8 @@ mod tests {
         for (port, replaced) in [(2, None), (1, Some(another))] {
             let server = Server { host: "node".to_owned(), port };
             let to_slot = cluster(&[2]).to_slot_of(|| Some("bg:{users}:bits".into()));
-            let (transport, made) = (Arc::new(Node(2, Some(Duration::ZERO))), Instant::now());
-            let confirmed = Confirmed::default();
-            let to_node = ToNode { transport, server, to_slot, made, confirmed };
+            let transport = Arc::new(Node(2, Some(Duration::ZERO)));
+            let to_node = ToNamed::new(transport, server, to_slot);
             assert_eq!(to_node.replaced().await.as_deref(), replaced);
         }
     }

@@ -1,13 +1,19 @@
 //! Who was named last. The links of a guard ask at the same moments, and one answer is good for all of them.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ::redis::RedisResult;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::server::Server;
+use crate::store::BoxFuture;
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::Transport;
 
 /// For how long an answer is good for connections that are made.
 const FRESH: Duration = Duration::from_millis(100);
@@ -45,25 +51,70 @@ impl LastNamed {
     }
 }
 
-/// Whether the server at the other end of a connection was named once more since the connection was made.
-#[derive(Default)]
-pub(super) struct Confirmed(AtomicBool);
+/// Who names servers.
+pub(super) trait Names: Send + Sync + Sized + 'static {
+    const OF_A_CLUSTER: bool;
 
-impl Confirmed {
-    pub(super) fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Says what speaks against the server at the other end of a connection, by who is named now.
+    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>>;
+}
+
+/// A connection to a server that was named.
+pub(super) struct ToNamed<N> {
+    transport: Arc<dyn Transport>,
+    server: Server,
+    by: N,
+    pub(super) made: Instant,
+    /// Whether the server was named once more since.
+    confirmed: AtomicBool,
+}
+
+impl<N: Names> ToNamed<N> {
+    pub(super) fn new(transport: Arc<dyn Transport>, server: Server, by: N) -> Arc<Self> {
+        let (made, confirmed) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { transport, server, by, made, confirmed })
     }
 
-    /// Says what speaks against a server, by who is named now. Nobody but the first time: whoever is in use is as good as before.
-    pub(super) fn judge(&self, is: &Server, named: io::Result<Server>) -> Option<String> {
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed.load(Ordering::Relaxed)
+    }
+
+    /// Says what speaks against the server. Nobody but the first time: whoever is in use is as good as before.
+    pub(super) fn judge(&self, named: io::Result<Server>) -> Option<String> {
         match named {
-            Ok(named) if named == *is => {
-                self.0.store(true, Ordering::Relaxed);
+            Ok(named) if named == self.server => {
+                self.confirmed.store(true, Ordering::Relaxed);
                 None
             }
-            Ok(named) => Some(format!("another primary is named: {named}, not {is}")),
-            Err(_) if self.is() => None,
+            Ok(named) => Some(format!("another primary is named: {named}, not {}", self.server)),
+            Err(_) if self.is_confirmed() => None,
             Err(error) => Some(error.to_string()),
         }
+    }
+}
+
+impl<N: Names> Transport for ToNamed<N> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        self.transport.send(packed)
+    }
+
+    fn tell(&self, packed: Packed) {
+        self.transport.tell(packed);
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.transport.local()
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.transport.until()
+    }
+
+    fn is_to_a_cluster(&self) -> bool {
+        N::OF_A_CLUSTER
+    }
+
+    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+        self.by.judges(self)
     }
 }

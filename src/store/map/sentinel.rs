@@ -11,22 +11,20 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ConnectionInfo, RedisResult, cmd};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::named::{Confirmed, LastNamed};
+use super::named::{LastNamed, Names, ToNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
-use crate::store::link::resp::Packed;
 use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, ask};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
@@ -104,10 +102,7 @@ impl Connector for Sentinels {
         Box::pin(async move {
             let server = self.last.lately(self.primary()).await?;
             let transport = server.address(&self.redis, &self.access).connect().await?;
-            let (sentinels, made) = (self.clone(), Instant::now());
-            let confirmed = Confirmed::default();
-            let named = ToPrimary { transport, server, sentinels, made, confirmed };
-            Ok(Arc::new(named) as Arc<dyn Transport>)
+            Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
 
@@ -126,42 +121,17 @@ impl Connector for Sentinels {
     }
 }
 
-/// A connection to a server that was named the primary.
-struct ToPrimary {
-    transport: Arc<dyn Transport>,
-    server: Server,
-    sentinels: Sentinels,
-    made: Instant,
-    confirmed: Confirmed,
-}
+impl Names for Sentinels {
+    const OF_A_CLUSTER: bool = false;
 
-impl Transport for ToPrimary {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-        self.transport.send(packed)
-    }
-
-    fn tell(&self, packed: Packed) {
-        self.transport.tell(packed);
-    }
-
-    fn local(&self) -> Option<SocketAddr> {
-        self.transport.local()
-    }
-
-    fn until(&self) -> Option<Instant> {
-        self.transport.until()
-    }
-
-    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
+    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            let Sentinels { last, .. } = &self.sentinels;
-            let asked = self.sentinels.primary();
-            let named = if self.confirmed.is() {
-                last.lately(asked).await
+            let named = if connection.is_confirmed() {
+                self.last.lately(self.primary()).await
             } else {
-                last.since(self.made, asked).await
+                self.last.since(connection.made, self.primary()).await
             };
-            self.confirmed.judge(&self.server, named)
+            connection.judge(named)
         })
     }
 }
