@@ -32,7 +32,7 @@ use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
 use crate::observe::unready::Unready;
-use crate::store::{Answer, Lookup, NullClaim, Remembered, Store};
+use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
 use crate::verdict::Verdict;
 
 /// The least time between two lines about requests that are answered 503.
@@ -241,7 +241,7 @@ impl Guard {
         }
         let ttl = spread(self.nulls.ttl).min(lesson.fresh);
         let metrics = Arc::clone(&self.metrics);
-        let remembered = self.store.remember(id, claim, lesson.scope, ttl);
+        let remembered = self.store.remember(id, NewNull { claim, scope: lesson.scope, ttl });
         remembered.map(move |remembered| metrics.null(remembered))
     }
 

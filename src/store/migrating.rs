@@ -26,14 +26,13 @@ use self::two_builds::TwoBuilds;
 use super::former::Former;
 use super::redis::RedisStore;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, HandOver, Lookup,
-    NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, HandOver, Lookup, NewNull,
+    Remembered, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
-use crate::nulls::scope::Scope;
 use crate::verdict::Doubt;
 
 const NOT_TOLD: &str =
@@ -205,14 +204,8 @@ impl Store for MigratingStore {
         })
     }
 
-    fn remember(
-        &self,
-        id: &Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Answer<Remembered> {
-        self.of_nulls().remember(id, claim, scope, ttl)
+    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+        self.of_nulls().remember(id, null)
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {

@@ -110,6 +110,14 @@ pub(crate) struct NullClaim {
     pub(crate) generation: Option<Generation>,
 }
 
+/// A null that is to be remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewNull {
+    pub(crate) claim: NullClaim,
+    pub(crate) scope: Scope,
+    pub(crate) ttl: Duration,
+}
+
 /// What became of a null that was to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembered {
@@ -330,13 +338,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Remembers that an id was missing, unless a create of it can have begun since.
-    fn remember(
-        &self,
-        id: &Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Answer<Remembered>;
+    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered>;
 
     /// Remembers that an id was deleted, under the same rule.
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;

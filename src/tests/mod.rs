@@ -18,12 +18,11 @@ use crate::filter::{Generation, Sizing};
 use crate::guard::NullLimits;
 use crate::id::{Id, SecretKey};
 use crate::mode::SharedMode;
-use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookup,
-    NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookup, NewNull,
+    Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -169,17 +168,11 @@ impl Store for Gated {
         self.store.add(ids)
     }
 
-    fn remember(
-        &self,
-        id: &Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Answer<Remembered> {
+    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
         let (this, id) = (self.clone(), id.clone());
         Answer::Pending(Box::pin(async move {
             this.nulls.acquire().await.unwrap().forget();
-            this.store.remember(&id, claim, scope, ttl).answer().await
+            this.store.remember(&id, null).answer().await
         }))
     }
 

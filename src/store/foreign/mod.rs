@@ -64,14 +64,13 @@ use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NullClaim, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NewNull, Remembered, Store, Survey,
 };
 use crate::background::Background;
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::mode::SharedMode;
-use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
@@ -205,7 +204,7 @@ impl Store for ForeignStore {
     }
 
     /// Remembers nothing: an id that another program inserts would still be refused.
-    fn remember(&self, _: &Id, _: NullClaim, _: Scope, _: Duration) -> Answer<Remembered> {
+    fn remember(&self, _: &Id, _: NewNull) -> Answer<Remembered> {
         Answer::Ready(Remembered::Late)
     }
 

@@ -16,7 +16,7 @@ use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
-use crate::store::{Live, Lookup, NullClaim, Remembered};
+use crate::store::{Live, Lookup, NewNull, NullClaim, Remembered};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many digests are worked on before other tasks get their turn.
@@ -121,13 +121,8 @@ impl Inner {
         }
     }
 
-    pub(super) fn remember(
-        &self,
-        digest: Digest,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Remembered {
+    pub(super) fn remember(&self, digest: Digest, null: NewNull) -> Remembered {
+        let NewNull { claim, scope, ttl } = null;
         let books = self.books.lock();
         let now = Instant::now();
         if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
@@ -149,7 +144,7 @@ impl Inner {
             return Remembered::Created;
         }
         let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
-        self.remember(digest, claim, Scope::Everyone, ttl)
+        self.remember(digest, NewNull { claim, scope: Scope::Everyone, ttl })
     }
 
     pub(super) fn generation(&self) -> Option<Generation> {

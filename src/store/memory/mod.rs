@@ -20,14 +20,13 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookup, NullClaim,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookup, NewNull,
     Remembered, SeenMetadata, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Digest, Id, SecretKey};
 use crate::mode::SharedMode;
-use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
 /// The store of a single process.
@@ -62,14 +61,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn remember(
-        &self,
-        id: &Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Answer<Remembered> {
-        Answer::Ready(self.0.remember(self.0.digester.digest(id), claim, scope, ttl))
+    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+        Answer::Ready(self.0.remember(self.0.digester.digest(id), null))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
@@ -142,8 +135,13 @@ mod tests {
     use super::marks::Marks;
     use super::*;
     use crate::filter::{Filter, Sizing};
-    use crate::store::Live;
+    use crate::nulls::scope::Scope;
+    use crate::store::{Live, NullClaim};
     use crate::verdict::Verdict;
+
+    fn null(claim: NullClaim) -> NewNull {
+        NewNull { claim, scope: Scope::Everyone, ttl: Duration::from_secs(30) }
+    }
 
     fn digest(n: u8) -> Digest {
         Digest::from_bytes([n; 16])
@@ -178,20 +176,19 @@ mod tests {
     async fn an_attacker_who_creates_records_cannot_wash_a_mark_out() {
         let store = store(2);
         let inner = &store.0;
-        let ttl = Duration::from_secs(30);
         let victim = digest(1);
         inner.add(victim, 1);
         let claim = inner.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
             inner.add(digest(n), 1);
         }
-        assert_eq!(inner.remember(victim, claim, Scope::Everyone, ttl), Remembered::Created);
-        assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Created);
+        assert_eq!(inner.remember(victim, null(claim)), Remembered::Created);
+        assert_eq!(inner.remember(digest(77), null(claim)), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(inner.settings.mark_ttl()).await;
         let claim = inner.look_up(&digest(77), Instant::now()).claim;
-        assert_eq!(inner.remember(digest(77), claim, Scope::Everyone, ttl), Remembered::Stored);
+        assert_eq!(inner.remember(digest(77), null(claim)), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 
@@ -202,8 +199,7 @@ mod tests {
         let of = |n: u32| Digest::from_bytes(u128::from(n).to_be_bytes());
         (0..100_001).for_each(|n| inner.add(of(n), 100_001));
         let claim = inner.look_up(&of(100_000), Instant::now()).claim;
-        let ttl = Duration::from_secs(30);
-        assert_eq!(inner.remember(of(100_000), claim, Scope::Everyone, ttl), Remembered::Created);
+        assert_eq!(inner.remember(of(100_000), null(claim)), Remembered::Created);
         assert!(!inner.books.lock().marks.hold(&of(100_000), Instant::now()));
         inner.add(of(7_000_000), 1);
         assert!(
@@ -254,7 +250,7 @@ mod tests {
                     while !done.load(Ordering::Relaxed) {
                         let digest = digest(victim.load(Ordering::Relaxed));
                         let claim = inner.look_up(&digest, Instant::now()).claim;
-                        inner.remember(digest, claim, Scope::Everyone, Duration::from_secs(30));
+                        inner.remember(digest, null(claim));
                     }
                 });
             }

@@ -59,7 +59,7 @@ use self::shards::Shards;
 use super::former::Former;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NullClaim,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NewNull,
     Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
@@ -67,7 +67,6 @@ use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
 use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
-use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 
 /// The store in Redis. Its background tasks end with it.
@@ -142,15 +141,9 @@ impl Store for RedisStore {
         Box::pin(self.shards.add(ids))
     }
 
-    fn remember(
-        &self,
-        id: &Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Answer<Remembered> {
+    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
         let shard = Arc::clone(self.shards.of(id));
-        Answer::Pending(Box::pin(shard.remember(id.clone(), claim, scope, ttl)))
+        Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
     }
 
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {

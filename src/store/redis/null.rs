@@ -7,28 +7,16 @@ use tokio::time::{Instant, timeout};
 
 use super::shard::Shard;
 use crate::error::StoreError;
-use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::store::link::script::Script;
 use crate::store::redis::incarnation::identity::{Connection, Link};
-use crate::store::{NullClaim, Remembered};
+use crate::store::{NewNull, NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
 /// How long an application's `remove` may take.
 const REMOVE: Duration = Duration::from_millis(250);
-
-/// A null to be written.
-struct Null {
-    source: Source,
-    /// The filter that was live when the id was found missing.
-    generation: Generation,
-    /// When that was asked, by Redis's clock.
-    asked_us: i64,
-    scope: Scope,
-    ttl: Duration,
-}
 
 /// On whose word a null rests.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,22 +29,10 @@ enum Source {
 
 impl Shard {
     /// Remembers that the handler found an id missing.
-    pub(super) async fn remember(
-        self: Arc<Self>,
-        id: Id,
-        claim: NullClaim,
-        scope: Scope,
-        ttl: Duration,
-    ) -> Remembered {
-        let (Some(live), Some(generation)) = (self.current(&self.node().checks), claim.generation)
-        else {
-            return Remembered::Failed;
-        };
-        let deadline = self.known.settings.check_deadline;
-        let (source, asked_us) = (Source::Response, claim.asked_us);
-        let null = Null { source, generation, asked_us, scope, ttl };
-        let node = self.node();
-        let writing = self.write_null(&node.checks, &live, &id, null, deadline);
+    pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Remembered {
+        let (node, deadline) = (self.node(), self.known.settings.check_deadline);
+        let Some(live) = self.current(&node.checks) else { return Remembered::Failed };
+        let writing = self.write_null(&node.checks, &live, &id, null, Source::Response, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -73,9 +49,9 @@ impl Shard {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
-        let (source, generation, scope) = (Source::Removal, header.generation, Scope::Everyone);
-        let null = Null { source, generation, asked_us, scope, ttl };
-        self.write_null(&self.node().inserts, &live, id, null, REMOVE).await
+        let claim = NullClaim { asked_us, generation: Some(header.generation) };
+        let null = NewNull { claim, scope: Scope::Everyone, ttl };
+        self.write_null(&self.node().inserts, &live, id, null, Source::Removal, REMOVE).await
     }
 
     async fn write_null(
@@ -83,10 +59,12 @@ impl Shard {
         link: &Link,
         live: &Connection,
         id: &Id,
-        null: Null,
+        null: NewNull,
+        source: Source,
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
-        let Null { source, generation, asked_us, scope, ttl } = null;
+        let NewNull { claim: NullClaim { asked_us, generation }, scope, ttl } = null;
+        let Some(generation) = generation else { return Ok(Remembered::Failed) };
         let digest = live.identity.digester.digest(id);
         let null = self.known.keys.null(&digest);
         let keys = [&null, &self.known.keys.marks, &self.known.keys.meta].map(String::as_str);

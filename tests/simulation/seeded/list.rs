@@ -911,10 +911,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a null dated when it is written",
         flavours: ANY,
-        edits: &[Source {
+        edits: &[Raw {
             file: "store/redis/null.rs",
-            from: "(Source::Response, claim.asked_us)",
-            to: "(Source::Response, live.on.redis_us(Instant::now()))",
+            from: "        let writing = self.write_null(&node.checks",
+            to: "        let asked_us = if SEEDED { live.on.redis_us(Instant::now()) } else { null.claim.asked_us };
+        let null = NewNull { claim: NullClaim { asked_us, ..null.claim }, ..null };
+        let writing = self.write_null(&node.checks",
         }],
     },
     Bug {
