@@ -40,12 +40,7 @@ local function has_stamp(head, len)
   return len == 192 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
 end
 local function stamp(number)
-  local bytes = ''
-  for _ = 1, 8 do
-    bytes = string.char(number % 256) .. bytes
-    number = math.floor(number / 256)
-  end
-  return bytes
+  return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 
 local kind, head, len = look(KEYS[3])

@@ -88,9 +88,9 @@ fn add_libraries(lua: &Lua) -> mlua::Result<()> {
         Ok(values.collect::<MultiValue>())
     };
     library.set("unpack", lua.create_function(unpack)?)?;
-    let pack = |lua: &Lua, (format, words): (String, mlua::Variadic<i32>)| {
+    let pack = |lua: &Lua, (format, words): (String, mlua::Variadic<i64>)| {
         assert_eq!(format.len() / 2, words.len(), "a number for each");
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| (*word as u32).to_be_bytes()).collect();
         lua.create_string(bytes)
     };
     library.set("pack", lua.create_function(pack)?)?;

@@ -84,12 +84,7 @@ end
 
 -- A live filter whose stamp is not the number of the last entry lacks entries, or those are lost that it has (add.lua).
 local function stamp(number)
-  local bytes = ''
-  for _ = 1, 8 do
-    bytes = string.char(number % 256) .. bytes
-    number = math.floor(number / 256)
-  end
-  return bytes
+  return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 local function number_of(stamp)
   local high, low = struct.unpack('>I4I4', stamp)
