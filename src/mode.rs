@@ -38,11 +38,18 @@ impl SharedMode {
         (mode_of(both), both / 4)
     }
 
-    /// Notes a mode, and says whether that changes it. The greatest number counts, and of equal ones the milder mode.
-    pub(crate) fn note(&self, mode: Mode, number: i64) -> bool {
-        let told = number.clamp(0, i64::MAX / 4) * 4 + mode as i64;
+    /// Notes a mode, and returns it if that changes it. The greatest number counts, and of equal ones the milder mode.
+    /// No change has a number that is negative or beyond two to the 61st.
+    pub(crate) fn note(&self, mode: Mode, number: i64) -> Option<Mode> {
+        let told = number.checked_mul(4)?.checked_add(mode as i64)?;
         let before = self.0.fetch_max(told, Ordering::SeqCst);
-        mode_of(before.max(told)) != mode_of(before)
+        (told > before && mode != mode_of(before)).then_some(mode)
+    }
+
+    /// Changes it by the next number.
+    pub(crate) fn change(&self, mode: Mode) {
+        let next = |both| Some((both / 4 + 1) * 4 + mode as i64);
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok();
     }
 
     pub(crate) fn set(&self, mode: Mode) {
@@ -75,15 +82,14 @@ mod tests {
     fn the_newer_mode_counts_and_of_equal_ones_the_milder() {
         use Mode::{Enforce, Off, Shadow};
         let shared = SharedMode::default();
-        let told =
-            [(Off, 3), (Enforce, 4), (Off, 3), (Shadow, 4), (Enforce, 4), (Enforce, i64::MAX)];
-        let then = [Off, Enforce, Enforce, Shadow, Shadow, Enforce];
-        for ((mode, number), then) in told.into_iter().zip(then) {
-            let before = shared.get();
-            assert_eq!(shared.note(mode, number), before != then);
-            assert_eq!(shared.get(), then);
+        let told = [(Off, 3), (Enforce, 4), (Off, 3), (Shadow, 4), (Enforce, 4), (Enforce, 5)];
+        let then = [Some(Off), Some(Enforce), None, Some(Shadow), None, Some(Enforce)];
+        assert_eq!(told.map(|(mode, number)| shared.note(mode, number)), then);
+        for number in [i64::MIN, -1, i64::MAX / 4 + 1, i64::MAX] {
+            assert_eq!(shared.note(Off, number), None);
         }
-        shared.note(Off, i64::MIN);
-        assert_eq!(shared.numbered(), (Enforce, i64::MAX / 4));
+        assert_eq!(shared.numbered(), (Enforce, 5));
+        shared.change(Off);
+        assert_eq!(shared.numbered(), (Off, 6));
     }
 }

@@ -23,27 +23,23 @@ impl Fleet {
         live: i64,
         now_us: i64,
     ) -> Result<(), FleetError> {
-        let mode = match change {
-            FleetChange::Mode(mode) => mode,
+        match change {
+            FleetChange::Mode(mode) => self.mode.change(mode),
             FleetChange::Enforce { seen, after } => {
                 let (_, number) = self.mode.numbered();
                 let is_same = seen.metadata.iter().all(|seen| seen.mode_number == number);
                 if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
                     return Err(FleetError::Overtaken);
                 }
-                Mode::Enforce
+                // One that was set meanwhile has this number, too, and is milder.
+                self.mode.note(Mode::Enforce, number + 1);
             }
             // What only this process writes has nothing to settle.
-            FleetChange::Settled { .. } => return Ok(()),
+            FleetChange::Settled { .. } => {}
             #[cfg(feature = "redis")]
-            FleetChange::HandOver(_) => return Ok(()),
-            FleetChange::Rebuild => {
-                self.asked_us.store(now_us, Ordering::SeqCst);
-                return Ok(());
-            }
-        };
-        let (_, number) = self.mode.numbered();
-        self.mode.note(mode, number + 1);
+            FleetChange::HandOver(_) => {}
+            FleetChange::Rebuild => self.asked_us.store(now_us, Ordering::SeqCst),
+        }
         Ok(())
     }
 }

@@ -15,7 +15,7 @@
 //! | `shards` | all of them: which one an id is in, and how they stand together |
 //! | `groups` | which shards are on which node |
 //! | `regroup` | keeps them in the groups of the nodes that serve their slots |
-//! | `settings_differ` | tells that other processes have other settings |
+//! | `settings_differ` | tells that other processes, or Redis, have other settings |
 //! | `copy/` | a copy of the filter in this process: what it holds passes, and nobody is asked |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
 //! | `inspect/` | reads all that without joining it, for the command `bloom-guard` |

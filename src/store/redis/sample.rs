@@ -23,7 +23,7 @@ use crate::verdict::{Proof, Verdict};
 const PERIOD: Duration = Duration::from_secs(1);
 /// The entries before a moment drawn at random of which one is taken.
 const ENTRIES: usize = 8;
-/// How long each of its two round trips may take.
+/// How long the journal's answer may take. The look-up is a check, and takes a check's time.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shards {
@@ -68,7 +68,8 @@ impl Shards {
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);
         let Some(digest) = digests.get(chosen) else { return Ok(false) };
-        let Ok(answered) = node.check(self, checks.on, **digest, Instant::now() + DEADLINE, true)
+        let Ok(answered) =
+            node.check(self, checks.on, **digest, Instant::now() + self.check_deadline, true)
         else {
             return Ok(false);
         };

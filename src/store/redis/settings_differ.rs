@@ -1,4 +1,5 @@
-//! Tells that processes of one filter have other settings, or Redis one that they do not accept: once a process, with the values.
+//! Tells that processes of one filter have other settings, with the values and once a process, and each time that Redis
+//! begins or ceases to evict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -65,8 +65,8 @@ impl FleetOfAll {
 
     /// Notes a mode, and tells if that is news.
     fn note(&self, mode: Mode, number: i64) {
-        if self.mode.note(mode, number) {
-            let (filter, mode) = (&*self.filter, self.mode.get());
+        if let Some(mode) = self.mode.note(mode, number) {
+            let filter = &*self.filter;
             tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
         }
     }
