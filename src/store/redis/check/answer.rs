@@ -10,8 +10,6 @@
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
 //! answering from stale bits; its GET form creates nothing. So one follows a batch that reads headers by GETRANGE.
 
-use std::slice;
-
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::StoreError;
@@ -141,14 +139,6 @@ pub(crate) fn read(
         id.null = replies.bytes()?.map(<[u8]>::to_vec);
     }
     parts.into_iter().zip(inquiries).map(|(part, of)| part.end(replies, of)).collect()
-}
-
-/// Reads the replies to what was asked of one filter only.
-pub(crate) fn read_of_one(
-    replies: &mut Replies<'_>,
-    inquiry: &Inquiry<'_>,
-) -> Result<Result<BatchReply, Doubt>, StoreError> {
-    Ok(read(replies, slice::from_ref(inquiry))?.pop().unwrap_or(Err(Doubt::Odd)))
 }
 
 /// What there is of one filter while the replies are read.
@@ -404,9 +394,9 @@ mod tests {
             (&Keys::new("users"), &digests[..count], &positions[..count]);
         let inquiry = Inquiry { keys, header: &header, digests, positions, heads };
         let mut replies = Replies::new("a check", replies);
-        let reply = read_of_one(&mut replies, &inquiry)?;
+        let mut read = super::read(&mut replies, &[inquiry])?;
         replies.end()?;
-        Ok(reply)
+        Ok(read.pop().unwrap())
     }
 
     /// What is made of the replies for two ids.

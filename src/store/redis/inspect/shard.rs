@@ -16,7 +16,7 @@ use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::link::script::Sending;
 use crate::store::redis::check::answer::{
-    BYTES_A_HEAD, BYTES_AN_ID, Heads, Inquiry, ask_primary, commands, read_of_one, read_primary,
+    BYTES_A_HEAD, BYTES_AN_ID, Heads, Inquiry, ask_primary, commands, read, read_primary,
 };
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::{VIEW, trusted_by};
@@ -207,10 +207,11 @@ impl Shard {
         let mut packed = Packed::with_capacity(digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
         let (keys, positions) = (&self.keys, &positions);
         let inquiry = Inquiry { keys, header, digests, positions, heads: Heads::Whole };
-        commands(&mut packed, &[inquiry]);
+        let inquiries = [inquiry];
+        commands(&mut packed, &inquiries);
         let said = self.server.send(packed).await;
-        let said =
-            said.and_then(|bytes| read_of_one(&mut Replies::new("a check", &bytes), &inquiry));
+        let said = said.and_then(|bytes| read(&mut Replies::new("a check", &bytes), &inquiries));
+        let said = said.map(|mut of_each| of_each.pop().unwrap_or(Err(Doubt::Odd)));
         let reply = match said.map_or_else(|error| of_redis(error).map(Err), Ok)? {
             Ok(reply) => reply,
             Err(doubt) => return Ok(Err(doubt)),
