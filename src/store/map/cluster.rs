@@ -18,7 +18,7 @@ use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::listed::{Listed, shuffled};
+use super::listed::{Listed, ListedNode, shuffled};
 use super::named::{LastNamed, Names, ToNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
@@ -153,7 +153,7 @@ impl Slots {
         let mut named = self.ask_some(cluster.named().await).await?;
         let others = match named.most() {
             Some(_) => Heard::default(),
-            None => self.ask_some(cluster.doors(listed.nodes())).await?,
+            None => self.ask_some(cluster.doors(listed.servers())).await?.of_cluster(listed),
         };
         let decide = if others.most().is_some() {
             others
@@ -222,7 +222,7 @@ struct Map {
     /// Which node serves each key's slot.
     serving: Vec<Option<Server>>,
     /// All nodes that it lists.
-    nodes: BTreeSet<Server>,
+    nodes: BTreeSet<ListedNode>,
 }
 
 /// What some nodes have said.
@@ -247,11 +247,19 @@ impl Heard {
         named_by(&self.maps, 1).ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, text()))
     }
 
+    /// Returns what those have said that are of the cluster of these nodes.
+    fn of_cluster(mut self, listed: &Listed) -> Self {
+        for map in &mut self.maps {
+            map.take_if(|map| !listed.shares_a_node_with(&map.nodes));
+        }
+        self
+    }
+
     /// Returns the nodes that most of those that have answered list.
-    fn nodes(&self) -> Vec<Server> {
+    fn nodes(&self) -> Vec<ListedNode> {
         let lists = || self.maps.iter().flatten().map(|map| &map.nodes);
-        let by = |node: &Server| lists().filter(|list| list.contains(node)).count();
-        let all: BTreeSet<&Server> = lists().flatten().collect();
+        let by = |node: &ListedNode| lists().filter(|list| list.contains(node)).count();
+        let all: BTreeSet<&ListedNode> = lists().flatten().collect();
         all.into_iter().filter(|node| 2 * by(node) > lists().count()).cloned().collect()
     }
 }
@@ -286,7 +294,7 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
         let serving = slots.iter().zip(&mut map.serving);
         let mut here = serving.filter(|(slot, _)| range.contains(slot)).peekable();
         let first = if here.peek().is_some() { first? } else { first.ok().flatten() };
-        here.for_each(|(_, serving)| serving.clone_from(&first));
+        here.for_each(|(_, serving)| *serving = first.as_ref().map(|node| node.server.clone()));
         let others = fields.filter_map(|node| read_node(node, asked).ok().flatten());
         map.nodes.extend(first.into_iter().chain(others));
     }
@@ -297,7 +305,7 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
 }
 
 /// Reads where a node is; nothing where that is not said.
-fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
+fn read_node(node: Reply, asked: &Server) -> Result<Option<ListedNode>, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
         return Err(odd("a node without a port".to_owned()));
@@ -305,17 +313,18 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> 
     let port = port.int()?;
     let port = u16::try_from(port).map_err(|_| odd(format!("the port {port}")))?;
     let mut host = host.optional_bytes()?.unwrap_or_default();
+    let id = fields.next().map(Reply::optional_bytes).transpose()?.flatten().unwrap_or_default();
     if host == b"?" {
         // It has no name of the kind that is preferred. Behind its id stands what else it has.
-        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
+        let Some(other) = other_host(fields.next()) else { return Ok(None) };
         host = other;
     }
+    let mut host = String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?;
     if host.is_empty() {
         // It is the one that was asked.
-        return Ok(Some(Server { host: asked.host.clone(), port }));
+        host.clone_from(&asked.host);
     }
-    let host = String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?;
-    Ok(Some(Server { host, port }))
+    Ok(Some(ListedNode { server: Server { host, port }, id }))
 }
 
 /// Reads an address, or else a name, from pairs of what more is said of a node.
@@ -384,7 +393,7 @@ impl fmt::Debug for ToSlot {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::future::ready;
 
     use ::redis::{IntoConnectionInfo, Value};
@@ -468,6 +477,8 @@ mod tests {
     }
 
     thread_local! {
+        /// What its nodes' ids begin with; nothing, where the maps tell none.
+        static CLUSTER: Cell<&'static str> = const { Cell::new("") };
         /// The ports of the nodes that there are, by the maps of all of them: the first serves all slots.
         static THERE: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
         /// Those of them that do not answer.
@@ -483,8 +494,15 @@ mod tests {
             let there = THERE.with_borrow(Vec::clone);
             let is_there =
                 there.contains(&self.0) && !SILENT.with_borrow(|it| it.contains(&self.0));
-            let nodes: String =
-                there.iter().map(|port| format!("*2\r\n$4\r\nnode\r\n:{port}\r\n")).collect();
+            let cluster = CLUSTER.get();
+            let id = |port: &u16| {
+                if cluster.is_empty() { String::new() } else { format!("{cluster}{port}") }
+            };
+            let node = |port: &u16| {
+                let id = id(port);
+                format!("*3\r\n$4\r\nnode\r\n:{port}\r\n${}\r\n{id}\r\n", id.len())
+            };
+            let nodes: String = there.iter().map(node).collect();
             let map = format!(":5\r\n*1\r\n*{}\r\n:0\r\n:16383\r\n{nodes}", there.len() + 2);
             let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
             Box::pin(ready(if is_there { Ok(map.into_bytes()) } else { Err(refused()) }))
@@ -552,6 +570,22 @@ mod tests {
         }
         THERE.set(vec![8, 9, 10]);
         assert_eq!(to_slot.primary().await.unwrap().port, 8);
+    }
+
+    /// The URL's names do not answer for a while, and another cluster has the nodes' addresses.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_of_another_cluster_at_a_known_address_is_not_believed() {
+        let primary = mortal(&[1, 2, 3]);
+        for (cluster, there, expected) in [
+            ("ours", [3, 4, 5], Some(3)),
+            ("another", [5, 4, 6], None),
+            ("ours", [4, 5, 6], Some(4)),
+            ("another", [1, 2, 3], Some(1)),
+        ] {
+            CLUSTER.set(cluster);
+            THERE.set(there.to_vec());
+            assert_eq!(primary().await, expected, "{cluster} {there:?}");
+        }
     }
 
     /// By another's map a cluster has gone on, and the URL's names lead to the new one.

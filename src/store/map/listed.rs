@@ -1,5 +1,6 @@
 //! The nodes of a cluster beside those that its URL names: they may all have been replaced since, one by one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,18 +14,34 @@ const KEPT: usize = 16;
 /// After how long at the latest a guard asks anew which there are.
 const AFRESH: Duration = Duration::from_secs(60);
 
+/// A node as a map lists it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListedNode {
+    pub(super) server: Server,
+    /// What the cluster calls it for as long as it lives; empty where that is not said.
+    pub(super) id: Vec<u8>,
+}
+
 /// Nodes that the last map lists, and when the next one is due.
 #[derive(Default)]
-pub(super) struct Listed(Mutex<(Vec<Server>, Option<Instant>)>);
+pub(super) struct Listed(Mutex<(Vec<ListedNode>, Option<Instant>)>);
 
 impl Listed {
-    /// Returns the nodes, in any order.
-    pub(super) fn nodes(&self) -> Vec<Server> {
-        self.with(|nodes, _| shuffled(nodes.clone()))
+    /// Returns where the nodes are, in any order.
+    pub(super) fn servers(&self) -> Vec<Server> {
+        self.with(|nodes, _| shuffled(nodes.iter().map(|node| node.server.clone()).collect()))
+    }
+
+    /// Whether a map of these nodes may be one of this cluster: where one of its nodes was, that of another cluster may be now.
+    pub(super) fn shares_a_node_with(&self, nodes: &BTreeSet<ListedNode>) -> bool {
+        let may_be = |one: &[u8], other: &[u8]| one.is_empty() || other.is_empty() || one == other;
+        self.with(|known, _| {
+            nodes.iter().any(|node| known.iter().any(|known| may_be(&known.id, &node.id)))
+        })
     }
 
     /// Keeps these in mind instead of those before.
-    pub(super) fn keep(&self, nodes: Vec<Server>) {
+    pub(super) fn keep(&self, nodes: Vec<ListedNode>) {
         let mut kept = shuffled(nodes);
         kept.truncate(KEPT);
         self.with(|nodes, _| *nodes = kept);
@@ -46,14 +63,14 @@ impl Listed {
         is_due
     }
 
-    fn with<T>(&self, see: impl FnOnce(&mut Vec<Server>, &mut Option<Instant>) -> T) -> T {
+    fn with<T>(&self, see: impl FnOnce(&mut Vec<ListedNode>, &mut Option<Instant>) -> T) -> T {
         let (nodes, due) = &mut *self.0.lock();
         see(nodes, due)
     }
 }
 
 /// Returns nodes in any order.
-pub(super) fn shuffled(mut nodes: Vec<Server>) -> Vec<Server> {
+pub(super) fn shuffled<T>(mut nodes: Vec<T>) -> Vec<T> {
     nodes.sort_by_cached_key(|_| random::scatter());
     nodes
 }
