@@ -48,6 +48,8 @@ fn drawn_up() -> Vec<Plan> {
         late_reads_after(8246, 300),
         late_reads_after(8000, 0),
         jump_unseen_by_a_poll(),
+        jump_while_its_process_is_cut_off(),
+        step_that_nobody_notices(),
         late_checks(),
         given_more_time(),
         late_answer(),
@@ -370,6 +372,33 @@ fn jump_unseen_by_a_poll() -> Plan {
         (7860, check(1)),
     ];
     plan(DRAWN_UP + 13, CONFIG, operations)
+}
+
+/// Redis's clock jumps while a transaction is open whose process is cut off: it cannot repeat its insert, which looks older than a
+/// transaction may be.
+fn jump_while_its_process_is_cut_off() -> Plan {
+    const ID: u64 = 8;
+    let operations = [
+        (6300, create(0, ID, 0, 3900)),
+        (6350, What::CutOff { instance: 0, for_ms: 6500 }),
+        (6400, What::Redis(Mishap::Clock(20_000))),
+        (10_050, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (12_500, What::Check { instance: 1, id: ID }),
+    ];
+    plan(DRAWN_UP + 40, CONFIG, operations)
+}
+
+/// Redis's clock is stepped by less than anybody notices, and by more than a transaction lasts.
+fn step_that_nobody_notices() -> Plan {
+    const ID: u64 = 8;
+    let process = Process { longest_transaction: 1000, ..PROCESS };
+    let operations = [
+        (6000, create(0, ID, 0, 950)),
+        (6050, What::Redis(Mishap::Clock(1900))),
+        (6100, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (7000, What::Check { instance: 1, id: ID }),
+    ];
+    plan(DRAWN_UP + 41, Config { processes: [process; 4], ..CONFIG }, operations)
 }
 
 /// A row is created while two batches of its process's checks are under way, one of which has looked for it

@@ -48,10 +48,10 @@ pub(crate) trait Transport: Send + Sync {
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// By how much Redis's clock and this machine's may part. Marks and the journal end by Redis's.
-const CLOCKS_PART: Duration = Duration::from_secs(2);
-/// How long a reading can be compared with a later one.
-const CLOCK_HOLDS: Duration = Duration::from_secs(600);
+/// By how much Redis's clock and this machine's may part between two readings. Marks and the journal end by Redis's.
+pub(crate) const CLOCKS_PART: Duration = Duration::from_secs(2);
+/// And by this part of the time between them. The quartz of a machine drifts by less than a tenth of that.
+const DRIFTS: u32 = 1_000;
 
 /// Redis's clock, read at a local instant.
 #[derive(Debug, Clone, Copy)]
@@ -66,11 +66,10 @@ impl Clock {
         Self { read: Instant::now(), us }
     }
 
-    /// Whether a later reading shows as much time to have passed as this machine's clock does. After a long
-    /// time it need not: no two clocks are the same.
+    /// Whether a later reading shows as much time to have passed as this machine's clock does.
     pub(crate) fn agrees(self, later: Self) -> bool {
-        later.read.saturating_duration_since(self.read) > CLOCK_HOLDS
-            || self.at(later.read).abs_diff(later.us) <= CLOCKS_PART.as_micros() as u64
+        let may_part = CLOCKS_PART + later.read.saturating_duration_since(self.read) / DRIFTS;
+        u128::from(self.at(later.read).abs_diff(later.us)) <= may_part.as_micros()
     }
 
     /// Returns how long ago it was read.
@@ -217,4 +216,27 @@ async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
         return named;
     }
     refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_set_is_noticed_also_after_a_long_outage() {
+        const HOURS: u64 = 10 * 3_600;
+        for (seconds, by_ms, agrees) in [
+            (1, 1_900, true),
+            (1, 2_100, false),
+            (1, -2_100, false),
+            (HOURS, 30_000, true),
+            (HOURS, 60_000, false),
+            (HOURS, -60_000, false),
+        ] {
+            let before = Clock::now(0);
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            let later = Clock::now((seconds * 1_000_000).cast_signed() + by_ms * 1_000);
+            assert_eq!(before.agrees(later), agrees, "{by_ms} ms in {seconds} s");
+        }
+    }
 }

@@ -253,8 +253,26 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/rebuild/begin.rs",
-            from: "shard.known.seen.known_for(&connection.identity.incarnation) < NEW",
+            from: "known_for < NEW.max(Duration::from_millis(overlap))",
             to: "false",
+        }],
+    },
+    Bug {
+        name: "a rebuild that reads too little of what is older by another clock",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/rebuild/begin.rs",
+            from: "NEW.max(Duration::from_millis(overlap))",
+            to: "NEW",
+        }],
+    },
+    Bug {
+        name: "a rebuild that takes Redis's clock for even",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/redis/rebuild/begin.rs",
+            from: "start_ms.saturating_sub(unnoticed)",
+            to: "start_ms",
         }],
     },
     Bug {

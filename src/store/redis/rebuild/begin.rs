@@ -14,6 +14,7 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
+use crate::store::link::transport::CLOCKS_PART;
 use crate::store::redis::incarnation::identity::Connection;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::Shard;
@@ -22,8 +23,11 @@ use crate::store::redis::view::View;
 use crate::store::scan::Scan;
 use crate::store::{Begun, random_bytes};
 
-/// A process that has known an incarnation for less may not have heard that the clock has jumped: others poll once a second.
+/// Others that poll once a second have noticed by then that the clock has jumped.
 const NEW: Duration = Duration::from_secs(3);
+
+/// A clock that is slewed may gain a twelfth and no jump is noticed (`maxslewrate` of chrony).
+const SLEWED: u64 = 8;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
@@ -198,11 +202,14 @@ impl Terms {
         // Another process may allow its transactions more time than this one.
         let overlap =
             u64::try_from(shard.known.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
-        let start_ms = began_ms.saturating_sub(overlap.max(reach.count()?));
-        // Redis's clock may have jumped just before this process has met it. Others notice that within a poll, and this rebuild
-        // does not go live then, unless they come too late.
-        let is_new = shard.known.seen.known_for(&connection.identity.incarnation) < NEW;
-        let read_from_ms = if is_new { 0 } else { start_ms };
+        let overlap = overlap.max(reach.count()?);
+        let start_ms = began_ms.saturating_sub(overlap);
+        // An incarnation begins where Redis's clock has jumped. By the new clock an insert may look older than its transaction
+        // may be, until all of before are over.
+        let known_for = shard.known.seen.known_for(&connection.identity.incarnation);
+        let is_new = known_for < NEW.max(Duration::from_millis(overlap));
+        let unnoticed = overlap / SLEWED + 2 * CLOCKS_PART.as_millis() as u64;
+        let read_from_ms = if is_new { 0 } else { start_ms.saturating_sub(unnoticed) };
         Ok(Self { token, began_ms, start_ms, read_from_ms })
     }
 }
