@@ -115,8 +115,7 @@ impl MigratingStore {
     /// Begins a rebuild of both, or of one alone where the other is being rebuilt, is not due, or does not answer. By hand both
     /// are to be rebuilt: the former filter may be the one that answers.
     async fn begin_both(&self, before_us: i64) -> Result<Begun, StoreError> {
-        let own_is_due = before_us == i64::MAX
-            || self.own.survey().await?.live.map_or(true, |live| live.generation.get() < before_us);
+        let own_is_due = before_us == i64::MAX || self.own.survey().await?.is_older_than(before_us);
         if !own_is_due {
             return self.old.begin(before_us).await;
         }

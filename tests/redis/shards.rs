@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, Doubt, FleetError, Mode, RebuildError, SecretKey, Sizing, Verdict,
+    BloomGuard, Builder, Doubt, FleetError, Mode, RebuildError, Schedule, SecretKey, Sizing,
+    Verdict,
 };
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -27,6 +28,31 @@ fn in_shards(builder: Builder) -> Builder {
 async fn ready(guard: &BloomGuard) {
     let answers = timeout(Duration::from_secs(30), guard.ready()).await;
     assert!(answers.is_ok(), "{}", guard.state());
+}
+
+/// The clock of their Redis was two days ahead when tokens were drawn of some of them.
+#[tokio::test]
+async fn shards_are_rebuilt_by_schedule_also_where_the_clock_was_set_back() {
+    for ahead in [0..SHARDS, 3..4] {
+        let redis = RedisServer::start();
+        let (now, _): (u64, u64) = redis.run(&["TIME"]);
+        let moment = ((now + 2 * 86_400) * 1_000_000).to_string();
+        for shard in ahead {
+            redis.run::<i64>(&["HSET", &key(shard, "meta"), "epoch", &moment]);
+        }
+        let every = Schedule::every(Duration::from_secs(2));
+        let table = Table::with(0..IDS);
+        let builder = guard(&redis.url()).rebuild(every, table.clone());
+        let guard = in_shards(builder).build().unwrap();
+        ready(&guard).await;
+        let before = generations(&redis);
+        eventually("each is rebuilt", Duration::from_secs(30), || async {
+            let now = generations(&redis);
+            let same: Vec<_> = before.iter().filter(|(shard, of)| now[shard] == **of).collect();
+            if same.is_empty() { Ok(()) } else { Err(format!("{same:?}")) }
+        })
+        .await;
+    }
 }
 
 /// A guard over a table.

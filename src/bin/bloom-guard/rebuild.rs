@@ -49,13 +49,18 @@ enum Stage {
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let target = &arguments.target;
     let mut filter = target.read_whole().await?;
-    let asked_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
+    let begun_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
     let notes = notes(&filter);
     for note in &notes {
         say(json, note, &json!({ "note": note }))?;
     }
     let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
     joined::change(target, &filter, ask).await?;
+    // Where Redis's clock was set back, filters that are there are ahead of it, and what was asked is, too.
+    filter = target.read_whole().await?;
+    let asked_us = filter.shards.iter().map(|shard| shard.metadata.asked_us);
+    let asked_us =
+        asked_us.zip(begun_us).map(|(asked, begun)| asked.max(begun)).collect::<Vec<_>>();
     let (begun, mut told) = (Instant::now(), None);
     loop {
         let waited = begun.elapsed();

@@ -20,7 +20,11 @@ if ARGV[8] == '1' then return {'OK', meta[2] or '0'} end
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'settles', '0') end
 if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'handed', ARGV[7]) end
 local time = redis.call('TIME')
-if ARGV[6] == '1' then redis.call('HSET', KEYS[1], 'asked', string.format('%.0f', time[1] * 1000000 + time[2])) end
+if ARGV[6] == '1' then
+  -- Where the clock was set back, tokens are ahead of it. A rebuild that is under way has begun too early.
+  local asked = math.max(time[1] * 1000000 + time[2], tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0'))
+  redis.call('HSET', KEYS[1], 'asked', string.format('%.0f', asked))
+end
 if ARGV[2] ~= '' then
   local number = math.max(time[1] * 1000000 + time[2], tonumber(meta[2] or '0') + 1)
   redis.call('HSET', KEYS[1], 'mode', ARGV[2], 'mode_at', string.format('%.0f', number))

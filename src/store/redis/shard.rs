@@ -252,10 +252,12 @@ impl Shard {
             }
         }
         let settles_us = self.known.fleet.settles_ms().map(|until| until.saturating_mul(1000));
-        // What is to come was written before the clock was set back, or the filter settles still.
-        let past =
-            [settles_us, Some(asked_us)].into_iter().flatten().filter(|us| *us < view.now_us);
-        Ok(Survey::new(live.map(|header| self.figures(header)), view.now_us, past.max()))
+        let settled_us = settles_us.filter(|until| *until < view.now_us);
+        // A filter of the future is of a clock that was set back since: it was not built when that moment was over.
+        let built_us = live.as_ref().map(|live| live.generation.get());
+        let future_us = built_us.ok().filter(|built| *built > view.now_us);
+        let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(asked_us));
+        Ok(Survey::new(live.map(|header| self.figures(header)), view.now_us, due_us))
     }
 
     /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There

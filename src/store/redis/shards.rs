@@ -163,9 +163,9 @@ impl Shards {
         *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
         let (mut due, mut failure) = (Vec::new(), None);
         for (shard, survey) in self.all.iter().zip(surveys) {
-            match survey.map(|survey| survey.live) {
-                Ok(Ok(live)) if live.generation.get() >= before_us => {}
-                Ok(_) => due.push(Arc::clone(shard)),
+            match survey {
+                Ok(survey) if survey.is_older_than(before_us) => due.push(Arc::clone(shard)),
+                Ok(_) => {}
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

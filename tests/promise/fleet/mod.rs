@@ -80,6 +80,20 @@ async fn a_filter_whose_rebuilds_take_long_settles_too() {
     assert_eq!(guard.state().settling, None);
 }
 
+/// Redis's clock was two days ahead when a token was drawn.
+#[tokio::test]
+async fn a_filter_settles_also_where_the_clock_was_set_back() {
+    let redis = RedisServer::start();
+    let (now, _): (u64, u64) = redis.run(&["TIME"]);
+    let ahead = ((now + 2 * 86_400) * 1_000_000).to_string();
+    redis.run::<i64>(&["HSET", "bg:{users}:meta", "epoch", &ahead]);
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).settle(BRIEF).build().unwrap();
+    settles(&guard).await;
+    live(&guard).await;
+    assert_eq!(guard.state().settling, None);
+}
+
 #[tokio::test]
 async fn a_record_found_while_the_filter_settles_is_inserted_counted_and_no_alarm() {
     let redis = RedisServer::start();

@@ -19,8 +19,10 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 end
 local time = redis.call('TIME')
 -- Doubles hold whole numbers up to 2^53; µs since 1970 stay below that until the year 2255.
+local before = redis.call('HMGET', KEYS[2], 'epoch', 'asked')
 local token = math.max(
-  tonumber(redis.call('HGET', KEYS[2], 'epoch') or '0') + 1,
+  tonumber(before[1] or '0') + 1,
+  tonumber(before[2] or '0') + 1,
   tonumber(ARGV[3]),
   time[1] * 1000000 + time[2])
 token = string.format('%.0f', token)
