@@ -109,8 +109,8 @@ doubts! {
     Settling = "settling", "the filter is new, and settles";
     /// The filter was built with another secret key.
     OtherKey = "other_key", "the live filter was built with another secret key";
-    /// The filter was verified on another Redis process than the one that answers: acknowledged adds
-    /// may be missing from it.
+    /// The filter was verified on another Redis process than the one that answers, an older one was put in its place, or this
+    /// process has inserts to repeat: acknowledged adds may be missing from it.
     Suspect = "suspect", "the live filter was verified on another redis process";
     /// An id that exists was found missing from the filter, so that others may be missing, too.
     Disproved = "disproved", "an id that exists was found missing from the live filter";

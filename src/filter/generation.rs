@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The fencing token of a build: a Redis time in microseconds, greater than any before it.
+/// The fencing token of a build: Redis's time in microseconds, or more: it is greater than any before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(i64);
 

@@ -1,7 +1,8 @@
 //! Where filters, journal and nulls live.
 //!
-//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild, [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the
-//! same protocol; the third has filters that other systems write.
+//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild,
+//! [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the same protocol; the third
+//! has filters that other systems write, and the fourth two of these while a service moves.
 
 #[cfg(feature = "redis")]
 pub(crate) mod foreign;

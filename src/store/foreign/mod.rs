@@ -13,7 +13,7 @@
 //! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
 //! | `handle` | what the application can ask of such a filter |
 //!
-//! A new system is a file of its own, and a line here. There is no journal and there are no nulls: programs that do not
+//! A new system is a file of its own, and its lines here. There is no journal and there are no nulls: programs that do not
 //! know the guard write to the filter, and would not take a null away.
 
 mod batch;

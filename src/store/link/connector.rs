@@ -34,7 +34,7 @@ pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 /// How many addresses of one name are dialled at once.
 const DIALLED: usize = 3;
 
-/// Opens connections to one address.
+/// Opens connections to one server, wherever it is.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Opens a connection. The caller has to find out which Redis process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;

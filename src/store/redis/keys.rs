@@ -1,11 +1,11 @@
-//! The names of a filter's keys. All share one hash slot; ids never appear in one.
+//! The names of the keys of a shard. All share one hash slot; ids never appear in one.
 
 use crate::id::Digest;
 
 /// The most shards of a filter.
 pub(crate) const MOST_SHARDS: u32 = 1_024;
 
-/// The keys of one filter.
+/// The keys of one shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     /// The live filter.

@@ -10,9 +10,10 @@
 //! | `leave` | writes down that the filter was left for another one |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
-//! | `view`, `keys` | what a filter's keys are called, and what they hold |
+//! | `view`, `keys`, `letters` | what a filter's keys are called, and what they hold |
 //! | `shard` | a shard of the filter: its keys, its node, and what this process knows of them |
 //! | `shards` | all of them: which one an id is in, and how they stand together |
+//! | `together` | how several filters stand that are one |
 //! | `groups` | which shards are on which node |
 //! | `regroup` | keeps them in the groups of the nodes that serve their slots |
 //! | `settings_differ` | tells that other processes, or Redis, have other settings |
