@@ -132,6 +132,9 @@ impl AdmittedList {
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) {
         self.is_answered = true;
         drop(self.permit.take());
+        if Rejected::is_in(response) {
+            return;
+        }
         if has_failed(response.status()) {
             self.not_answered();
         } else if let Some(found) = response.extensions().get::<FoundIds>() {

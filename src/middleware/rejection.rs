@@ -84,6 +84,11 @@ impl RejectReason {
 }
 
 impl Rejected {
+    /// Whether another guard has refused the request, inside of this one: then nobody has looked for a record.
+    pub(super) fn is_in<B>(response: &Response<B>) -> bool {
+        response.extensions().get::<Self>().is_some()
+    }
+
     pub(crate) fn absent(proof: Proof, generation: Option<Generation>, method: Method) -> Self {
         let (reason, status) = (RejectReason::Absent(proof), StatusCode::NOT_FOUND);
         Self { reason, status, method, retry_after: None, generation }

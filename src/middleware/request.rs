@@ -113,6 +113,9 @@ impl AdmittedRequest {
         self.is_answered = true;
         drop(self.admission.permit.take());
         let (guard, why) = (&self.shared.guard, self.admission.why);
+        if Rejected::is_in(response) {
+            return None;
+        }
         match self.shared.options.nulls.outcome(self.kind, response) {
             Outcome::Found => guard.found(&self.id, self.hash, why),
             Outcome::Missing(lesson) => {

@@ -57,9 +57,11 @@ impl Shared {
 
     fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
         self.guard.metrics.invalid.add(1);
+        // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
+        let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.options.on_invalid.status(reason) {
             None => Screened::Pass,
-            Some(_) if reads(method) && (mode == Mode::Shadow || self.invalid.takes()) => {
+            Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
                 Screened::Sample(InvalidSample::new(&self.invalid, reason))
             }
             Some(_) if mode == Mode::Shadow => Screened::Pass,

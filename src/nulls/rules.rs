@@ -16,7 +16,8 @@ use super::scope::Scope;
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
 /// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` that is over, a `Vary` on the
-/// language, say) still does.
+/// language, say) still does. Around one handler it counts in each guard that found an id in the request: mark it only where the
+/// records of all of them are missing.
 ///
 /// ```
 /// use bloom_guard::Missing;

@@ -205,13 +205,6 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether a rebuild is due of this filter with those whose build began before this moment, µs. A build of the future says that
-    /// the clock was set back, and nothing of which is older.
-    pub(crate) fn is_older_than(&self, before_us: i64) -> bool {
-        let is_older = |built: i64| built < before_us || built > self.now_us;
-        self.live.as_ref().map_or(true, |live| is_older(live.generation.get()))
-    }
-
     /// Returns what a store answers. What was due and is there by now is due no more: here alone both are of one clock.
     pub(crate) fn new(live: Result<Live, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
         let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);

@@ -305,6 +305,10 @@ async fn a_list_that_is_too_long_is_never_answered_404() {
     .await;
     let mut stage = Stage::new(|guard| guard.on_invalid(OnInvalid::Pass)).await;
     assert_eq!(stage.status(&list(0..101)).await, 200);
+    // Nor does it belong to the sample: one would be thousands of look-ups.
+    let mut stage = Stage::new(|guard| guard.audits_per_second(100)).await;
+    assert_eq!(stage.status(&list(0..101)).await, 400);
+    assert_eq!(stage.app.table.lookups(), 0);
 }
 
 #[tokio::test]
@@ -453,6 +457,30 @@ async fn a_404_that_some_callers_were_answered_refuses_no_others_list() {
         assert_eq!(response.status().as_u16(), status, "{header}");
         assert_eq!(response.body() == "Present", status == 200, "{header}: {}", response.body());
     }
+}
+
+/// The database was not asked.
+#[tokio::test]
+async fn what_an_inner_guard_refuses_makes_no_id_of_an_outer_one_missed() {
+    let guard = async |key: &str| {
+        let ids = PathPattern::<u64>::capture("/users/{user}/orders/{order}", key).unwrap();
+        let source = from_iter(|| [7]);
+        let guard = BloomGuard::builder(key, ids).rebuild(Schedule::manual(), source);
+        let guard = guard.capacity(10_000, 1e-9).lane(1, 1).audits_per_second(0).build().unwrap();
+        guard.ready().await;
+        guard
+    };
+    let (users, orders) = (guard("user").await, guard("order").await);
+    let handler = tower::service_fn(async |_: Request<String>| {
+        Ok::<_, Infallible>(http::Response::new(String::new()))
+    });
+    for order in 10..20 {
+        let target = format!("/users/7/orders/{order}");
+        let request = Request::get(target).body(String::new()).unwrap();
+        let answered = users.layer(orders.layer(handler)).oneshot(request).await.unwrap();
+        assert_eq!(answered.status(), 404, "{order}");
+    }
+    assert_eq!(users.stats().overloaded, 0);
 }
 
 #[tokio::test]
