@@ -118,7 +118,10 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     }
     if rewinds {
         let now = net::now_ms();
-        REWOUND.with_borrow_mut(|rewound| rewound.extend(shards.iter().map(|of| (*of, now))));
+        // What lies aside may be of other shards, and comes back with these.
+        let comes_back = matches!(mishap, Mishap::Swap(_)) && site(|site| site.aside.is_some());
+        let gone_back = if comes_back { shards::all() } else { shards.to_vec() };
+        REWOUND.with_borrow_mut(|rewound| rewound.extend(gone_back.iter().map(|of| (*of, now))));
     }
     // Nobody says anything again while Redis stands still.
     if let (true, &Mishap::StandStill(for_ms)) = (forgot_lately(), mishap) {
