@@ -339,7 +339,7 @@ impl Shard {
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         let may_lose = connection.on.eviction() == Eviction::Takes;
         let is_refused = may_lose && !self.known.settings.accept_eviction;
-        self.known.own_settings.tell_eviction(is_refused);
+        self.known.own_settings.tell_eviction(self.number, is_refused);
         if is_refused {
             return Err(Doubt::Eviction);
         }
