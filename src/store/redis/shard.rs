@@ -253,7 +253,7 @@ impl Shard {
         }
         let settles_us = self.known.fleet.settles_ms().map(|until| until.saturating_mul(1000));
         let settled_us = settles_us.filter(|until| *until < view.now_us);
-        // A filter of the future is of a clock that was set back since: it was not built when that moment was over.
+        // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
         let built_us = live.as_ref().map(|live| live.generation.get());
         let future_us = built_us.ok().filter(|built| *built > view.now_us);
         let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(asked_us));

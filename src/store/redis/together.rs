@@ -25,8 +25,8 @@ impl JournalReach {
 }
 
 impl Survey {
-    /// Whether a rebuild is due of this filter with those whose build began before this moment, µs. A build of the future says that
-    /// the clock was set back, and nothing of which is older.
+    /// Whether this filter is to be rebuilt with those whose build began before this moment, µs. A generation ahead of the clock
+    /// says that it was set back, and nothing of the filter's age.
     pub(crate) fn is_older_than(&self, before_us: i64) -> bool {
         let is_older = |built: i64| built < before_us || built > self.now_us;
         self.live.as_ref().map_or(true, |live| is_older(live.generation.get()))

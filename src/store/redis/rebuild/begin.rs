@@ -26,7 +26,7 @@ use crate::store::{Begun, random_bytes};
 /// Others that poll once a second have noticed by then that the clock has jumped.
 const NEW: Duration = Duration::from_secs(3);
 
-/// A clock that is slewed may gain a twelfth and no jump is noticed (`maxslewrate` of chrony).
+/// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is read.
 const SLEWED: u64 = 8;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
@@ -204,8 +204,8 @@ impl Terms {
             u64::try_from(shard.known.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
         let overlap = overlap.max(reach.count()?);
         let start_ms = began_ms.saturating_sub(overlap);
-        // An incarnation begins where Redis's clock has jumped. By the new clock an insert may look older than its transaction
-        // may be, until all of before are over.
+        // Where Redis's clock jumps, an incarnation begins. Inserts of before may look older by the new clock than a transaction
+        // may be, until all of their transactions are over.
         let known_for = shard.known.seen.known_for(&connection.identity.incarnation);
         let is_new = known_for < NEW.max(Duration::from_millis(overlap));
         let unnoticed = overlap / SLEWED + 2 * CLOCKS_PART.as_millis() as u64;
