@@ -8,11 +8,10 @@ pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
@@ -126,7 +125,9 @@ impl Guard {
         ids: impl Iterator<Item = &'a Id>,
         now: Instant,
     ) -> Answer<Vec<Lookup>> {
-        let mut answers: Vec<_> = ids.map(|id| self.store.check(id, now)).collect();
+        let ids: SmallVec<[&Id; 1]> = ids.collect();
+        let check = |id: &&Id| self.store.check(id, now, ids.len() == 1);
+        let mut answers: Vec<_> = ids.iter().map(check).collect();
         let ready = answers.iter().map_while(|answer| match answer {
             Answer::Ready(lookup) => Some(*lookup),
             Answer::Pending(_) => None,
@@ -137,18 +138,6 @@ impl Guard {
         }
         answers.drain(..lookups.len());
         Answer::Pending(Box::pin(async move {
-            // What no batch takes along is sent when it is polled first.
-            let all_polled = poll_fn(|cx| {
-                for answer in &mut answers {
-                    if let Answer::Pending(answered) = answer
-                        && let Poll::Ready(lookup) = answered.as_mut().poll(cx)
-                    {
-                        *answer = Answer::Ready(lookup);
-                    }
-                }
-                Poll::Ready(())
-            });
-            all_polled.await;
             for answer in answers {
                 lookups.push(answer.answer().await);
             }

@@ -70,7 +70,7 @@ impl BloomGuard {
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
         let id = self.canonical(id)?;
         let (guard, now) = (self.guard(), Instant::now());
-        let lookup = guard.store.check(&id, now).answer().await;
+        let lookup = guard.store.check(&id, now, true).answer().await;
         guard.count_check(lookup.verdict, now);
         Ok(lookup.verdict_for(|| Scope::Everyone))
     }

@@ -181,7 +181,7 @@ where
                     FirstRow::Asks { is_copied } => is_copied,
                 };
                 let pending = PendingRequest { id, hash, asked: now, is_copied };
-                match guard.store.check(&pending.id, now) {
+                match guard.store.check(&pending.id, now, true) {
                     Answer::Ready(known) => {
                         let decided = pending.decide(shared, &mut parts, &known, now);
                         decided.map(|admitted| Some(admitted.into()))

@@ -181,9 +181,9 @@ impl Store for MigratingStore {
         self.of_nulls().digest(id)
     }
 
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
         match self.answering() {
-            Some(store) => store.check(id, now),
+            Some(store) => store.check(id, now, alone),
             None => Answer::Ready(Lookup::unknown(Doubt::Disconnected)),
         }
     }

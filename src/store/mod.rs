@@ -332,8 +332,8 @@ pub(crate) trait Store: Send + Sync + 'static {
         None
     }
 
-    /// What is known of an id, asked at this moment.
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup>;
+    /// What is known of an id, asked at this moment. `alone`: no other is asked for with it, so that it need not wait for a batch.
+    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup>;
 
     /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;

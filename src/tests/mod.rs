@@ -156,11 +156,11 @@ impl Gated {
 impl Store for Gated {
     fn start(&self) {}
 
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
         let (this, id) = (self.clone(), id.clone());
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
-            this.store.check(&id, now).answer().await
+            this.store.check(&id, now, alone).answer().await
         }))
     }
 

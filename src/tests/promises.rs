@@ -45,7 +45,7 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.store.check(id, Instant::now()) {
+        match self.guard.store.check(id, Instant::now(), true) {
             Answer::Ready(lookup) => lookup,
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }

@@ -97,7 +97,7 @@ impl ForeignStore {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
             let trust = Trust::new(filter, instance, is_left.then(|| settings.name.clone()));
-            Arc::new(Site::new(trust, endpoint, settings, filter.others.is_empty()))
+            Arc::new(Site::new(trust, endpoint, settings))
         };
         let sites = filter.endpoints(endpoint).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
@@ -190,8 +190,8 @@ impl Store for ForeignStore {
         });
     }
 
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
-        self.site(id).check(id.as_bytes(), now)
+    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
+        self.site(id).check(id.as_bytes(), now, alone)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -38,17 +38,10 @@ pub(super) struct Site {
     pub(super) node: Arc<Node<(), Asked, Verdict>>,
     pub(super) rounds: Rounds,
     pub(super) check_deadline: Duration,
-    /// Whether all of the filter is here.
-    is_only: bool,
 }
 
 impl Site {
-    pub(super) fn new(
-        trust: Trust,
-        endpoint: &Endpoint,
-        settings: &Settings,
-        is_only: bool,
-    ) -> Self {
+    pub(super) fn new(trust: Trust, endpoint: &Endpoint, settings: &Settings) -> Self {
         let trust = Arc::new(trust);
         // Connections that check look at the filter; those that only write do not.
         let key: Arc<str> = trust.keys.first().into();
@@ -60,13 +53,12 @@ impl Site {
             node: Arc::new(node),
             rounds: Rounds::default(),
             check_deadline: settings.check_deadline,
-            is_only,
             trust,
         }
     }
 
     /// Says what is known of an id, within the deadline, whatever Redis does.
-    pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant) -> Answer<Lookup> {
+    pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant, alone: bool) -> Answer<Lookup> {
         let Some(live) = self.node.checks.current() else {
             return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
         };
@@ -79,8 +71,7 @@ impl Site {
         let generation = asked.known.believed().ok().map(|believed| believed.record.generation);
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        // Parts of a list are asked at once only by several.
-        let answered = match self.node.check(self, live, asked, deadline, self.is_only) {
+        let answered = match self.node.check(self, live, asked, deadline, alone) {
             Ok(answered) => answered,
             Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
         };

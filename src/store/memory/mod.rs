@@ -45,7 +45,7 @@ impl Store for MemoryStore {
         Some(self.0.digester.digest(id))
     }
 
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+    fn check(&self, id: &Id, now: Instant, _: bool) -> Answer<Lookup> {
         Answer::Ready(self.0.look_up(&self.0.digester.digest(id), now))
     }
 

@@ -134,8 +134,8 @@ impl Store for RedisStore {
         self.shards.digest(id)
     }
 
-    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
-        self.shards.check(id, now)
+    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
+        self.shards.check(id, now, alone)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

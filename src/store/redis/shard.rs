@@ -42,7 +42,7 @@ pub(crate) struct Shard {
     pub(crate) known: Arc<KnownShard>,
     pub(crate) journal_room: JournalRoom,
     /// What [`node`](Self::node) returns.
-    at: ArcSwap<RedisNode>,
+    pub(super) at: ArcSwap<RedisNode>,
     /// The live header that checks compute with. Absent until one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
     /// Both headers, as adds know them.

@@ -1252,7 +1252,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             from: "            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
             to: "            Outcome::Found if SEEDED => {
                 guard.found(&self.id, self.hash, why);
-                return Some(guard.store.check(&self.id, Instant::now()).map(drop));
+                return Some(guard.store.check(&self.id, Instant::now(), true).map(drop));
             }
             Outcome::Found => guard.found(&self.id, self.hash, why),\n",
         }],
@@ -1272,8 +1272,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "store/redis/mod.rs",
-            from: "    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {\n",
-            to: "    fn check(&self, id: &Id, now: Instant) -> Answer<Lookup> {
+            from: "    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {\n",
+            to: "    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))

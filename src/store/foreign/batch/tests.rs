@@ -140,7 +140,7 @@ impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
         let trust = Trust::new(&filter, 0, None);
         let endpoint = Endpoint::Primary(Arc::new(NoConnector));
-        let site = Site::new(trust, &endpoint, &Settings::new("users".into()), true);
+        let site = Site::new(trust, &endpoint, &Settings::new("users".into()));
         let redis = Arc::new(FakeRedis::default());
         let live = connection(Arc::clone(&redis) as Arc<dyn Transport>, 1, ());
         site.node.checks.put_into_use(&live);

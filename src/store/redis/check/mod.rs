@@ -19,6 +19,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use self::checked::Checked;
+use super::incarnation::identity::Identity;
 use super::shards::Shards;
 use crate::id::Id;
 use crate::store::{Answer, Lookup, NullClaim};
@@ -26,17 +27,20 @@ use crate::verdict::Doubt;
 
 impl Shards {
     /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
-    pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant) -> Answer<Lookup> {
+    pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant, alone: bool) -> Answer<Lookup> {
         let (shard, digest) = self.place(id);
-        let node = shard.node();
-        let Some(live) = shard.current(&node.checks) else {
+        let node = shard.at.load();
+        let Some((live, digest)) = node.checks.current().and_then(|live| {
+            let by = |joined: &Identity| digest.unwrap_or_else(|| joined.digester.digest(id));
+            let digest = live.identity.see(shard.number, by)?;
+            Some((live, digest))
+        }) else {
             shard.note_doubt(Doubt::Disconnected);
             return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
         };
-        let asked_us = live.on.redis_us(at);
-        let digest = digest.unwrap_or_else(|| live.identity.digester.digest(id));
+        let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        let answered = match node.check(self, live.on, digest, deadline, true) {
+        let answered = match node.check(self, live, digest, deadline, alone) {
             Ok(answered) => answered,
             Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
         };
