@@ -12,7 +12,7 @@ use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 
-use super::away::filled_shards;
+use super::away::{cluster, filled_shards, url};
 use super::{Ran, filled};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -235,6 +235,36 @@ async fn of_two_filters_of_a_name_the_doctor_asks_which() {
         let ran = Ran::with(&["doctor", &redis.url(), "users", "--shards", shards]);
         assert!(ran.status == 0 && ran.out.contains("filter: live"), "{ran:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
+    let nodes = cluster().await;
+    let url = url(&nodes);
+    let _guard = filled_shards(&url).await;
+    let ran = Ran::with(&["doctor", &url, "users"]);
+    let all = "server: version";
+    assert!(ran.status == 0 && ran.out.matches(all).count() == 1, "{ran:?}");
+    for node in &nodes {
+        assert!(ran.out.contains(&format!("127.0.0.1:{}: round trips", node.port())), "{ran:?}");
+        node.run::<()>(&["CONFIG", "SET", "maxmemory", "100mb"]);
+        node.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+        let evicts = format!("127.0.0.1:{}: memory: maxmemory-policy allkeys-lru", node.port());
+        for filter in [&[][..], &["users"], &["new", "--shards", "4"]] {
+            finds("eviction", &url, filter, &evicts, "noeviction");
+        }
+        // Of a filter in one slot its node alone says whether it is sound.
+        let one = Ran::with(&["doctor", &url, "one"]);
+        let is_home = node.try_run::<Option<String>>(&["GET", "bg:{one}:meta"]).is_ok();
+        assert_eq!(one.out.contains("allkeys-lru"), is_home, "{one:?}");
+        node.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+        node.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    }
+    nodes[1].run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "yes"]);
+    let covers =
+        format!("127.0.0.1:{}: cluster: cluster-require-full-coverage yes", nodes[1].port());
+    let ran = Ran::with(&["doctor", &url, "users"]);
+    assert!(ran.status == 0 && ran.out.contains(&covers), "{ran:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -24,6 +24,7 @@ impl Level {
 }
 
 /// What was looked at: what it is, and what to do about it.
+#[derive(Clone, PartialEq, Eq)]
 struct Finding {
     level: Level,
     what: String,
@@ -67,6 +68,22 @@ impl Findings {
             format!("ACL SETUSER {user} ~bg:{{{name}#* if it is, or is to be, in shards; and give --shards then"),
         );
         self.only = " for a filter that is not in shards";
+    }
+
+    /// Adds what was found of each of some servers, and of which, where it is not the same of all.
+    pub(crate) fn of_each(&mut self, each: &[(String, Self)]) {
+        for (address, findings) in each {
+            for finding in &findings.all {
+                let is_of_all = each.iter().all(|(_, other)| other.all.contains(finding));
+                let mut finding = finding.clone();
+                if !is_of_all {
+                    finding.what = format!("{address}: {}", finding.what);
+                }
+                if !self.all.contains(&finding) {
+                    self.all.push(finding);
+                }
+            }
+        }
     }
 
     pub(crate) fn wrong_count(&self) -> usize {
