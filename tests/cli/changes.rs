@@ -134,3 +134,25 @@ async fn what_no_process_can_rebuild_stays_asked_until_one_can() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_begins_anew_while_a_rebuild_is_waited_for_is_asked_again() {
+    let (mut redis, guard) = filled().await;
+    drop(guard);
+    let url = redis.url();
+    // The program is there before somebody waits for it.
+    assert_eq!(Ran::with(&["status", &url, "users"]).status, 0);
+    let waits =
+        tokio::task::spawn_blocking(move || Ran::with(&["rebuild", &url, "users", "--wait", "60"]));
+    eventually("it is asked for", Duration::from_secs(20), || async {
+        let asked: Option<String> = redis.run(&["HGET", "bg:{users}:meta", "asked"]);
+        asked.map(drop).ok_or_else(|| "nothing is".to_owned())
+    })
+    .await;
+    redis.restart();
+    let guard = guard_over(&redis.url(), &Table::with(0..1_200)).build().unwrap();
+    live(&guard).await;
+    let ran = waits.await.unwrap();
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.out.trim_end().ends_with("s: a new filter is live: 1,200 ids"), "{ran:?}");
+}

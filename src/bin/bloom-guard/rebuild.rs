@@ -48,29 +48,32 @@ enum Stage {
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let target = &arguments.target;
-    let mut filter = target.read_whole().await?;
-    let begun_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
+    let filter = target.read_whole().await?;
+    let mut asked_us = filter.shards.iter().map(|shard| shard.now_us).collect::<Vec<_>>();
     let notes = notes(&filter);
     for note in &notes {
         say(json, note, &json!({ "note": note }))?;
     }
     let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
     joined::change(target, &filter, ask).await?;
-    // Where Redis's clock was set back, filters that are there are ahead of it, and what was asked is, too.
-    filter = target.read_whole().await?;
-    let asked_us = filter.shards.iter().map(|shard| shard.metadata.asked_us);
-    let asked_us =
-        asked_us.zip(begun_us).map(|(asked, begun)| asked.max(begun)).collect::<Vec<_>>();
-    let (begun, mut told) = (Instant::now(), None);
+    let (begun, mut told, mut filter) = (Instant::now(), None, Some(filter));
     loop {
         let waited = begun.elapsed();
-        let stage = stage(&filter, &asked_us, waited > SOON);
-        if told != Some(stage) {
-            tell(stage, &filter, waited, json)?;
-            told = Some(stage);
-        }
-        if stage == Stage::Done {
-            return Ok(Ending::Fine);
+        // A Redis that is away is waited for.
+        filter = target.read_again(filter, json).await?;
+        if let Some(filter) = &filter {
+            for (asked, shard) in asked_us.iter_mut().zip(&filter.shards) {
+                // Where Redis's clock was set back, filters that are there are ahead of it, and what was asked is, too.
+                *asked = shard.metadata.asked_us.max(*asked);
+            }
+            let stage = stage(filter, &asked_us, waited > SOON);
+            if told != Some(stage) {
+                tell(stage, filter, waited, json)?;
+                told = Some(stage);
+            }
+            if stage == Stage::Done {
+                return Ok(Ending::Fine);
+            }
         }
         if waited.as_secs() >= arguments.wait {
             let text =
@@ -79,11 +82,6 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             return Ok(Ending::Wrong);
         }
         sleep(LOOK_EVERY).await;
-        // A Redis that is away is waited for.
-        if let Err(error) = filter.refresh().await {
-            let Failure(why) = error.into();
-            say(json, &why, &json!({ "error": why }))?;
-        }
     }
 }
 

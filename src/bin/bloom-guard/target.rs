@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use bloom_guard::SecretKey;
 use bloom_guard::inspect::{Filter, Said, Server, shards_of};
+use serde_json::json;
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, say};
 
 /// The rounds of a SCAN, of a thousand keys each, in which other filters' names are looked for.
 const MOST_ROUNDS: usize = 200;
@@ -34,6 +35,28 @@ impl Target {
         let (url, key) = (self.url()?, secret_key()?);
         let shards = self.find(&url).await?;
         Ok(Filter::read(&url, &self.name, shards, key.as_ref()).await?)
+    }
+
+    /// Reads it once more, by what was read before; says why where that fails.
+    pub(crate) async fn read_again(
+        &self,
+        filter: Option<Filter>,
+        json: bool,
+    ) -> Result<Option<Filter>, Failure> {
+        let read = match filter {
+            Some(mut filter) if filter.shards.iter().all(|shard| shard.away.is_none()) => {
+                filter.refresh().await.map(|()| filter).map_err(Failure::from)
+            }
+            // What was away may be back.
+            _ => self.read().await,
+        };
+        match read {
+            Ok(filter) => Ok(Some(filter)),
+            Err(Failure(sentence)) => {
+                say(json, &sentence, &json!({ "error": sentence }))?;
+                Ok(None)
+            }
+        }
     }
 
     /// The same of a filter that is to be changed: of one whose node is away, a part would be left as it was.

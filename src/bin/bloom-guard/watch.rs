@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use bloom_guard::inspect::Filter;
-use serde_json::json;
 use tokio::time::sleep;
 
-use crate::outcome::{Ending, Failure, Outcome, say};
+use crate::outcome::{Ending, Outcome, say};
 use crate::status::{Standing, name};
 use crate::target::Target;
 use crate::words;
@@ -30,7 +28,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     while arguments.count.is_none_or(|count| lines < count) {
         if lines > 0 {
             sleep(Duration::from_secs(1)).await;
-            filter = again(filter, &arguments.target, json).await?;
+            filter = arguments.target.read_again(filter, json).await?;
         }
         lines += 1;
         if let Some(filter) = &filter {
@@ -42,28 +40,6 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         }
     }
     Ok(Ending::wrong_if(!refuses))
-}
-
-/// Reads the filter again, and says why where that fails.
-async fn again(
-    filter: Option<Filter>,
-    target: &Target,
-    json: bool,
-) -> Result<Option<Filter>, Failure> {
-    let read = match filter {
-        Some(mut filter) if filter.shards.iter().all(|shard| shard.away.is_none()) => {
-            filter.refresh().await.map(|()| filter).map_err(Failure::from)
-        }
-        // A node that was away may be back.
-        _ => target.read().await,
-    };
-    match read {
-        Ok(filter) => Ok(Some(filter)),
-        Err(Failure(sentence)) => {
-            say(json, &sentence, &json!({ "error": sentence }))?;
-            Ok(None)
-        }
-    }
 }
 
 fn line(standing: &Standing) -> String {
