@@ -8,7 +8,7 @@ use support::model::{Table, guard_over, live};
 use support::proxy::{Cut, Proxy};
 use support::redis_server::RedisServer;
 
-use super::away::filled_shards;
+use super::away::{cluster, filled_shards, url};
 use super::{Ran, filled};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -155,4 +155,19 @@ async fn a_redis_that_begins_anew_while_a_rebuild_is_waited_for_is_asked_again()
     let ran = waits.await.unwrap();
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.out.trim_end().ends_with("s: a new filter is live: 1,200 ids"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_cluster_all_shards_are_asked_for_a_rebuild_at_once() {
+    let nodes = cluster().await;
+    let url = url(&nodes);
+    let _guard = filled_shards(&url).await;
+    for _ in 0..3 {
+        // As the command does, it asks before it knows which shard is on which node.
+        let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+        let builder = BloomGuard::builder("users", pattern).redis(&url);
+        let asks = builder.shards(16).secret_key(SecretKey::new([7; 16])).build().unwrap();
+        let asked = asks.request_rebuild().await;
+        assert!(asked.is_ok(), "{asked:?}");
+    }
 }

@@ -89,7 +89,7 @@ impl Shard {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let connection = self.connected(&self.node().inserts, ATTEMPT).await?;
+        let connection = self.connected(|node| &node.inserts, ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =

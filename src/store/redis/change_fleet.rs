@@ -37,7 +37,7 @@ impl Shard {
         change: &FleetChange,
         how: Change,
     ) -> Result<(), FleetError> {
-        let connection = self.connected(&self.node().inserts, DEADLINE).await?;
+        let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let mut fields = self.ask_for(change, how, &connection).await?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;

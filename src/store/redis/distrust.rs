@@ -40,7 +40,7 @@ impl Shard {
         state: u8,
         unless_rebuilt: &str,
     ) -> Result<bool, StoreError> {
-        let connection = self.connected(&self.node().inserts, DEADLINE).await?;
+        let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());

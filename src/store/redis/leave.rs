@@ -33,7 +33,7 @@ impl Shards {
 
 impl Shard {
     async fn leave(&self) -> Result<(), StoreError> {
-        let connection = self.connected(&self.node().inserts, DEADLINE).await?;
+        let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let script = if connection.on.process.major >= 7 { &LEAVE_DESPITE_OOM } else { &LEAVE };
         let key_id = hex(connection.identity.digester.key_id());
         let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]

@@ -42,7 +42,7 @@ impl Shard {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let live = self.connected(&self.node().inserts, REMOVE).await?;
+        let live = self.connected(|node| &node.inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&self.node().inserts, &live, REMOVE).await?;
         let Ok(header) = view.live() else {

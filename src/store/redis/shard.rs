@@ -107,21 +107,23 @@ impl Shard {
         self.joined(link.current()?).ok()
     }
 
-    /// Waits for such a connection, up to a deadline.
+    /// Waits for such a connection of a link of the shard's node, whichever that is by then, up to a deadline.
     ///
     /// # Errors
     ///
     /// [`StoreError::Disconnected`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
-        link: &Link,
+        link: fn(&RedisNode) -> &Arc<Link>,
         deadline: Duration,
     ) -> Result<Connection, StoreError> {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
             let joins = self.known.joins.notified();
-            let trouble = match self.joined(link.connected(end - Instant::now()).await?) {
+            let node = self.node();
+            let on = link(&node).connected(end - Instant::now()).await?;
+            let trouble = match self.joined(on) {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
@@ -223,14 +225,14 @@ impl Shard {
 
     /// Asks how the fleet stands.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
+        let connection = self.connected(|node| &node.bulk, SURVEY).await?;
         let bulk = &self.node().bulk;
-        let connection = self.connected(bulk, SURVEY).await?;
         self.read_view_and_fleet(bulk, &connection, SURVEY).await.map(|(_, fleet, _)| fleet)
     }
 
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.connected(&self.node().bulk, SURVEY).await?;
+        let connection = self.connected(|node| &node.bulk, SURVEY).await?;
         let (view, _, asked_us) =
             self.read_view_and_fleet(&self.node().bulk, &connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));

@@ -76,7 +76,7 @@ impl Shard {
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
         self.copies.fits(header.string_len())?;
-        let connection = self.connected(&self.node().bulk, DEADLINE).await?;
+        let connection = self.connected(|node| &node.bulk, DEADLINE).await?;
         self.is_live(header, &connection).await?;
         let room = self.copies.room(header.string_len())?;
         let read = Instant::now();

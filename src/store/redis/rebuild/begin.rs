@@ -73,7 +73,7 @@ impl ShardBuild {
     }
 
     async fn try_begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let mut connection = shard.connected(&shard.node().bulk, CALL).await?;
+        let mut connection = shard.connected(|node| &node.bulk, CALL).await?;
         let view = shard.read_view(&shard.node().bulk, &connection, CALL).await?;
         shard.understood(&view)?;
         let nonce: [u8; 16] = random_bytes()?;
@@ -86,7 +86,7 @@ impl ShardBuild {
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
             Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
-                connection = shard.connected(&shard.node().bulk, CALL).await?;
+                connection = shard.connected(|node| &node.bulk, CALL).await?;
                 lock.take(&connection, &view).await?
             }
             reply => reply?,

@@ -64,7 +64,7 @@ pub(crate) struct ShardBuild {
 impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     async fn same_redis(&self) -> Result<Connection, StoreError> {
-        let connection = self.shard.connected(&self.shard.node().bulk, CALL).await?;
+        let connection = self.shard.connected(|node| &node.bulk, CALL).await?;
         if connection.on.process.run == self.run {
             Ok(connection)
         } else {

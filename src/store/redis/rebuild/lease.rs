@@ -97,7 +97,7 @@ impl Lock {
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shard.connected(&self.shard.node().bulk, LOCK_WAIT).await {
+            let ran = match self.shard.connected(|node| &node.bulk, LOCK_WAIT).await {
                 Ok(connection) => {
                     self.shard.node().bulk.script(&connection.on, script, &keys, args, CALL).await
                 }

@@ -62,14 +62,14 @@ impl FirstSwapWait {
 
     /// Returns whether a swap may wait for it.
     async fn note(&self) -> Result<bool, StoreError> {
-        let bulk = &self.shard.node().bulk;
-        let connection = self.shard.connected(bulk, DEADLINE).await?;
+        let connection = self.shard.connected(|node| &node.bulk, DEADLINE).await?;
         if connection.on.process.run != self.run {
             return Ok(false);
         }
         let grace = GRACE.as_millis().to_string();
         let keys = [self.shard.known.keys.meta.as_str()];
         let args = [&self.incarnation, grace.as_bytes()];
+        let bulk = &self.shard.node().bulk;
         let noted = bulk.script(&connection.on, &WAIT, &keys, &args, DEADLINE).await?;
         Ok(noted.count()? == 1)
     }
