@@ -47,11 +47,11 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
         }
         Err(error) => return Err(error.into()),
     };
-    let mut first = Findings::default();
-    if server::identify(&server, url, &mut first).await?.is_none() {
-        *findings = first;
+    if server::identify(&server, url, findings).await?.is_none() {
         return Ok(());
     }
+    // Each node tells it of itself.
+    *findings = Findings::default();
     let found = match &arguments.name {
         Some(name) => shards_of(url, name, arguments.shards).await,
         None => Ok(Vec::new()),
@@ -59,10 +59,9 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
     let shards = target::only(found.as_deref().unwrap_or_default(), name)?;
     let is_in_shards = shards.or(arguments.shards).is_some_and(|shards| shards > 1);
     let is_on_all = url.contains("+cluster://") && (is_in_shards || arguments.name.is_none());
-    let nodes = if is_on_all {
-        nodes::primaries(&server, name).await?
-    } else {
-        vec![Node::only(name, is_in_shards)]
+    let nodes = match is_on_all {
+        true => nodes::primaries(&server, name).await?,
+        false => vec![Node::only(name, is_in_shards)],
     };
     let (infos, has_rights) = of_nodes(&nodes, url, findings).await?;
     if arguments.name.is_none() {
