@@ -10,6 +10,7 @@ use bloom_guard::{
 use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
+use support::far::Far;
 use support::model::{Strangers, Table, brief, get, guard, guard_over};
 use support::redis_server::RedisServer;
 use tokio::time::{sleep, timeout};
@@ -126,6 +127,32 @@ async fn what_exists_passes_and_what_does_not_is_refused_in_every_shard() {
     assert_eq!((0..SHARDS).map(bytes).sum::<u64>(), sizing.bytes());
     let clients: String = redis.run(&["CLIENT", "LIST"]);
     assert_eq!(clients.lines().count(), 7, "three for each guard, and this one: {clients}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_shards_of_a_far_redis_answer_and_do_so_again_after_a_restart() {
+    let mut redis = RedisServer::start();
+    let far = Far::to(redis.port(), Duration::from_millis(10)).await;
+    let table = Table::with(0..IDS);
+    let guard = in_shards(guard_over(&far.url(), &table)).shards(32).build().unwrap();
+    ready(&guard).await;
+    let absent: Vec<u64> = Strangers(7).take(500).collect();
+    for round in 1..=2 {
+        let created = round * 1_000_000..round * 1_000_000 + 100;
+        guard.insert_many(created.clone()).await.unwrap();
+        created.for_each(|id| table.commit(id));
+        redis.restart();
+        eventually("absent ids are refused again", Duration::from_secs(60), || async {
+            let exist =
+                (0..IDS).chain((1..=round).flat_map(|at| at * 1_000_000..at * 1_000_000 + 100));
+            for verdict in guard.check_many(exist).await.unwrap() {
+                assert!(!matches!(verdict, Verdict::Absent(_)), "{verdict:?}");
+            }
+            let refused = refused(&guard, &absent).await;
+            if refused > 450 { Ok(()) } else { Err(format!("{refused}: {}", guard.state())) }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
