@@ -1,5 +1,6 @@
 //! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,12 +121,15 @@ impl Shard {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
-            let joins = self.known.joins.notified();
-            let node = self.node();
-            let on = link(&node).connected(end - Instant::now()).await?;
-            let trouble = match self.joined(on) {
-                Ok(connection) => return Ok(connection),
-                Err(trouble) => trouble,
+            let (node, mut joins) = (self.node(), pin!(self.known.joins.notified()));
+            let trouble = tokio::select! {
+                biased;
+                on = link(&node).connected(end - Instant::now()) => match self.joined(on?) {
+                    Ok(connection) => return Ok(connection),
+                    Err(trouble) => trouble,
+                },
+                // It may be on another node by now.
+                () = &mut joins => continue,
             };
             if !self.is_of_many || timeout_at(end, joins).await.is_err() {
                 return Err(trouble.into());
