@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
@@ -21,6 +22,8 @@ const FOUND: Duration = Duration::from_secs(10 * 60);
 /// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
 /// 1.1 of them at the most, and for less than two.
 const MISSED_LIFE: f64 = 1.5;
+/// For how long it holds that there was no filter yet.
+const SAID: Duration = Duration::from_secs(2);
 /// The shortest and the longest time a client is told to stay away.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -32,8 +35,8 @@ pub(crate) struct Gate {
     fleet: Arc<SharedMode>,
     /// Whether this process has seen a filter answer.
     built: AtomicBool,
-    /// Whether it has seen that there was none yet.
-    unbuilt: AtomicBool,
+    /// When it last heard that there was none yet.
+    unbuilt: Mutex<Option<Instant>>,
     hasher: IdHasher,
     found: RecentIds,
     /// Met are those that were missed, marked those that are only suspect.
@@ -104,7 +107,7 @@ impl Gate {
             mode: SharedMode::default(),
             fleet,
             built: AtomicBool::new(false),
-            unbuilt: AtomicBool::new(false),
+            unbuilt: Mutex::default(),
             hasher: IdHasher::new(),
             found: RecentIds::new(policy.found, FOUND),
             missed: RecentIds::new(policy.missed, policy.null_ttl.mul_f64(MISSED_LIFE)),
@@ -186,7 +189,7 @@ impl Gate {
                 Row::Pass(Why::Copied)
             }
             Verdict::Unknown(doubt) if is_copied => Row::Pass(Why::of(doubt)),
-            Verdict::Unknown(doubt) => match self.on_unknown(doubt) {
+            Verdict::Unknown(doubt) => match self.on_unknown(doubt, now) {
                 OnUnknown::Pass => Row::Pass(Why::of(doubt)),
                 OnUnknown::PassLimited => Row::Lane(Why::of(doubt)),
                 OnUnknown::Shed => Row::Shed,
@@ -253,13 +256,15 @@ impl Gate {
 
     /// A first deploy knows nothing of any id, and the lane must not be its outage. A server that may
     /// evict the filter is no outage either, but a setting.
-    fn on_unknown(&self, doubt: Doubt) -> OnUnknown {
-        let built = self.built.load(Ordering::Relaxed);
-        if matches!(doubt, Doubt::NoFilter | Doubt::ShardNotBuilt) && !built {
-            self.unbuilt.store(true, Ordering::Relaxed);
-        }
-        // A late answer is the same that other requests got.
-        let unbuilt = !built && self.unbuilt.load(Ordering::Relaxed);
+    fn on_unknown(&self, doubt: Doubt, now: Instant) -> OnUnknown {
+        let unbuilt = !self.built.load(Ordering::Relaxed) && {
+            let mut said = self.unbuilt.lock();
+            if let Doubt::NoFilter | Doubt::ShardNotBuilt = doubt {
+                *said = Some(now);
+            }
+            // A late answer is the same that other requests got. Of a Redis that is away nobody knows.
+            said.is_some_and(|said| now.saturating_duration_since(said) < SAID)
+        };
         // Nor must it be while the first shards are live, and the others are not.
         let is_new = unbuilt || doubt == Doubt::ShardNotBuilt;
         if is_new || doubt == Doubt::Eviction { OnUnknown::Pass } else { self.on_unknown }

@@ -108,6 +108,9 @@ async fn before_the_first_filter_the_lane_is_not_the_outage() {
         assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
         assert_eq!(passing(&gate, |n| n, Verdict::Unknown(unbuilt)), 1_000);
         assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
+        tokio::time::advance(SAID).await;
+        assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "Redis has gone since");
+        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(unbuilt)), 1_000);
         gate.note_built(Verdict::Present);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 64);
