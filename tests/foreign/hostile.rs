@@ -6,7 +6,7 @@ use support::redis_server::RedisServer;
 
 use crate::guarded::{
     KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trust_by,
-    trusting,
+    trusting, untrusted,
 };
 use crate::writers::Writer;
 
@@ -370,6 +370,21 @@ async fn bits_that_are_cleared_are_noticed() {
         })
         .await;
         nothing_is_refused(server, writer, &guard).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_begins_when_trust_has_ended_lets_no_flood_pass() {
+    each(async |server, writer, guard| {
+        server.run::<()>(&["DEL", writer.key]);
+        assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
+        untrusted(&guard).await;
+        let newcomer = connected(server, writer.filter()).await;
+        // As for the process that has seen it: there was a filter, and what is unknown shares the lane.
+        let verdicts = newcomer.check_many(STRANGERS).await.unwrap();
+        let gone = verdicts.iter().all(|verdict| *verdict == Verdict::Unknown(Doubt::Gone));
+        assert!(gone, "{}: {verdicts:?}", writer.name);
     })
     .await;
 }

@@ -309,7 +309,8 @@ impl Trust {
             }
             (Some(on), None) if on.starts_with(REFILLED.as_bytes()) => Err(Doubt::NotLive),
             (Some(_), _) => Err(Doubt::Foreign),
-            (None, _) if unknown => Err(Doubt::NoFilter),
+            // Trust that was ever stated has been lost.
+            (None, _) if unknown && self.proven(&of).is_none() => Err(Doubt::NoFilter),
             (None, _) => Err(Doubt::Gone),
         };
         Known { run: process.run, config, size, believed, other }
