@@ -159,7 +159,7 @@ pub use {
 pub mod inspect {
     pub use crate::store::redis::inspect::{
         Defaults, Filter, Inserts, InspectError, Looked, Metadata, NextFilter, Said, Server, Shard,
-        shards_of,
+        nodes_of, shards_of,
     };
 }
 

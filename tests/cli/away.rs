@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, SecretKey};
+use bloom_guard::{BloomGuard, Mode, SecretKey};
 use support::eventually;
 use support::model::{Table, guard_over};
 use support::redis_server::RedisServer;
@@ -88,7 +88,7 @@ async fn of_a_cluster_without_a_node_it_says_what_the_other_nodes_have() {
     assert_eq!(value["processes"].as_array().map(Vec::len), Some(1), "{after:?}");
     let keys = || nodes.iter().map(|node| node.keys().len()).sum::<usize>();
     let before = keys();
-    for words in [&["drop", &url, "users", "--yes"][..], &["mode", &url, "users", "off"]] {
+    for words in [&["drop", &url, "users", "--yes"][..], &["rebuild", &url, "users"]] {
         let ran = ran(words);
         assert!(ran.status > 1 && format!("{ran:?}").contains("cannot be reached"), "{ran:?}");
     }
@@ -103,6 +103,34 @@ async fn of_a_cluster_without_a_node_it_says_what_the_other_nodes_have() {
     };
     assert!(of("passes") > 40 && of("lane") > 10, "{checked}");
     assert_eq!(of("passes") + of("lane"), 200, "{checked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_processes_change_their_mode_while_a_node_is_away_and_it_takes_that_when_it_is_back() {
+    let mut nodes = cluster().await;
+    let url = url(&nodes);
+    let guard = filled_shards(&url).await;
+    let key: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    nodes[1].kill();
+    let words = ["mode", &url, "users", "off"];
+    let ran = Ran::fed(&words, "", &[("BLOOM_GUARD_SECRET_KEY", key.as_str())]);
+    assert!(ran.status == 0 && ran.out.contains("takes it when it is back"), "{ran:?}");
+    let acts = || async {
+        if guard.mode() == Mode::Off { Ok(()) } else { Err(guard.state().to_string()) }
+    };
+    eventually("the process acts so", PATIENCE, acts).await;
+    nodes[1].restart();
+    eventually("its shards have it", PATIENCE, || async {
+        let modes: Vec<Option<String>> = nodes[1]
+            .keys()
+            .iter()
+            .filter(|key| key.ends_with(":meta"))
+            .map(|key| nodes[1].run(&["HGET", key, "mode"]))
+            .collect();
+        let off = modes.iter().flatten().filter(|mode| mode.as_str() == "o").count();
+        if off > 0 && off == modes.len() { Ok(()) } else { Err(format!("{modes:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

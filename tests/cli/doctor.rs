@@ -239,14 +239,14 @@ async fn of_two_filters_of_a_name_the_doctor_asks_which() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
-    let nodes = cluster().await;
+    let mut nodes = cluster().await;
     let url = url(&nodes);
     let _guard = filled_shards(&url).await;
     let ran = Ran::with(&["doctor", &url, "users"]);
-    let all = "server: version";
-    assert!(ran.status == 0 && ran.out.matches(all).count() == 1, "{ran:?}");
+    let of_all = ["cluster: 3 primaries", "server: version", "rights: all", "round trips"];
+    assert_eq!(of_all.map(|what| ran.out.matches(what).count()), [1; 4], "{ran:?}");
+    assert!(ran.status == 0 && !ran.out.contains("127.0.0.1"), "{ran:?}");
     for node in &nodes {
-        assert!(ran.out.contains(&format!("127.0.0.1:{}: round trips", node.port())), "{ran:?}");
         node.run::<()>(&["CONFIG", "SET", "maxmemory", "100mb"]);
         node.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
         let evicts = format!("127.0.0.1:{}: memory: maxmemory-policy allkeys-lru", node.port());
@@ -265,6 +265,16 @@ async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
         format!("127.0.0.1:{}: cluster: cluster-require-full-coverage yes", nodes[1].port());
     let ran = Ran::with(&["doctor", &url, "users"]);
     assert!(ran.status == 0 && ran.out.contains(&covers), "{ran:?}");
+    nodes[2].kill();
+    for filter in [&[][..], &["users"]] {
+        let ran = Ran::with(&[&["doctor", &url], filter].concat());
+        let away = format!("WRONG: 127.0.0.1:{}: ", nodes[2].port());
+        assert!(ran.status == 1 && ran.out.contains(&away), "{ran:?}");
+        for node in &nodes[..2] {
+            let other = format!("sound: 127.0.0.1:{}: server: version", node.port());
+            assert!(ran.out.contains(&other), "{ran:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -7,7 +7,7 @@ use crate::findings::Findings;
 use crate::nodes::{self, Node};
 use crate::outcome::{Ending, Failure, Outcome, say};
 use crate::rights;
-use crate::server::{self, Info, is_away, user};
+use crate::server::{self, Info, Times, is_away, user};
 use crate::target;
 use crate::words;
 
@@ -39,19 +39,6 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
 
 async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> Result<(), Failure> {
     let name = arguments.name.as_deref().unwrap_or("doctor");
-    let server = match Server::open(url, &format!("bg:{{{name}}}:meta")).await {
-        Ok(server) => server,
-        Err(InspectError::Store(error)) if !is_away(&error) => {
-            of_connection(&error, user(url), findings);
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if server::identify(&server, url, findings).await?.is_none() {
-        return Ok(());
-    }
-    // Each node tells it of itself.
-    *findings = Findings::default();
     let found = match &arguments.name {
         Some(name) => shards_of(url, name, arguments.shards).await,
         None => Ok(Vec::new()),
@@ -60,11 +47,11 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
     let is_in_shards = shards.or(arguments.shards).is_some_and(|shards| shards > 1);
     let is_on_all = url.contains("+cluster://") && (is_in_shards || arguments.name.is_none());
     let nodes = match is_on_all {
-        true => nodes::primaries(&server, name).await?,
+        true => nodes::primaries(url, name).await?,
         false => vec![Node::only(name, is_in_shards)],
     };
     let (infos, has_rights) = of_nodes(&nodes, url, findings).await?;
-    if arguments.name.is_none() {
+    if arguments.name.is_none() || infos.is_empty() {
         return Ok(());
     }
     let filter = match (found, shards) {
@@ -81,6 +68,14 @@ async fn examine(arguments: &Arguments, url: &str, findings: &mut Findings) -> R
 /// What servers tell of themselves, and where each is.
 type Infos = Vec<(String, Info)>;
 
+/// What one server tells.
+struct Told {
+    info: Info,
+    /// Whether the user has all rights.
+    has_rights: bool,
+    times: Option<Times>,
+}
+
 /// Judges each; returns what those tell that serve, and whether the user has all rights on all.
 async fn of_nodes(
     nodes: &[Node],
@@ -88,41 +83,46 @@ async fn of_nodes(
     findings: &mut Findings,
 ) -> Result<(Infos, bool), Failure> {
     let (mut each, mut infos, mut has_rights) = (Vec::new(), Infos::new(), true);
+    let mut times: Option<Times> = None;
     for node in nodes {
         let mut own = Findings::default();
-        let info = of_node(node, url, &mut own).await?;
-        has_rights &= info.as_ref().is_some_and(|(_, has)| *has);
-        infos.extend(info.map(|(info, _)| (node.address.clone(), info)));
+        match of_node(node, url, &mut own).await {
+            Ok(Some(told)) => {
+                has_rights &= told.has_rights;
+                infos.push((node.address.clone(), told.info));
+                times = times.into_iter().chain(told.times).reduce(Times::or_worse);
+            }
+            Ok(None) => {}
+            Err(InspectError::Store(error)) if nodes.len() > 1 || !is_away(&error) => {
+                of_connection(&error, user(url), &mut own);
+            }
+            Err(error) => return Err(error.into()),
+        }
         each.push((node.address.clone(), own));
     }
+    if nodes.len() > 1 {
+        let all = nodes.len();
+        findings.sound(format!("cluster: {all} primaries; what names none of them is of all"));
+    }
     findings.of_each(&each);
+    if let Some(times) = times {
+        times.judge(findings);
+    }
     Ok((infos, has_rights))
 }
 
-/// Judges one; returns what it tells of itself, if it serves, and whether the user has all rights there.
+/// Judges one; returns what it tells, if it serves.
 async fn of_node(
     node: &Node,
     url: &str,
     findings: &mut Findings,
-) -> Result<Option<(Info, bool)>, Failure> {
-    let Some(prefix) = &node.prefix else {
-        findings.note("server: it has so few slots that no key was found to ask it by", "");
-        return Ok(None);
-    };
-    let server = match Server::open(url, prefix).await {
-        Ok(server) => server,
-        Err(InspectError::Store(error)) => {
-            findings.refused(&error);
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
+) -> Result<Option<Told>, InspectError> {
+    let server = Server::open(url, &node.prefix).await?;
     let Some(info) = server::identify(&server, url, findings).await? else { return Ok(None) };
     server::judge(&server, &info, findings).await;
-    let keys = (&**prefix, &*node.pattern);
+    let keys = (&*node.prefix, &*node.pattern);
     let has_rights = rights::probe(&server, keys, user(url), findings).await;
-    server::of_time(&server, findings).await?;
-    Ok(Some((info, has_rights)))
+    Ok(Some(Told { info, has_rights, times: Times::of(&server).await? }))
 }
 
 fn of_connection(error: &StoreError, user: &str, findings: &mut Findings) {
@@ -164,23 +164,18 @@ fn of_filter(
 }
 
 fn of_live(filter: &Filter, infos: &Infos, findings: &mut Findings) {
-    let mut largest = 0;
-    for shard in &filter.shards {
-        match shard.numbers() {
-            Ok(numbers) => largest = largest.max(numbers.4),
-            Err(doubt) => {
-                findings.wrong(format!("filter: {doubt}"), doubt.advice());
-                break;
-            }
+    let numbers = || filter.shards.iter().map(|shard| shard.numbers());
+    match numbers().find_map(Result::err) {
+        Some(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
+        None => {
+            let key = if filter.has_key() { " and this secret key" } else { "" };
+            findings.sound(format!("filter: live, of this Redis process{key}"));
         }
     }
-    if largest == 0 {
-        return;
+    if let Some(largest) = numbers().flatten().map(|numbers| numbers.4).max() {
+        let room = |(address, info): &(String, Info)| (address.clone(), of_room(largest, info));
+        findings.of_each(&infos.iter().map(room).collect::<Vec<_>>());
     }
-    let key = if filter.has_key() { " and this secret key" } else { "" };
-    findings.sound(format!("filter: live, of this Redis process{key}"));
-    let room = |(address, info): &(String, Info)| (address.clone(), of_room(largest, info));
-    findings.of_each(&infos.iter().map(room).collect::<Vec<_>>());
 }
 
 /// Whether a server has room for a rebuild, of whose shards the largest takes so many bytes.

@@ -100,7 +100,7 @@ impl Findings {
             }
         }
         text + &match self.wrong_count() {
-            0 => format!("This Redis is sound{}.", self.only),
+            0 => format!("Redis is sound{}.", self.only),
             1 => "One thing is wrong.".to_owned(),
             _ => "Some things are wrong.".to_owned(),
         }

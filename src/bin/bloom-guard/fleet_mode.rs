@@ -49,13 +49,17 @@ impl From<Wanted> for Mode {
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let (target, mode) = (&arguments.target, Mode::from(arguments.mode));
-    let mut filter = target.read_whole().await?;
+    let filter = target.read().await?;
     let (before, notes) = (Standing::of(&filter).mode, notes(&filter));
     let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await };
-    joined::change(target, &filter, set).await?;
-    filter.refresh().await?;
+    let changed = joined::change(target, &filter, set).await;
+    let filter = target.read_again(Some(filter)).await?;
     let standing = Standing::of(&filter);
     let set = standing.mode;
+    // The newest mode that any shard has is that of all processes, and they tell it to the others when these are back.
+    if standing.away.is_none() || set != mode {
+        changed?;
+    }
     let mut text = format!("mode of all processes: {}, before: {}", name(set), name(before));
     if set == Mode::Enforce && before != Mode::Enforce {
         text += "\nWhat processes without this filter created meanwhile is refused until a rebuild reads it.";
@@ -63,10 +67,15 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     if set == Mode::Enforce && !standing.is_whole() {
         text += &format!("\n{}", standing.refusing_words());
     }
+    if let Some(away) = &standing.away {
+        text += &format!(
+            "\nA part of the filter cannot be reached, and takes it when it is back: {away}"
+        );
+    }
     for note in &notes {
         text += &format!("\n{note}");
     }
-    let value = json!({ "mode": name(set), "before": name(before), "refuses": standing.refuses(), "notes": notes });
+    let value = json!({ "mode": name(set), "before": name(before), "refuses": standing.refuses(), "away": standing.away, "notes": notes });
     say(json, &text, &value)?;
     Ok(Ending::wrong_if(set != mode))
 }

@@ -28,7 +28,9 @@ where
         return Err(InspectError::NoKey.into());
     }
     let guard = guard(target, filter.shards.len())?;
-    for _ in 1..TRIES {
+    // Where a part is away, a second try has no more of it.
+    let tries = if filter.shards.iter().any(|shard| shard.away.is_some()) { 1 } else { TRIES };
+    for _ in 1..tries {
         match change(guard.clone()).await {
             Ok(()) => return Ok(()),
             Err(_) => sleep(PAUSE).await,

@@ -175,7 +175,7 @@ impl Plan {
                 self.idle() * 100.0
             ),
             format!(
-                "connections: {} ({CONNECTIONS} a process, and one more to each Sentinel)",
+                "connections: {} ({CONNECTIONS} a process, to each node of a cluster that has a shard, and one more to each Sentinel)",
                 words::number(self.processes * CONNECTIONS)
             ),
         ];

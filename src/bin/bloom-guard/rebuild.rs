@@ -56,15 +56,14 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
     let ask = |guard: BloomGuard| async move { guard.request_rebuild().await };
     joined::change(target, &filter, ask).await?;
-    let (begun, mut told, mut filter) = (Instant::now(), None, Some(filter));
+    let (begun, mut told, mut is_first) = (Instant::now(), None, true);
+    let mut seen = Seen { filter: Some(filter), why_not: None };
     loop {
         let waited = begun.elapsed();
-        // A Redis that is away is waited for.
-        filter = target.read_again(filter, json).await?;
-        if let Some(filter) = &filter {
-            for (asked, shard) in asked_us.iter_mut().zip(&filter.shards) {
-                // Where Redis's clock was set back, filters that are there are ahead of it, and what was asked is, too.
-                *asked = shard.metadata.asked_us.max(*asked);
+        seen.look(target, json).await?;
+        if let Some(filter) = &seen.filter {
+            if std::mem::take(&mut is_first) {
+                note_asked(&mut asked_us, filter);
             }
             let stage = stage(filter, &asked_us, waited > SOON);
             if told != Some(stage) {
@@ -76,12 +75,52 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             }
         }
         if waited.as_secs() >= arguments.wait {
-            let text =
-                format!("no new filter after {}: what was asked stays asked", words::span(waited));
+            let stays = if seen.is_asked() { ": what was asked stays asked" } else { "" };
+            let mut text = format!("no new filter after {}{stays}", words::span(waited));
+            text.extend(seen.why_not.iter().map(|why| format!("\n{why}")));
             say(json, &text, &json!({ "stage": "given up", "seconds": waited.as_secs() }))?;
             return Ok(Ending::Wrong);
         }
         sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The filter as it was read last.
+struct Seen {
+    filter: Option<Filter>,
+    /// Why it, or a part of it, could not be read.
+    why_not: Option<String>,
+}
+
+impl Seen {
+    /// Reads it anew. A Redis that is away is waited for; why is said once.
+    async fn look(&mut self, target: &Target, json: bool) -> Result<(), Failure> {
+        let why_not = match target.read_again(self.filter.take()).await {
+            Ok(filter) => {
+                let away = filter.shards.iter().find_map(|shard| shard.away.clone());
+                self.filter = Some(filter);
+                away.map(|reason| format!("A part of the filter cannot be reached: {reason}."))
+            }
+            Err(Failure(sentence)) => Some(sentence),
+        };
+        if let Some(why) = why_not.as_ref().filter(|_| self.why_not != why_not) {
+            say(json, why, &json!({ "error": why }))?;
+        }
+        self.why_not = why_not;
+        Ok(())
+    }
+
+    /// Whether what was asked is still there: not where the metadata were lost.
+    fn is_asked(&self) -> bool {
+        let shards = self.filter.iter().flat_map(|filter| &filter.shards);
+        shards.map(|shard| shard.metadata.asked_us).any(|asked| asked > 0)
+    }
+}
+
+/// Notes for when a rebuild was asked. Where Redis's clock was set back, filters that are there are ahead of it, and so is that.
+fn note_asked(asked_us: &mut [i64], filter: &Filter) {
+    for (asked, shard) in asked_us.iter_mut().zip(&filter.shards) {
+        *asked = shard.metadata.asked_us.max(*asked);
     }
 }
 

@@ -6,7 +6,6 @@ use bloom_guard::inspect::{Said, Server};
 use bloom_guard::{Doubt, Sizing, StoreError};
 
 use crate::findings::Findings;
-use crate::outcome::Failure;
 use crate::words;
 
 /// The longest that a check waits, by default.
@@ -34,7 +33,7 @@ pub(crate) async fn identify(
     server: &Server,
     url: &str,
     findings: &mut Findings,
-) -> Result<Option<Info>, Failure> {
+) -> Result<Option<Info>, StoreError> {
     findings.sound("connection: Redis answers");
     let Some(info) = info(server, user(url), findings).await? else { return Ok(None) };
     Ok(of_server(server, &info, url, findings).await.then_some(info))
@@ -62,12 +61,12 @@ async fn info(
     server: &Server,
     user: &str,
     findings: &mut Findings,
-) -> Result<Option<Info>, Failure> {
+) -> Result<Option<Info>, StoreError> {
     let mut all = String::new();
     for section in ["server", "replication", "memory", "persistence", "clients", "cluster"] {
         match server.ask(&["INFO", section]).await {
             Ok(said) => all += &said.text(),
-            Err(error) if is_away(&error) => return Err(error.into()),
+            Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
                 of_info(&error, user, findings);
                 return Ok(None);
@@ -252,44 +251,69 @@ async fn of_coverage(server: &Server, findings: &mut Findings) {
     let Ok(said) = server.ask(&["CONFIG", "GET", SETTING]).await else { return };
     if said.list().get(1).is_some_and(|value| value.text() == "yes") {
         findings.note(
-            format!("cluster: {SETTING} yes: while one node is gone, ids of all are unknown"),
-            format!("CONFIG SET {SETTING} no, on every node: ids of the others stay known"),
+            format!("cluster: {SETTING} yes: while any node is gone, nothing is refused"),
+            format!(
+                "CONFIG SET {SETTING} no, on every node: only what is on that node is unknown then"
+            ),
         );
     }
 }
 
-/// Whether it is quick enough, and its clock right.
-pub(crate) async fn of_time(server: &Server, findings: &mut Findings) -> Result<(), Failure> {
-    let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
-        let begun = Instant::now();
-        match server.ask(&["TIME"]).await {
-            Ok(said) => rounds.push((begun.elapsed(), apart(&said))),
-            Err(error) if is_away(&error) => return Err(error.into()),
-            // It was told with the rights.
-            Err(_) => return Ok(()),
+/// How quick servers are, and how right their clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    middle: Duration,
+    longest: Duration,
+    apart: Duration,
+}
+
+impl Times {
+    /// Measures one; nothing where it may not be asked for the time, which was told with the rights.
+    pub(crate) async fn of(server: &Server) -> Result<Option<Self>, StoreError> {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            match server.ask(&["TIME"]).await {
+                Ok(said) => rounds.push((begun.elapsed(), apart(&said))),
+                Err(error) if is_away(&error) => return Err(error),
+                Err(_) => return Ok(None),
+            }
+        }
+        rounds.sort();
+        // The quickest says best how far the clocks are apart.
+        let (apart, middle, longest) = (rounds[0].1, rounds[ROUNDS / 2].0, rounds[ROUNDS - 1].0);
+        Ok(Some(Self { middle, longest, apart }))
+    }
+
+    /// Returns the worst of both.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        Self {
+            middle: self.middle.max(other.middle),
+            longest: self.longest.max(other.longest),
+            apart: self.apart.max(other.apart),
         }
     }
-    rounds.sort();
-    // The quickest says best how far the clocks are apart.
-    let (apart, middle, longest) = (rounds[0].1, rounds[ROUNDS / 2].0, rounds[ROUNDS - 1].0);
-    let text = format!("round trips: {:.1} ms, the longest {:.1} ms", ms(middle), ms(longest));
-    if middle > DEADLINE {
-        findings.wrong(text, "A check waits 25 ms: move Redis nearer, or raise check_deadline.");
-    } else if longest > DEADLINE {
-        findings.note(text, "Some checks will be unknown: a check waits 25 ms.");
-    } else {
-        findings.sound(text);
+
+    pub(crate) fn judge(&self, findings: &mut Findings) {
+        let Self { middle, longest, apart } = *self;
+        let text = format!("round trips: {:.1} ms, the longest {:.1} ms", ms(middle), ms(longest));
+        if middle > DEADLINE {
+            let mend = "A check waits 25 ms: move Redis nearer, or raise check_deadline.";
+            findings.wrong(text, mend);
+        } else if longest > DEADLINE {
+            findings.note(text, "Some checks will be unknown: a check waits 25 ms.");
+        } else {
+            findings.sound(text);
+        }
+        if apart > APART {
+            findings.note(
+                format!("clock: Redis's and this machine's are {} apart", words::span(apart)),
+                "A guard goes by Redis's; only ages that it tells are wrong. Set both by NTP: a jump ends all trust.",
+            );
+        } else {
+            findings.sound("clock: as this machine's");
+        }
     }
-    if apart > APART {
-        findings.note(
-            format!("clock: Redis's and this machine's are {} apart", words::span(apart)),
-            "A guard goes by Redis's; only ages that it tells are wrong. Set both by NTP: a jump ends all trust.",
-        );
-    } else {
-        findings.sound("clock: as this machine's");
-    }
-    Ok(())
 }
 
 /// How far a clock that was read now is from this machine's.

@@ -55,7 +55,7 @@ pub(crate) struct Standing {
     /// From which filter, and whether it is done.
     hand_over: Option<(String, bool)>,
     /// Why some shards cannot be asked.
-    away: Option<String>,
+    pub(crate) away: Option<String>,
     now_ms: i64,
 }
 
@@ -158,6 +158,7 @@ impl Standing {
     pub(crate) fn refusing_words(&self) -> String {
         let why = match (self.refuses_checks, self.settling_ms) {
             _ if self.is_whole() => return "absent ids are refused".to_owned(),
+            _ if self.away.is_some() && self.refuses() => "they cannot be asked".to_owned(),
             (Some(doubt), _) => format!("{doubt}. {}", doubt.advice()),
             _ if self.live == 0 => "no filter is live".to_owned(),
             _ if let Some(mode) = milder(self.mode) => mode.to_owned(),

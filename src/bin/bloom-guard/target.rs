@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use bloom_guard::SecretKey;
 use bloom_guard::inspect::{Filter, Said, Server, shards_of};
-use serde_json::json;
 
-use crate::outcome::{Failure, say};
+use crate::outcome::Failure;
 
 /// The rounds of a SCAN, of a thousand keys each, in which other filters' names are looked for.
 const MOST_ROUNDS: usize = 200;
@@ -37,25 +36,15 @@ impl Target {
         Ok(Filter::read(&url, &self.name, shards, key.as_ref()).await?)
     }
 
-    /// Reads it once more, by what was read before; says why where that fails.
-    pub(crate) async fn read_again(
-        &self,
-        filter: Option<Filter>,
-        json: bool,
-    ) -> Result<Option<Filter>, Failure> {
-        let read = match filter {
+    /// Reads it once more, by what was read before.
+    pub(crate) async fn read_again(&self, filter: Option<Filter>) -> Result<Filter, Failure> {
+        match filter {
             Some(mut filter) if filter.shards.iter().all(|shard| shard.away.is_none()) => {
-                filter.refresh().await.map(|()| filter).map_err(Failure::from)
+                filter.refresh().await?;
+                Ok(filter)
             }
             // What was away may be back.
             _ => self.read().await,
-        };
-        match read {
-            Ok(filter) => Ok(Some(filter)),
-            Err(Failure(sentence)) => {
-                say(json, &sentence, &json!({ "error": sentence }))?;
-                Ok(None)
-            }
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
 
-use crate::outcome::{Ending, Outcome, say};
+use crate::outcome::{Ending, Failure, Outcome, say};
 use crate::status::{Standing, name};
 use crate::target::Target;
 use crate::words;
@@ -28,7 +29,13 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     while arguments.count.is_none_or(|count| lines < count) {
         if lines > 0 {
             sleep(Duration::from_secs(1)).await;
-            filter = arguments.target.read_again(filter, json).await?;
+            filter = match arguments.target.read_again(filter).await {
+                Ok(filter) => Some(filter),
+                Err(Failure(sentence)) => {
+                    say(json, &sentence, &json!({ "error": sentence }))?;
+                    None
+                }
+            };
         }
         lines += 1;
         if let Some(filter) = &filter {

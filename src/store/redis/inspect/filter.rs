@@ -52,7 +52,7 @@ pub async fn shards_of(
     let (mut found, mut servers, mut failed) = (Vec::new(), Vec::new(), None);
     let tried = shards_to_try(asked);
     let all: Vec<Keys> = tried.iter().map(|(n, of)| Keys::of_shard(name, *n, *of)).collect();
-    let homes = homes(url, &all).await?;
+    let homes = homes(url, all.iter().map(|keys| &*keys.meta)).await?;
     let mut away = Vec::new();
     for ((keys, home), (_, shards)) in all.iter().zip(&homes).zip(tried) {
         if found.contains(&shards) || away.contains(&home) {
@@ -96,15 +96,27 @@ async fn ask_where(
     Ok((server, said))
 }
 
-/// Returns the nodes of a cluster that shards are on; none where it is no cluster.
-async fn homes(url: &str, keys: &[Keys]) -> Result<Vec<Option<Node>>, InspectError> {
-    let metadata = keys.iter().map(|keys| keys.meta.as_str().into()).collect();
-    match Endpoint::parse(url)?.slots(metadata) {
+/// Returns which nodes of a cluster keys are on, host and port; nothing where it is no cluster, or none serves a key's slot.
+///
+/// # Errors
+///
+/// The URL cannot be read, or no node answers.
+pub async fn nodes_of(url: &str, keys: &[String]) -> Result<Vec<Option<String>>, InspectError> {
+    let nodes = homes(url, keys.iter().map(String::as_str)).await?;
+    Ok(nodes.into_iter().map(|node| node.map(|node| node.to_string())).collect())
+}
+
+async fn homes<'a>(
+    url: &str,
+    keys: impl ExactSizeIterator<Item = &'a str>,
+) -> Result<Vec<Option<Node>>, InspectError> {
+    let count = keys.len();
+    match Endpoint::parse(url)?.slots(keys.map(Arc::from).collect()) {
         Some(slots) => {
             let nodes = slots.primaries().await.map_err(RedisError::from).map_err(Trouble::from);
             Ok(nodes.map_err(|trouble| trouble.error)?)
         }
-        None => Ok(vec![None; keys.len()]),
+        None => Ok(vec![None; count]),
     }
 }
 
@@ -137,7 +149,7 @@ impl Filter {
         settings::name(name)?;
         let keys: Vec<Keys> =
             (0..shards).map(|number| Keys::of_shard(name, number, shards)).collect();
-        let homes = homes(url, &keys).await?;
+        let homes = homes(url, keys.iter().map(|keys| &*keys.meta)).await?;
         let (mut read, mut servers, mut away) = (Vec::new(), Vec::new(), Vec::new());
         for (keys, home) in keys.into_iter().zip(homes) {
             // Shards of one node are away together.

@@ -21,7 +21,7 @@ mod trace;
 
 pub use defaults::Defaults;
 pub use error::InspectError;
-pub use filter::{Filter, shards_of};
+pub use filter::{Filter, nodes_of, shards_of};
 pub use looked::Looked;
 pub use metadata::Metadata;
 pub use server::{Said, Server};

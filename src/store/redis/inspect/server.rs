@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, RedisResult, Value};
+use tokio::time::timeout;
 
 use super::error::InspectError;
 use crate::error::StoreError;
@@ -49,7 +50,10 @@ impl Server {
         let endpoint = Endpoint::parse(url)?;
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
-        let transport = connector.connect().await.map_err(|error| Trouble::from(error).error)?;
+        let deadline = connector.patience();
+        let connected = timeout(deadline, connector.connect()).await;
+        let connected = connected.map_err(|_| StoreError::Timeout { deadline })?;
+        let transport = connected.map_err(|error| Trouble::from(error).error)?;
         Ok(Self { transport })
     }
 
