@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 /// The handler should read all ids but those that are absent. **Not every request has it**: with
 /// [`Mode::Off`](crate::Mode::Off), or with a method that is not guarded, there is none, and the handler reads all.
 /// In axum, take an `Option<Extension<Verdicts>>`. Where two guards find a list in one request, it knows nothing of
-/// any id, so that records of one kind are not taken for those of another.
+/// any id, so that records of one kind are not taken for those of another; one with `Mode::Off` looks for none, and it is the other's.
 ///
 /// In return the handler should say which records it found: [`FoundIds`].
 ///
