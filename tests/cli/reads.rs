@@ -193,6 +193,8 @@ async fn a_rebuild_is_seen_under_way() {
         Ok(())
     });
     let slow = guard(&redis.url()).rebuild(Schedule::manual(), source).build().unwrap();
+    // By its connection for checks people know who rebuilds.
+    live(&slow).await;
     let rebuilding = tokio::spawn(async move { slow.rebuild_now().await.map(drop) });
     eventually("the rebuild has begun", Duration::from_secs(20), || async {
         let json = Ran::with(&["--json", "status", &redis.url(), "users"]).json();
