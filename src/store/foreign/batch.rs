@@ -42,7 +42,7 @@ impl Checks for Site {
 
     async fn answer(
         &self,
-        node: &Node<(), Asked, Verdict>,
+        node: &Arc<Node<(), Asked, Verdict>>,
         live: &Arc<Connection>,
         waiting: &mut Vec<PendingCheck>,
     ) {

@@ -11,12 +11,11 @@ use super::connection::Connection;
 use super::connector::Connector;
 use super::handshake::Handshake;
 use super::outage::Outage;
-use super::queue::{BATCHES, Full, PendingCheck, Queue, UnderWay};
+use super::queue::{BATCHES, PendingCheck, Queue};
 use super::supervised::{Link, Purpose};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::settings::Settings;
-use crate::store::BoxFuture;
 use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
@@ -44,7 +43,7 @@ pub(crate) trait Checks: Send + Sync + 'static {
     /// Answers a batch by a node, and leaves none of it. All of it was asked for by this connection, which is in use.
     fn answer(
         &self,
-        node: &Node<Self::Identity, Self::Asked, Self::Answer>,
+        node: &Arc<Node<Self::Identity, Self::Asked, Self::Answer>>,
         live: &Arc<Connection<Self::Identity>>,
         checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked, Self::Answer>>,
     ) -> impl Future<Output = ()> + Send;
@@ -127,22 +126,24 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         alone: bool,
     ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
         let queue = &self.queue;
-        let (check, answer) = PendingCheck::new(live, asked);
+        let (check, received) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
         let alone = match alone.then(|| queue.alone()).flatten() {
             Some(under_way) => {
-                Some(answer_alone(Arc::clone(store), Arc::clone(self), check, under_way))
+                let (store, node) = (Arc::clone(store), Arc::clone(self));
+                // A future of its own: it takes a few kilobytes, which those in the queue can do without.
+                Some(Box::pin(async move {
+                    answer(&*store, &node, &mut vec![check]).await;
+                    drop(under_way);
+                }))
             }
-            None => match queue.enter(check) {
-                Ok(()) => None,
-                Err(Full) => return Err(Doubt::Overloaded),
-            },
+            None => queue.enter(check).map(|()| None)?,
         };
         let answered = async move {
             if let Some(answering) = alone {
                 answering.await;
             }
-            answer.await
+            received.await
         };
         Ok(async move {
             match timeout_at(deadline, answered).await {
@@ -153,19 +154,6 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             }
         })
     }
-}
-
-/// Answers one check. A future of its own: it takes a few kilobytes, which those in the queue can do without.
-fn answer_alone<S: Checks>(
-    store: Arc<S>,
-    node: Arc<NodeOf<S>>,
-    check: PendingCheck<S::Identity, S::Asked, S::Answer>,
-    under_way: UnderWay,
-) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        answer(&*store, &node, &mut vec![check]).await;
-        drop(under_way);
-    })
 }
 
 /// Starts the tasks of a node: they keep it connected, for these purposes, and send its checks.
@@ -199,7 +187,7 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
 /// Answers a batch, and leaves none of it.
 pub(crate) async fn answer<S: Checks>(
     store: &S,
-    node: &NodeOf<S>,
+    node: &Arc<NodeOf<S>>,
     checks: &mut Vec<PendingCheck<S::Identity, S::Asked, S::Answer>>,
 ) {
     let Some(live) = node.checks.current() else {

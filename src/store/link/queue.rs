@@ -92,8 +92,8 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// # Errors
     ///
     /// There is no room.
-    pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Full> {
-        self.checks.try_send(check).map_err(|_| Full)?;
+    pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
+        self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         if self.checks.max_capacity() - self.checks.capacity() >= self.batch {
             self.leaving.may_leave.notify_one();
         }
@@ -125,9 +125,6 @@ impl<I, Q, A> Queue<I, Q, A> {
         UnderWay(Arc::clone(&self.leaving))
     }
 }
-
-/// There is no room in the queue.
-pub(crate) struct Full;
 
 /// A batch that is under way.
 pub(crate) struct UnderWay(Arc<Leaving>);

@@ -245,13 +245,21 @@ impl<I: Send + Sync> Link<I> {
         let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
         let call = self.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
-        match self.send(connection, packed, rest).await {
-            Err(StoreError::Timeout { .. }) => Err(late),
-            answered => {
-                call.answered();
-                answered
-            }
+        let sent = send(&*connection.transport(), packed, rest).await;
+        if let Err(Trouble { error: StoreError::Timeout { .. }, .. }) = sent {
+            return Err(late);
         }
+        call.answered();
+        sent.map_err(|Trouble { error, connection: after }| {
+            match after {
+                ConnectionAfter::Keep => {}
+                ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
+                ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
+                    self.withdraw_because(connection, End::Lost(reason(&error)));
+                }
+            }
+            error
+        })
     }
 
     /// Waits for room for a call, and until the breaker is closed. Returns nothing where that is not waited for.
@@ -294,24 +302,6 @@ impl<I: Send + Sync> Link<I> {
             }
             other => other,
         }
-    }
-
-    async fn send(
-        &self,
-        connection: &Arc<Connection<I>>,
-        packed: Packed,
-        deadline: Duration,
-    ) -> Result<Vec<u8>, StoreError> {
-        send(&*connection.transport(), packed, deadline).await.map_err(|trouble| {
-            match trouble.connection {
-                ConnectionAfter::Keep => {}
-                ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
-                ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
-                    self.withdraw_because(connection, End::Lost(reason(&trouble.error)));
-                }
-            }
-            trouble.error
-        })
     }
 
     /// Has all links of the node look now whether what their connections have learnt still holds.

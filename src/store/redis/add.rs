@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connection::{Connection, LINKS};
 use super::incarnation::GRACE;
 use super::shard::Shard;
 use super::view::{Seen, View};
@@ -12,7 +13,6 @@ use crate::id::{Digest, Id};
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex, masks};
-use crate::store::redis::incarnation::identity::Connection;
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 /// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
@@ -66,7 +66,7 @@ impl Shard {
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
-        let (view, connection) = (self.view.load(), self.current(&self.node().inserts));
+        let (view, connection) = (self.view.load(), self.current(|node| &node.inserts));
         if let (Some(view), Some(connection)) = (&*view, connection)
             && let Some(header) = view.adds_to_live()
         {
@@ -118,8 +118,7 @@ impl Shard {
         while !rest.is_empty() {
             let view = self.known_view(connection, AddKind::Replay).await?;
             let digests = &rest[..rest.len().min(IDS_PER_CALL)];
-            let node = self.node();
-            let _turn = node.repeats.acquire().await;
+            let _turn = connection.node.repeats.acquire().await;
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(connection, reply, digests.len())? {
                 Added::Done(taken) => {
@@ -142,9 +141,7 @@ impl Shard {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(
-                    self.read_view(&self.node().inserts, connection, kind.deadline()).await?,
-                );
+                let view = Arc::new(self.read_view(connection, kind.deadline()).await?);
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -168,29 +165,28 @@ impl Shard {
         let ours = |header: &&Header| header.key_id == connection.identity.digester.key_id();
         let live = FilterArgs::new(&view.live, view.adds_to_live().filter(ours), digests);
         let next = FilterArgs::new(&view.next, view.adds_to_next().filter(ours), digests);
-        let link = &self.node().inserts;
-        link.script(
-            &connection.on,
-            script,
-            &keys,
-            &[
-                hex(connection.identity.digester.key_id()).as_bytes(),
-                self.known.settings.mark_ttl().as_millis().to_string().as_bytes(),
-                self.known.settings.longest_rebuild.as_millis().to_string().as_bytes(),
-                self.known.settings.journal_entries.to_string().as_bytes(),
-                &packed,
-                live.head,
-                live.len.as_bytes(),
-                &live.masks,
-                next.head,
-                next.len.as_bytes(),
-                &next.masks,
-                kind.hold().as_bytes(),
-                self.known.settings.most_marks(digests.len()).to_string().as_bytes(),
-            ],
-            kind.deadline(),
-        )
-        .await
+        connection
+            .script(
+                script,
+                &keys,
+                &[
+                    hex(connection.identity.digester.key_id()).as_bytes(),
+                    self.known.settings.mark_ttl().as_millis().to_string().as_bytes(),
+                    self.known.settings.longest_rebuild.as_millis().to_string().as_bytes(),
+                    self.known.settings.journal_entries.to_string().as_bytes(),
+                    &packed,
+                    live.head,
+                    live.len.as_bytes(),
+                    &live.masks,
+                    next.head,
+                    next.len.as_bytes(),
+                    &next.masks,
+                    kind.hold().as_bytes(),
+                    self.known.settings.most_marks(digests.len()).to_string().as_bytes(),
+                ],
+                kind.deadline(),
+            )
+            .await
     }
 
     fn read_added(
@@ -217,9 +213,9 @@ impl Shard {
             "KEY" => {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
-                for link in self.node().links() {
-                    if let Some(current) = self.current(link) {
-                        self.withdraw(link, &current);
+                for which in LINKS {
+                    if let Some(current) = self.current(which) {
+                        self.withdraw(&current);
                     }
                 }
                 Ok(Added::Stale)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::connection::Connection;
 use super::fleet::HOLDS;
-use super::incarnation::identity::Connection;
 use super::shard::Shard;
 use crate::error::{FleetError, StoreError};
 use crate::mode::Mode;
@@ -55,7 +55,7 @@ impl Shard {
             "OVERTAKEN" => Err(FleetError::Overtaken),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
-                self.withdraw(&self.node().inserts, &connection);
+                self.withdraw(&connection);
                 Err(StoreError::Changing.into())
             }
             _ => Err(odd(outcome).into()),
@@ -82,9 +82,7 @@ impl Shard {
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
         let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
         let keys = [self.known.keys.meta.as_str()];
-        let reply =
-            self.node().inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
-        reply.array()
+        connection.script(script, &keys, &args, DEADLINE).await?.array()
     }
 }
 

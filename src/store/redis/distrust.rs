@@ -51,12 +51,7 @@ impl Shard {
             state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
         ];
-        let done = self
-            .node()
-            .inserts
-            .script(&connection.on, &DISTRUST, &keys, &args, DEADLINE)
-            .await?
-            .int()?;
+        let done = connection.script(&DISTRUST, &keys, &args, DEADLINE).await?.int()?;
         Ok(done == 1)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::connection::RedisNode;
 use super::incarnation::join_all::JoinAll;
 use super::incarnation::known_shard::KnownShard;
-use super::shard::RedisNode;
 use crate::settings::Settings;
 use crate::store::link::handshake::Handshake;
 use crate::store::link::node::Node;

@@ -39,13 +39,12 @@ impl Shard {
         let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]
             .map(String::as_str);
         let args = [key_id.as_bytes(), &moved()];
-        let inserts = &self.node().inserts;
-        let reply = inserts.script(&connection.on, script, &keys, &args, DEADLINE).await?;
+        let reply = connection.script(script, &keys, &args, DEADLINE).await?;
         match reply.text()?.as_str() {
             "OK" => self.keep_to_one_redis(&connection),
             // The metadata were lost or made anew: the next connection joins them.
             _ => {
-                self.withdraw(inserts, &connection);
+                self.withdraw(&connection);
                 Err(StoreError::Changing)
             }
         }

@@ -12,6 +12,7 @@
 //! | `sample` | looks whether the filter holds what the journal does |
 //! | `view`, `keys`, `letters` | what a filter's keys are called, and what they hold |
 //! | `shard` | a shard of the filter: its keys, its node, and what this process knows of them |
+//! | `connection` | a connection by which a shard is asked: its node, its link, and what was learnt as it joined |
 //! | `shards` | all of them: which one an id is in, and how they stand together |
 //! | `together` | how several filters stand that are one |
 //! | `groups` | which shards are on which node |
@@ -27,6 +28,7 @@
 mod add;
 mod change_fleet;
 mod check;
+mod connection;
 mod copy;
 mod distrust;
 pub(crate) mod fleet;
@@ -127,7 +129,8 @@ impl Store for RedisStore {
     }
 
     fn copied(&self, id: &Id) -> Option<Copied> {
-        self.shards.copied(id)
+        let shard = self.shards.of(id);
+        shard.copies.copied(id, shard.filter.load().as_deref())
     }
 
     fn digest(&self, id: &Id) -> Option<Digest> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::connection::Connection;
 use super::shard::Shard;
 use crate::error::StoreError;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::store::link::script::Script;
-use crate::store::redis::incarnation::identity::{Connection, Link};
 use crate::store::{NewNull, NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
@@ -30,9 +30,9 @@ enum Source {
 impl Shard {
     /// Remembers that the handler found an id missing.
     pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Remembered {
-        let (node, deadline) = (self.node(), self.known.settings.check_deadline);
-        let Some(live) = self.current(&node.checks) else { return Remembered::Failed };
-        let writing = self.write_null(&node.checks, &live, &id, null, Source::Response, deadline);
+        let Some(live) = self.current(|node| &node.checks) else { return Remembered::Failed };
+        let deadline = self.known.settings.check_deadline;
+        let writing = self.write_null(&live, &id, null, Source::Response, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -44,19 +44,18 @@ impl Shard {
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
         let live = self.connected(|node| &node.inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
-        let view = self.read_view(&self.node().inserts, &live, REMOVE).await?;
+        let view = self.read_view(&live, REMOVE).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused, and nothing has to be.
             return Ok(Remembered::Late);
         };
         let claim = NullClaim { asked_us, generation: Some(header.generation) };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
-        self.write_null(&self.node().inserts, &live, id, null, Source::Removal, REMOVE).await
+        self.write_null(&live, id, null, Source::Removal, REMOVE).await
     }
 
     async fn write_null(
         &self,
-        link: &Link,
         live: &Connection,
         id: &Id,
         null: NewNull,
@@ -76,7 +75,7 @@ impl Shard {
             .to_string();
         let args: [&[u8]; 5] =
             [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
-        let reply = link.script(&live.on, &NULL, &keys, &args, deadline).await?.text()?;
+        let reply = live.script(&NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),
             "CREATED" => Ok(Remembered::Created),

@@ -51,8 +51,8 @@ impl Shards {
         shard: &Shard,
         header: &Header,
     ) -> Result<bool, StoreError> {
-        let node = shard.node();
-        let (Some(bulk), Some(checks)) = (shard.current(&node.bulk), shard.current(&node.checks))
+        let (Some(bulk), Some(checks)) =
+            (shard.current(|node| &node.bulk), shard.current(|node| &node.checks))
         else {
             return Ok(false);
         };
@@ -63,14 +63,13 @@ impl Shards {
         let moment = built + (random::scatter() % span).cast_signed() + 1;
         let mut read = cmd("XREVRANGE");
         read.arg(&shard.known.keys.log).arg(moment).arg(built + 1).arg("COUNT").arg(ENTRIES);
-        let reply = node.bulk.ask(&bulk.on, &one(read), DEADLINE).await?.into_iter().next();
+        let reply = bulk.ask(&one(read), DEADLINE).await?.into_iter().next();
         let entries = Entry::read_all(reply.unwrap_or_default())?;
         let digests: Vec<_> = entries.iter().flat_map(|entry| &entry.digests).collect();
         let chosen = random::scatter() as usize % digests.len().max(1);
         let Some(digest) = digests.get(chosen) else { return Ok(false) };
-        let Ok(answered) =
-            node.check(self, checks.on, **digest, Instant::now() + self.check_deadline, true)
-        else {
+        let deadline = Instant::now() + self.check_deadline;
+        let Ok(answered) = checks.node.check(self, checks.on, **digest, deadline, true) else {
             return Ok(false);
         };
         Ok(answered.await.is_ok_and(|checked| {

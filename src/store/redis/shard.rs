@@ -8,16 +8,13 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::check::checked::Checked;
+use super::connection::{Connection, RedisNode, Which};
 use super::copy::copies::Copies;
-use super::incarnation::identity::{Connection, Identities, JoinedAll, Link};
 use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header};
-use crate::id::Digest;
 use crate::store::journal_room::JournalRoom;
-use crate::store::link::node::Node;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
 use crate::store::link::supervised::LinkTrouble;
@@ -31,9 +28,6 @@ const LATELY: Duration = Duration::from_secs(1);
 
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
-
-/// The Redis that shards are on.
-pub(crate) type RedisNode = Node<Identities, Digest, Checked>;
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
@@ -94,18 +88,11 @@ impl Shard {
         self.at.store(node);
     }
 
-    /// Returns a connection as this shard's.
-    ///
-    /// # Errors
-    ///
-    /// Why the shard's metadata could not be joined on it.
-    pub(crate) fn joined(&self, on: Arc<JoinedAll>) -> Result<Connection, LinkTrouble> {
-        Connection::of(on, self.number)
-    }
-
     /// Returns a link's connection, if there is one that has joined this shard's metadata.
-    pub(crate) fn current(&self, link: &Link) -> Option<Connection> {
-        self.joined(link.current()?).ok()
+    pub(crate) fn current(&self, which: Which) -> Option<Connection> {
+        let node = self.node();
+        let on = which(&node).current()?;
+        Connection::of(node, which, on, self.number).ok()
     }
 
     /// Waits for such a connection of a link of the shard's node, whichever that is by then, up to a deadline.
@@ -115,21 +102,22 @@ impl Shard {
     /// [`StoreError::Disconnected`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
-        link: fn(&RedisNode) -> &Arc<Link>,
+        which: Which,
         deadline: Duration,
     ) -> Result<Connection, StoreError> {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
             let (node, mut joins) = (self.node(), pin!(self.known.joins.notified()));
-            let trouble = tokio::select! {
+            let on = tokio::select! {
                 biased;
-                on = link(&node).connected(end - Instant::now()) => match self.joined(on?) {
-                    Ok(connection) => return Ok(connection),
-                    Err(trouble) => trouble,
-                },
+                on = which(&node).connected(end - Instant::now()) => on?,
                 // It may be on another node by now.
                 () = &mut joins => continue,
+            };
+            let trouble = match Connection::of(node, which, on, self.number) {
+                Ok(connection) => return Ok(connection),
+                Err(trouble) => trouble,
             };
             if !self.is_of_many || timeout_at(end, joins).await.is_err() {
                 return Err(trouble.into());
@@ -137,25 +125,26 @@ impl Shard {
         }
     }
 
-    /// Gives up what a link's connection has learnt: of this shard, where it has learnt of others, too.
-    pub(crate) fn withdraw(&self, link: &Link, connection: &Connection) {
+    /// Gives up what a connection has learnt: of this shard, where it has learnt of others, too.
+    pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.is_of_many {
             *self.vouched.lock() = None;
             connection.leave();
-            link.look_now();
+            connection.link().look_now();
         } else {
-            link.withdraw(&connection.on);
+            connection.link().withdraw(&connection.on);
         }
     }
 
-    /// Gives up connections that lead to different Redis processes.
+    /// Gives up connections of a node that lead to other Redis processes than this one, which is for inserts.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Disconnected`] if the connection for inserts is not in use any more, or is not this shard's.
+    /// [`StoreError::Disconnected`] if this one is not in use any more, or the shard is not joined on it or has left its node.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
-        self.node().keep_to_one_redis(&inserts.on)?;
-        if inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
+        inserts.node.keep_to_one_redis(&inserts.on)?;
+        let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
+        if is_there && inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
     }
 
     /// Notes that the live header has just been read whole, and vouched for what was asked.
@@ -182,23 +171,21 @@ impl Shard {
     /// Reads both headers and Redis's clock.
     pub(crate) async fn read_view(
         &self,
-        link: &Link,
         connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        self.read_view_and_fleet(link, connection, deadline).await.map(|(view, ..)| view)
+        self.read_view_and_fleet(connection, deadline).await.map(|(view, ..)| view)
     }
 
     /// Reads that, how the fleet stands, and when a rebuild was asked for last, µs.
     async fn read_view_and_fleet(
         &self,
-        link: &Link,
         connection: &Connection,
         deadline: Duration,
     ) -> Result<(View, FleetView, i64), StoreError> {
         let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]
             .map(String::as_str);
-        let reply = link.script(&connection.on, &VIEW, &keys, &[], deadline).await?;
+        let reply = connection.script(&VIEW, &keys, &[], deadline).await?;
         let [view @ .., incarnation, number, reach, asked] = reply.fields::<12>()?;
         let view = View::read(view)?;
         // A mark lasts for twice the longest transaction, and longer.
@@ -230,15 +217,13 @@ impl Shard {
     /// Asks how the fleet stands.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(|node| &node.bulk, SURVEY).await?;
-        let bulk = &self.node().bulk;
-        self.read_view_and_fleet(bulk, &connection, SURVEY).await.map(|(_, fleet, _)| fleet)
+        self.read_view_and_fleet(&connection, SURVEY).await.map(|(_, fleet, _)| fleet)
     }
 
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(|node| &node.bulk, SURVEY).await?;
-        let (view, _, asked_us) =
-            self.read_view_and_fleet(&self.node().bulk, &connection, SURVEY).await?;
+        let (view, _, asked_us) = self.read_view_and_fleet(&connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
@@ -246,10 +231,10 @@ impl Shard {
         match &live {
             // The metadata may have been made anew since the checks' connection joined it.
             Ok(header) => {
-                if let Some(checks) = self.current(&self.node().checks)
+                if let Some(checks) = self.current(|node| &node.checks)
                     && trusted(*header, &checks) == Err(Doubt::OtherKey)
                 {
-                    self.withdraw(&self.node().checks, &checks);
+                    self.withdraw(&checks);
                 }
             }
             Err(doubt) => {
@@ -311,8 +296,10 @@ impl Shard {
     /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
-        let broken = self.node().links().iter().find_map(|link| link.trouble());
-        let connection = match self.node().checks.current().map(|on| self.joined(on)) {
+        let node = self.node();
+        let broken = node.links().iter().find_map(|link| link.trouble());
+        let joined = |on| Connection::of(Arc::clone(&node), |node| &node.checks, on, self.number);
+        let connection = match node.checks.current().map(joined) {
             Some(Ok(connection)) => connection,
             unjoined => {
                 let trouble = unjoined.and_then(Result::err).or(broken);

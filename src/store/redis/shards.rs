@@ -24,7 +24,7 @@ use crate::error::{FleetError, StoreError};
 use crate::id::{Digest, Digester, Id};
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{Condition, Copied, FleetChange, FleetView, Survey};
+use crate::store::{Condition, FleetChange, FleetView, Survey};
 
 /// The least number of journal entries that a shard keeps, where the filter keeps as many.
 const JOURNAL_ENTRIES: u64 = 10_000;
@@ -96,19 +96,13 @@ impl Shards {
     /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, digest) = self.place(id);
-        let live = || shard.current(&shard.node().checks);
+        let live = || shard.current(|node| &node.checks);
         digest.or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
     /// Returns the shard that an id is in.
     pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
         self.place(id).0
-    }
-
-    /// Says whether this process's copy of the id's shard holds it.
-    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
-        let shard = self.of(id);
-        shard.copies.copied(id, shard.filter.load().as_deref())
     }
 
     /// Acknowledges ids. Where a shard fails, those of the others may be inserted.

@@ -21,7 +21,7 @@ use crate::filter::{Header, Membership, Position, Span, State};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::connection::Connection;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};

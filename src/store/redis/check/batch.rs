@@ -20,8 +20,9 @@ use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::{doubt, serves_no_slot};
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::incarnation::identity::{Connection, Identities, JoinedAll, Link};
-use crate::store::redis::shard::{RedisNode, Shard};
+use crate::store::redis::connection::{Connection, RedisNode};
+use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
+use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Verdict};
 
@@ -34,7 +35,6 @@ type PendingCheck = queue::PendingCheck<Identities, Digest, Checked>;
 /// What a batch asks of one shard.
 struct Part<'a> {
     shard: &'a Shard,
-    link: &'a Link,
     /// The shard's connection, if it has joined it.
     connection: Result<Connection, Doubt>,
     /// Each once.
@@ -63,7 +63,7 @@ impl Checks for Shards {
 
     async fn answer(
         &self,
-        node: &RedisNode,
+        node: &Arc<RedisNode>,
         live: &Arc<JoinedAll>,
         checks: &mut Vec<PendingCheck>,
     ) {
@@ -73,14 +73,16 @@ impl Checks for Shards {
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
             if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
-                parts.push(Part::new(shard, &node.checks, live, checks));
+                parts.push(Part::new(shard, node, live, checks));
             }
         }
         // An answer from before the replay may be read after it.
         let believed: SmallVec<[_; 1]> = parts.iter().map(Part::believes).collect();
         let deadline = self.check_deadline;
+        // Keys of how many shards one command may name: in a cluster they are in different slots.
+        let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
         // What is not answered by then says so.
-        timeout(deadline, ask_twice(&mut parts, self.at_once(), deadline)).await.ok();
+        timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
         for (part, believed) in parts.iter().zip(believed) {
             part.tell(checks.by_ref().take(part.callers), believed);
@@ -91,15 +93,17 @@ impl Checks for Shards {
 impl<'a> Part<'a> {
     fn new(
         shard: &'a Shard,
-        link: &'a Link,
+        node: &Arc<RedisNode>,
         live: &Arc<JoinedAll>,
         checks: &[PendingCheck],
     ) -> Self {
-        let connection = shard.joined(Arc::clone(live)).map_err(|trouble| trouble.doubt);
+        let (node, live) = (Arc::clone(node), Arc::clone(live));
+        let connection = Connection::of(node, |node| &node.checks, live, shard.number)
+            .map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
-        Self { shard, link, connection, digests, callers, question: None, answer }
+        Self { shard, connection, digests, callers, question: None, answer }
     }
 
     /// Whether an absence may be believed at this moment.
@@ -115,7 +119,7 @@ impl<'a> Part<'a> {
     /// Looks at Redis which filter is live, and puts the question to it.
     async fn look(&mut self, deadline: Duration, is_one: bool) {
         let Ok(connection) = &self.connection else { return };
-        match self.shard.look(self.link, connection, deadline).await {
+        match self.shard.look(connection, deadline).await {
             Ok(header) => self.put(header, is_one),
             Err(doubt) => self.answer = Err(doubt),
         }
@@ -152,7 +156,7 @@ impl<'a> Part<'a> {
             && self.shard.is_of_many
             && serves_no_slot(reason)
         {
-            self.shard.withdraw(self.link, connection);
+            self.shard.withdraw(connection);
         }
         self.take(Err(doubt(error)));
     }
@@ -184,12 +188,12 @@ impl<'a> Part<'a> {
         }
         if vouched == Err(Doubt::OtherKey) && on.age() > RE_ENROL {
             // The metadata may have been made anew since: join it again.
-            shard.withdraw(self.link, connection);
+            shard.withdraw(connection);
         }
         vouched?;
         if reply.head.stamp < *known {
             // It is an older one than was seen: the next connection finds out what has happened.
-            shard.withdraw(self.link, connection);
+            shard.withdraw(connection);
             return Err(Doubt::Suspect);
         }
         shard.known.seen.note(&connection.identity.incarnation, reply.head.stamp);
@@ -219,22 +223,10 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Shards {
-    /// Keys of how many shards one command may name: in a cluster they are in different slots.
-    fn at_once(&self) -> usize {
-        if self.groups.slots.is_some() { 1 } else { self.all.len() }
-    }
-}
-
 impl Shard {
     /// Reads the live header and keeps it, if it is one.
-    async fn look(
-        &self,
-        link: &Link,
-        live: &Connection,
-        deadline: Duration,
-    ) -> Result<Arc<Header>, Doubt> {
-        let view = self.read_view(link, live, deadline).await;
+    async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
+        let view = self.read_view(live, deadline).await;
         let header = self.live_in(&view.map_err(|error| doubt(&error))?, live)?;
         self.adopt(&header, &live.identity.incarnation)
     }
@@ -261,19 +253,18 @@ async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: D
     join_all(looks).await;
 }
 
-/// Roughly how many bytes the commands take.
-fn room(inquiries: &[Inquiry<'_>]) -> usize {
-    inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD).sum()
-}
-
 /// Asks what was put to any shard, in one go. A command names keys of `at_once` shards at most.
 async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
-    let Some(Part { link, connection: Ok(Connection { on, .. }), .. }) = open.next() else {
-        return;
-    };
-    let (is_one, link, live) = (open.next().is_none(), *link, Arc::clone(on));
-    match send(parts, link, &live, at_once, deadline).await {
+    // All are of one node.
+    let Some(Part { connection: Ok(connection), .. }) = open.next() else { return };
+    let is_one = open.next().is_none();
+    let said = send(parts, connection, at_once, deadline).await;
+    if let Err(StoreError::Odd { .. }) = said {
+        // Whose reply it is, is not known any more.
+        connection.link().withdraw(&connection.on);
+    }
+    match said {
         Ok(said) => {
             let open = parts.iter_mut().filter(|part| part.question.is_some());
             open.zip(said).for_each(|(part, said)| part.take(said));
@@ -283,13 +274,7 @@ async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
             let each = parts.chunks_mut(1);
             join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
         }
-        Err(error) => {
-            if let StoreError::Odd { .. } = error {
-                // Whose reply it is, is not known any more.
-                link.withdraw(&live);
-            }
-            parts.iter_mut().for_each(|part| part.fail(&error));
-        }
+        Err(error) => parts.iter_mut().for_each(|part| part.fail(&error)),
     }
 }
 
@@ -299,21 +284,22 @@ type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
 /// Sends what was put, and reads the replies.
 async fn send(
     parts: &[Part<'_>],
-    link: &Link,
-    live: &Arc<JoinedAll>,
+    connection: &Connection,
     at_once: usize,
     deadline: Duration,
 ) -> Result<Said, StoreError> {
     let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
     let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
-    let mut packed = Packed::with_capacity(room(&inquiries));
+    let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
+    let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
     // The last of those whose headers no BITFIELD reads.
     let front = inquiries.iter().rfind(|of| of.heads == Heads::Front);
     if let Some(of) = front {
         ask_primary(&mut packed, of.keys);
     }
-    let replies = link.send_for(callers.sum(), live, packed, deadline).await?;
+    let (callers, on) = (callers.sum(), &connection.on);
+    let replies = connection.link().send_for(callers, on, packed, deadline).await?;
     let mut replies = Replies::new("a check", &replies);
     let mut said = Said::new();
     for inquiries in inquiries.chunks(at_once) {
@@ -367,7 +353,7 @@ mod tests {
     use crate::store::link::transport::Transport;
     use crate::store::map::endpoint::Endpoint;
     use crate::store::redis::RedisStore;
-    use crate::store::redis::incarnation::identity::tests::joined;
+    use crate::store::redis::connection::tests::joined;
 
     /// A Redis that takes down how long each request is, in commands, and never answers.
     #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use crate::random;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::one;
-use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::{Shard, trusted};
 
 /// How often it is looked whether another filter is live.
@@ -99,7 +99,7 @@ impl Shard {
 
     /// Fails unless the filter with this header is live.
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<(), NotCopied> {
-        let view = self.read_view(&self.node().bulk, bulk, DEADLINE).await?;
+        let view = self.read_view(bulk, DEADLINE).await?;
         let live = self.live_in(&view, bulk).and_then(|live| trusted(live, bulk));
         if live.is_ok_and(|live| live.is_same_build(header)) {
             Ok(())
@@ -119,7 +119,7 @@ impl Shard {
         let mut read = cmd("GETRANGE");
         read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(&one(read)).for_long_replies(len);
-        let reply = self.node().bulk.ask(&bulk.on, read, DEADLINE).await?.into_iter().next();
+        let reply = bulk.ask(read, DEADLINE).await?.into_iter().next();
         Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)
     }
 }

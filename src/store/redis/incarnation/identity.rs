@@ -11,7 +11,6 @@ use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::HANDSHAKE;
 use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
-use crate::verdict::Doubt;
 
 /// What a connection learnt when it joined the metadata of each shard, by number; or why it has not joined one.
 pub(crate) struct Identities(Box<[Place]>);
@@ -26,15 +25,6 @@ struct Place {
 pub(crate) type JoinedAll = connection::Connection<Identities>;
 /// What keeps such connections open.
 pub(crate) type Link = supervised::Link<Identities>;
-
-/// A connection that has joined a shard's metadata.
-#[derive(Clone)]
-pub(crate) struct Connection {
-    /// The connection, which all shards of the node share.
-    pub(crate) on: Arc<JoinedAll>,
-    shard: usize,
-    pub(crate) identity: Arc<Identity>,
-}
 
 impl Identities {
     /// Returns those of so many shards, of which none has been joined yet.
@@ -61,6 +51,12 @@ impl Identities {
         self.0.get(shard)?.identity.load().as_deref().map(look)
     }
 
+    /// Whether what was learnt of a shard is still this.
+    pub(crate) fn is_joined(&self, shard: usize, identity: &Arc<Identity>) -> bool {
+        let now = self.0.get(shard).map(|place| place.identity.load());
+        now.is_some_and(|now| now.as_ref().is_some_and(|now| Arc::ptr_eq(now, identity)))
+    }
+
     /// Notes that a shard was joined.
     pub(crate) fn joined(&self, shard: usize, identity: Identity) {
         if let Some(place) = self.0.get(shard) {
@@ -73,34 +69,6 @@ impl Identities {
         if let Some(place) = self.0.get(shard) {
             place.trouble.store(Some(Arc::new(trouble)));
             place.identity.store(None);
-        }
-    }
-}
-
-impl Connection {
-    /// Returns it for the shard of this number.
-    ///
-    /// # Errors
-    ///
-    /// Why that shard's metadata could not be joined.
-    pub(crate) fn of(on: Arc<JoinedAll>, shard: usize) -> Result<Self, LinkTrouble> {
-        let identity = on.identity.of(shard)?;
-        Ok(Self { on, shard, identity })
-    }
-
-    /// Whether it is still joined as it was.
-    pub(crate) fn is_joined(&self) -> bool {
-        let place = self.on.identity.0.get(self.shard);
-        let now = place.map(|place| place.identity.load());
-        now.is_some_and(|now| now.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.identity)))
-    }
-
-    /// Gives up what was learnt of the shard, and of no other.
-    pub(crate) fn leave(&self) {
-        if self.is_joined() {
-            let reason = "the shard's metadata or its data are not those the connection met";
-            let (doubt, reason) = (Doubt::Disconnected, reason.to_owned());
-            self.on.identity.is_not_joined(self.shard, LinkTrouble { doubt, reason });
         }
     }
 }
@@ -132,34 +100,4 @@ impl Identity {
 pub(super) fn at_least(age: Duration) -> Duration {
     // For no longer is a reply waited for that tells it.
     age.saturating_sub(2 * HANDSHAKE)
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::id::SecretKey;
-    use crate::store::link::connection::tests::connection;
-    use crate::store::link::transport::Transport;
-
-    /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
-    /// that went live there.
-    pub(crate) fn joined(
-        transport: Arc<dyn Transport>,
-        run: u32,
-        incarnation: &[u8],
-        newest: i64,
-    ) -> Connection {
-        let identity = Identity {
-            digester: Digester::new(&SecretKey::new([7; 16]), "users"),
-            incarnation: incarnation.to_vec(),
-            age: Duration::ZERO,
-            joined: Instant::now(),
-            newest,
-            fleet: ArcSwap::from_pointee(Fleet::fixed()),
-        };
-        let identities = Identities::none(1);
-        identities.joined(0, identity);
-        let on = connection(transport, run, identities);
-        Connection::of(on, 0).unwrap()
-    }
 }

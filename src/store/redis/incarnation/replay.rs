@@ -26,7 +26,7 @@ use tokio::time::sleep;
 use super::recent::Replay;
 use crate::error::StoreError;
 use crate::store::link::script::Script;
-use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::connection::Connection;
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::shard::Shard;
 
@@ -52,7 +52,7 @@ impl Shard {
             // Listening comes first: a connection made meanwhile is not missed.
             let (node, joins) = (self.node(), self.known.joins.notified());
             let [checks, adds, bulk] = node.links().map(|link| link.next_connection());
-            if let Some(connection) = self.current(&node.inserts) {
+            if let Some(connection) = self.current(|node| &node.inserts) {
                 self.keep_to_one_redis(&connection).ok();
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
@@ -153,11 +153,7 @@ impl Shard {
         let keys = [self.known.keys.meta.as_str(), self.known.keys.bits.as_str()];
         let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
-        let reply = self
-            .node()
-            .inserts
-            .script(&connection.on, &GIVE_UP_REPLAY, &keys, &args, DEADLINE)
-            .await?;
+        let reply = connection.script(&GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
         if reply.text()? != "OK" {
             return Err(StoreError::Lost { step: "the replay of own inserts" });
         }

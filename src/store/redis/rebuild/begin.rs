@@ -15,7 +15,7 @@ use crate::filter::Generation;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::CLOCKS_PART;
-use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::connection::Connection;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
@@ -74,13 +74,13 @@ impl ShardBuild {
 
     async fn try_begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
         let mut connection = shard.connected(|node| &node.bulk, CALL).await?;
-        let view = shard.read_view(&shard.node().bulk, &connection, CALL).await?;
+        let view = shard.read_view(&connection, CALL).await?;
         shard.understood(&view)?;
         let nonce: [u8; 16] = random_bytes()?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let lock = Lock {
             shard: Arc::clone(shard),
-            nonce: held_by(nonce, &shard.node()),
+            nonce: held_by(nonce, &connection.node),
             build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
         };
         let reply = match lock.take(&connection, &view).await {
@@ -115,7 +115,7 @@ impl ShardBuild {
         fields: [Reply; 9],
     ) -> Result<(Terms, View), StoreError> {
         let terms = Terms::read(shard, connection, fields)?;
-        let view = shard.read_view(&shard.node().bulk, connection, CALL).await?;
+        let view = shard.read_view(connection, CALL).await?;
         // It may have been left meanwhile. No rebuild may take what says so for damaged bytes.
         shard.understood(&view)?;
         Ok((terms, view))
@@ -159,7 +159,7 @@ impl Lock {
         let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
         let span = self.shard.known.settings.longest_rebuild.as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
-        self.shard.node().bulk.script(&connection.on, &LEASE, &keys, &args, CALL).await
+        connection.script(&LEASE, &keys, &args, CALL).await
     }
 }
 
@@ -184,7 +184,7 @@ impl Terms {
             || key_id.text()? != hex(connection.identity.digester.key_id())
         {
             // The metadata was lost since this connection joined it.
-            shard.withdraw(&shard.node().bulk, connection);
+            shard.withdraw(connection);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let token = token.int()?;
@@ -192,7 +192,7 @@ impl Terms {
         let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
         if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
-            shard.node().bulk.withdraw(&connection.on);
+            connection.link().withdraw(&connection.on);
             return Err(StoreError::Lost { step: "the lease" });
         }
         let not_before = not_before.count()?;

@@ -16,7 +16,7 @@ use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::transport::one;
-use crate::store::redis::incarnation::identity::Connection;
+use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
 use crate::store::scan::Given;
@@ -90,8 +90,7 @@ impl ShardBuild {
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
-        let connection = self.same_redis().await?;
-        self.shard.node().bulk.script(&connection.on, script, keys, args, CALL).await
+        self.same_redis().await?.script(script, keys, args, CALL).await
     }
 
     /// Runs a step's script on the building key. Any answer but `OK` ends the rebuild.
@@ -106,8 +105,7 @@ impl ShardBuild {
 
     /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
-        let connection = self.same_redis().await?;
-        self.shard.node().bulk.ask(&connection.on, commands, CALL).await
+        self.same_redis().await?.ask(commands, CALL).await
     }
 
     /// Sends one command and returns its reply.
@@ -122,8 +120,7 @@ impl ShardBuild {
 
     /// Reads both headers.
     pub(super) async fn view(&self) -> Result<View, StoreError> {
-        let connection = self.same_redis().await?;
-        self.shard.read_view(&self.shard.node().bulk, &connection, CALL).await
+        self.shard.read_view(&self.same_redis().await?, CALL).await
     }
 
     /// Reads the journal's next entries.

@@ -10,7 +10,8 @@ use tracing::Instrument;
 use crate::id::Digest;
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
-use crate::store::redis::shard::{RedisNode, Shard};
+use crate::store::redis::connection::RedisNode;
+use crate::store::redis::shard::Shard;
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
@@ -98,9 +99,7 @@ impl Lock {
         let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
             let ran = match self.shard.connected(|node| &node.bulk, LOCK_WAIT).await {
-                Ok(connection) => {
-                    self.shard.node().bulk.script(&connection.on, script, &keys, args, CALL).await
-                }
+                Ok(connection) => connection.script(script, &keys, args, CALL).await,
                 Err(error) => Err(error),
             };
             match ran {

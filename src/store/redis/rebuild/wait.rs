@@ -69,8 +69,7 @@ impl FirstSwapWait {
         let grace = GRACE.as_millis().to_string();
         let keys = [self.shard.known.keys.meta.as_str()];
         let args = [&self.incarnation, grace.as_bytes()];
-        let bulk = &self.shard.node().bulk;
-        let noted = bulk.script(&connection.on, &WAIT, &keys, &args, DEADLINE).await?;
+        let noted = connection.script(&WAIT, &keys, &args, DEADLINE).await?;
         Ok(noted.count()? == 1)
     }
 }

@@ -4,17 +4,14 @@ use ::redis::RedisResult;
 
 use super::*;
 use crate::filter::{Generation, Sizing};
+use crate::id::Digest;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::link::connector::Connector;
 use crate::store::link::handshake::Handshake as _;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
-use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::incarnation::identity::tests::joined;
-use crate::store::redis::incarnation::known_fleet::FleetOfAll;
-use crate::store::redis::shards::Shards;
+use crate::store::redis::connection::tests::{joined, unreached};
 
 /// A Redis that never answers.
 #[derive(Debug)]
@@ -26,16 +23,8 @@ impl Transport for Silent {
     }
 }
 
-impl Connector for Silent {
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        Box::pin(std::future::pending())
-    }
-}
-
 fn shard() -> Arc<Shard> {
-    let settings = Settings::new("users".into());
-    let fleet = Arc::new(FleetOfAll::new("users"));
-    Arc::clone(&Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet, None).all[0])
+    Arc::clone(&unreached(&Settings::new("users".into())).all[0])
 }
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
@@ -140,8 +129,7 @@ async fn many_shards_are_joined_by_a_redis_that_has_no_time_for_all_at_once() {
         sizing: Sizing::sharded(1_000_000, 0.01, 256).unwrap(),
         ..Settings::new("users".into())
     };
-    let fleet = Arc::new(FleetOfAll::new("users"));
-    let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(Silent)), fleet, None);
+    let shards = unreached(&settings);
     let process = RedisProcess { run: 1, major: 7 };
     let busy = Busy(Mutex::new(Instant::now()));
     let joined = shards.groups.first.join.join(&busy, &process).await;

@@ -1,0 +1,173 @@
+//! A connection by which a shard is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::Value;
+
+use super::check::checked::Checked;
+use super::incarnation::identity::{Identities, Identity, JoinedAll, Link};
+use crate::error::StoreError;
+use crate::id::Digest;
+use crate::store::link::node::Node;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::Packed;
+use crate::store::link::script::Script;
+use crate::store::link::supervised::LinkTrouble;
+use crate::verdict::Doubt;
+
+/// The Redis that shards are on.
+pub(crate) type RedisNode = Node<Identities, Digest, Checked>;
+/// Which of its links.
+pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
+
+pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
+
+/// A connection that has joined a shard's metadata.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    /// The node it leads to. The shard may be on another one by now.
+    pub(crate) node: Arc<RedisNode>,
+    which: Which,
+    /// The connection, which all shards of the node share.
+    pub(crate) on: Arc<JoinedAll>,
+    shard: usize,
+    pub(crate) identity: Arc<Identity>,
+}
+
+impl Connection {
+    /// Returns a connection of a node's link for the shard of this number.
+    ///
+    /// # Errors
+    ///
+    /// Why that shard's metadata could not be joined.
+    pub(crate) fn of(
+        node: Arc<RedisNode>,
+        which: Which,
+        on: Arc<JoinedAll>,
+        shard: usize,
+    ) -> Result<Self, LinkTrouble> {
+        let identity = on.identity.of(shard)?;
+        Ok(Self { node, which, on, shard, identity })
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        (self.which)(&self.node)
+    }
+
+    /// Whether it is still joined as it was.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.on.identity.is_joined(self.shard, &self.identity)
+    }
+
+    /// Gives up what was learnt of the shard, and of no other.
+    pub(crate) fn leave(&self) {
+        if self.is_joined() {
+            let reason = "the shard's metadata or its data are not those the connection met";
+            let (doubt, reason) = (Doubt::Disconnected, reason.to_owned());
+            self.on.identity.is_not_joined(self.shard, LinkTrouble { doubt, reason });
+        }
+    }
+
+    /// Sends commands and returns their replies.
+    pub(crate) async fn ask(
+        &self,
+        commands: impl Into<Packed>,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        self.link().ask(&self.on, commands, deadline).await
+    }
+
+    /// Runs a script.
+    pub(crate) async fn script(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        deadline: Duration,
+    ) -> Result<Reply, StoreError> {
+        self.link().script(&self.on, script, keys, args, deadline).await
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use ::redis::RedisResult;
+    use arc_swap::ArcSwap;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::id::{Digester, SecretKey};
+    use crate::settings::Settings;
+    use crate::store::BoxFuture;
+    use crate::store::link::connection::tests::connection;
+    use crate::store::link::connector::Connector;
+    use crate::store::link::transport::Transport;
+    use crate::store::map::endpoint::Endpoint;
+    use crate::store::redis::fleet::Fleet;
+    use crate::store::redis::incarnation::known_fleet::FleetOfAll;
+    use crate::store::redis::shards::Shards;
+
+    #[derive(Debug)]
+    struct NoConnector;
+
+    impl Connector for NoConnector {
+        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Returns the shards of a filter whose Redis is never reached.
+    pub(crate) fn unreached(settings: &Settings) -> Shards {
+        let fleet = Arc::new(FleetOfAll::new(&settings.name));
+        Shards::new(settings, &Endpoint::Primary(Arc::new(NoConnector)), fleet, None)
+    }
+
+    /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
+    /// that went live there.
+    pub(crate) fn joined(
+        transport: Arc<dyn Transport>,
+        run: u32,
+        incarnation: &[u8],
+        newest: i64,
+    ) -> Connection {
+        let identity = Identity {
+            digester: Digester::new(&SecretKey::new([7; 16]), "users"),
+            incarnation: incarnation.to_vec(),
+            age: Duration::ZERO,
+            joined: Instant::now(),
+            newest,
+            fleet: ArcSwap::from_pointee(Fleet::fixed()),
+        };
+        let identities = Identities::none(1);
+        identities.joined(0, identity);
+        let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.first.node);
+        let on = connection(transport, run, identities);
+        Connection::of(node, |node| &node.checks, on, 0).unwrap()
+    }
+
+    struct Silent;
+
+    impl Transport for Silent {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_insert_by_a_node_that_the_shard_has_left_is_not_acknowledged() {
+        let shards = unreached(&Settings::new("users".into()));
+        let shard = &shards.all[0];
+        let own = joined(Arc::new(Silent), 1, b"first", 0);
+        let node = shard.node();
+        node.inserts.put_into_use(&own.on);
+        let inserts = Connection::of(node, |node| &node.inserts, own.on, 0).unwrap();
+        assert!(shard.keep_to_one_redis(&inserts).is_ok());
+        // What the node it is on now has learnt is not given up for that.
+        let other = joined(Arc::new(Silent), 2, b"first", 0);
+        other.node.checks.put_into_use(&other.on);
+        shard.move_to(Arc::clone(&other.node));
+        assert!(shard.keep_to_one_redis(&inserts).is_err());
+        assert!(other.node.checks.uses(&other.on));
+    }
+}
