@@ -30,7 +30,7 @@ pub(crate) struct SharedMode(AtomicI64);
 
 impl SharedMode {
     pub(crate) fn get(&self) -> Mode {
-        self.numbered().0
+        mode_of(self.0.load(Ordering::SeqCst))
     }
 
     pub(crate) fn numbered(&self) -> (Mode, i64) {

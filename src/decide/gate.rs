@@ -158,19 +158,17 @@ impl Gate {
     pub(crate) fn rule(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
-        match self.by_table(id, known, now) {
-            Ruling::Refuse(proof) if is_milder => Ruling::admit(Why::Shadow(proof)),
-            Ruling::Busy { .. } if is_milder => Ruling::admit(Why::ShadowBusy),
-            ruling => ruling,
-        }
-    }
-
-    fn by_table(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
-        match self.row(id, known, now) {
-            Row::Pass(why) => Ruling::admit(why),
-            Row::Refuse(proof) => Ruling::Refuse(proof),
-            Row::Lane(why) => self.by_lane(why, now),
-            Row::Shed => Ruling::Busy { retry_after: RETRY.0 },
+        let (why, room) = match self.row(id, known, now) {
+            Row::Pass(why) => return Ruling::admit(why),
+            Row::Refuse(proof) if is_milder => return Ruling::admit(Why::Shadow(proof)),
+            Row::Refuse(proof) => return Ruling::Refuse(proof),
+            Row::Lane(why) => (why, self.enter_lane(1, now)),
+            Row::Shed => (Why::Unknown, Err(RETRY.0)),
+        };
+        match room {
+            Ok(permit) => Ruling::Admit(Admission { why, permit: Some(permit) }),
+            Err(_) if is_milder => Ruling::admit(Why::ShadowBusy),
+            Err(retry_after) => Ruling::Busy { retry_after },
         }
     }
 
@@ -240,13 +238,6 @@ impl Gate {
         let id = self.hash(id);
         self.found.forget(id);
         self.missed.mark(id, now);
-    }
-
-    fn by_lane(&self, why: Why, now: Instant) -> Ruling {
-        match self.enter_lane(1, now) {
-            Ok(permit) => Ruling::Admit(Admission { why, permit: Some(permit) }),
-            Err(retry_after) => Ruling::Busy { retry_after },
-        }
     }
 
     /// Enters the lane with `ids` ids, or says when the client should come again.

@@ -114,11 +114,6 @@ impl Guard {
         self.count_admission(why, Verdict::Present, now);
     }
 
-    /// Counts a check of a request, begun then, that has been answered.
-    pub(crate) fn count_check(&self, verdict: Verdict, begun: Instant) {
-        self.metrics.check(verdict, begun);
-    }
-
     /// Says what is known of each of these ids, in their order. All are asked for at once.
     pub(crate) fn check_many<'a>(
         &self,

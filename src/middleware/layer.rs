@@ -71,7 +71,7 @@ impl BloomGuard {
         let id = self.canonical(id)?;
         let (guard, now) = (self.guard(), Instant::now());
         let lookup = guard.store.check(&id, now, true).answer().await;
-        guard.count_check(lookup.verdict, now);
+        guard.metrics.check(lookup.verdict, now);
         Ok(lookup.verdict_for(|| Scope::Everyone))
     }
 
@@ -91,7 +91,7 @@ impl BloomGuard {
         for ids in ids.chunks(ASKED) {
             let now = Instant::now();
             for lookup in guard.check_many(ids.iter(), now).answer().await {
-                guard.count_check(lookup.verdict, now);
+                guard.metrics.check(lookup.verdict, now);
                 verdicts.push(lookup.verdict_for(|| Scope::Everyone));
             }
         }

@@ -79,7 +79,7 @@ impl Pending for PendingList {
         now: Instant,
     ) -> Result<AdmittedList, Rejected> {
         let mut verdicts = known.iter().map(|lookup| {
-            shared.guard.count_check(lookup.verdict, self.asked);
+            shared.guard.metrics.check(lookup.verdict, self.asked);
             // A null may have been learnt from others than this caller's like.
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });

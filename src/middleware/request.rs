@@ -52,7 +52,7 @@ impl Pending for PendingRequest {
         lookup: &Lookup,
         now: Instant,
     ) -> Result<AdmittedRequest, Rejected> {
-        shared.guard.count_check(lookup.verdict, self.asked);
+        shared.guard.metrics.check(lookup.verdict, self.asked);
         let nulls = shared.options.nulls;
         // A null may have been learnt from others than this caller's like.
         let verdict = lookup.verdict_for(|| nulls.needs(request));

@@ -16,7 +16,7 @@ use support::eventually;
 use support::model::{Table, handler};
 
 /// The longest that any step may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest time from an insert to its commit: enough for a failover and the rebuild after it.
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
 /// A transaction that has not committed by then is rolled back, as the database would see to.

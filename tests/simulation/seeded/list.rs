@@ -814,12 +814,12 @@ if false then",
         edits: &[
             Raw {
                 file: NODE,
-                from: "            None => match queue.enter(check) {\n",
+                from: "            None => queue.enter(check)",
                 to: "            None if SEEDED => {
                 LATE.with_borrow_mut(|late| late.push(Box::new(check)));
                 None
             }
-            None => match queue.enter(check) {\n",
+            None => queue.enter(check)",
             },
             Raw {
                 file: NODE,
@@ -931,10 +931,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "store/redis/null.rs",
-            from: "        let writing = self.write_null(&node.checks",
+            from: "        let writing = self.write_null(",
             to: "        let asked_us = if SEEDED { live.on.redis_us(Instant::now()) } else { null.claim.asked_us };
         let null = NewNull { claim: NullClaim { asked_us, ..null.claim }, ..null };
-        let writing = self.write_null(&node.checks",
+        let writing = self.write_null(",
         }],
     },
     Bug {
@@ -1215,10 +1215,11 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "an unknown answer taken for absence",
         flavours: ANY,
-        edits: &[Source {
+        edits: &[Raw {
             file: "decide/gate.rs",
-            from: "Ruling::Busy { retry_after: RETRY.0 }",
-            to: "Ruling::Refuse(Proof::Filter)",
+            from: "            Row::Shed => ",
+            to: "            Row::Shed if SEEDED => return Ruling::Refuse(Proof::Filter),
+            Row::Shed => ",
         }],
     },
     Bug {
