@@ -385,6 +385,12 @@ pub async fn rebuilt_beside() {
         })
     };
     fewer(u64::from(SHARDS)).await;
+    let away = format!(":{}: ", nodes.port(other));
+    eventually("the node is named", PATIENCE, || async {
+        let trouble = guard.state().trouble.unwrap_or_default();
+        if trouble.contains(&away) { Ok(()) } else { Err(trouble) }
+    })
+    .await;
     sleep(Duration::from_secs(1)).await;
     let left = live();
     let bits = format!("bg:{{users#0/{SHARDS}}}:bits");

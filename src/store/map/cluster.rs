@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::listed::{Listed, ListedNode, shuffled};
-use super::named::{LastNamed, Names, ToNamed};
+use super::named::{LastNamed, Names, ToNamed, named};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
@@ -351,7 +351,8 @@ impl Connector for ToSlot {
             // Before anyone waits for who is named: what it says stands for itself.
             cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
-            let transport = cluster.dial(&server).connect().await?;
+            let transport = cluster.dial(&server).connect().await;
+            let transport = transport.map_err(|error| named(error, &server))?;
             Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
@@ -387,6 +388,9 @@ impl fmt::Debug for Cluster {
 
 impl fmt::Debug for ToSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = self.last.server() {
+            write!(f, "{node} of ")?;
+        }
         self.slots.cluster.fmt(f)
     }
 }

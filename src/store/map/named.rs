@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::RedisResult;
+use ::redis::{RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::server::Server;
 use crate::store::BoxFuture;
+use crate::store::link::refusal::Refusal;
 use crate::store::link::resp::Packed;
-use crate::store::link::transport::Transport;
+use crate::store::link::transport::{Transport, words};
 
 /// For how long an answer is good for connections that are made.
 const FRESH: Duration = Duration::from_millis(100);
@@ -49,6 +50,20 @@ impl LastNamed {
         *last = Some((server.clone(), at));
         Ok(server)
     }
+
+    /// Returns who was named last, unless it is asked just now.
+    pub(super) fn server(&self) -> Option<Server> {
+        Some(self.0.try_lock().ok()?.as_ref()?.0.clone())
+    }
+}
+
+/// Returns an error that names the server. What a server says stands for itself.
+pub(super) fn named(error: RedisError, server: &Server) -> RedisError {
+    let words = words(&error);
+    if !error.is_io_error() || Refusal::known(&words).is_some() {
+        return error;
+    }
+    io::Error::new(io::ErrorKind::NotConnected, format!("{server}: {words}")).into()
 }
 
 /// Who names servers.
