@@ -37,7 +37,6 @@ pub(crate) fn plans() -> Vec<Plan> {
 
 fn drawn_up() -> Vec<Plan> {
     vec![
-        refused_writes(),
         forgotten_marks(),
         older_marks(),
         late_acknowledgement(),
@@ -118,46 +117,6 @@ fn create(instance: usize, id: u64, before: u64, hold: u64) -> What {
 fn plan(seed: u64, config: Config, operations: impl IntoIterator<Item = (u64, What)>) -> Plan {
     let operations = operations.into_iter().map(|(at, what)| Operation { at, what }).collect();
     Plan { seed, config, operations }
-}
-
-/// The metadata is lost, and Redis refuses writes for longer than the grace: the process with an open
-/// transaction cannot say its insert again, and the other one is the first to write when it may.
-fn refused_writes() -> Plan {
-    let config = Config {
-        instances: 2,
-        version: "7.0.15",
-        processes: [2000, 4000, 2000, 4000].map(|longest_transaction| Process {
-            longest_transaction,
-            handler_time: 2000,
-            ..PROCESS
-        }),
-        pool: 96,
-        initial: 38,
-        settled: false,
-        settle: 0,
-        null_ttl: 5000,
-        removed_ttl: 1000,
-        period: Some(1000),
-        node_entries: 2,
-        page: (5, 0),
-        slow: 0,
-        copies: false,
-        shards: 1,
-        cluster: false,
-        former: None,
-        flavour: Flavour::Evicting,
-        rules: Rules::DEFAULT,
-    };
-    let operations = [
-        (255, create(1, 43, 50, 3764)),
-        (398, create(0, 91, 50, 2)),
-        (435, What::Redis(Mishap::Delete(vec!["log", "meta"]))),
-        (469, What::Redis(Mishap::Misconfigured(true))),
-        (2888, What::Redis(Mishap::Misconfigured(false))),
-        (3064, What::Redis(Mishap::Lonely(true))),
-        (9799, What::Crash { instance: 1 }),
-    ];
-    plan(268_487, config, operations)
 }
 
 /// A row is deleted, and created anew by a process that ends; Redis loses its data; and only then, though

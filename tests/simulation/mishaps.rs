@@ -16,6 +16,9 @@ use crate::{moves, scripts, shards};
 /// How long processes have to say their inserts again, ms.
 const SAID_AGAIN: u64 = 5_000;
 
+/// When processes say their inserts again while Redis takes no writes.
+const NOT_YET: u64 = u64::MAX / 2;
+
 /// How long processes may take to notice that data have gone back in time: until their next polls, ms.
 const NOTICED: u64 = 2_000;
 
@@ -114,7 +117,8 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Astray { .. } | Mishap::Back
     );
     if rewinds || elsewhere {
-        FORGOT.set(Some(net::now_ms()));
+        let refuses = !elsewhere && net::with(|net| primary(net).refuses_writes().is_some());
+        FORGOT.set(Some(if refuses { NOT_YET } else { net::now_ms() }));
     }
     if rewinds {
         let now = net::now_ms();
@@ -166,8 +170,16 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
             let node = primary(net);
             node.limit = more.map(|more| node.keys.bytes() + more as usize);
         }
-        Mishap::Misconfigured(is) => primary(net).misconfigured = is,
-        Mishap::Lonely(is) => primary(net).lonely = is,
+        Mishap::Misconfigured(is) => {
+            primary(net).misconfigured = is;
+            let refuses = primary(net).refuses_writes().is_some();
+            nobody_says_again_while(refuses, net.now_ms());
+        }
+        Mishap::Lonely(is) => {
+            primary(net).lonely = is;
+            let refuses = primary(net).refuses_writes().is_some();
+            nobody_says_again_while(refuses, net.now_ms());
+        }
         Mishap::Loading(for_ms) => primary(net).loading_until = net.now_ms() + for_ms,
         Mishap::StandStill(for_ms) => primary(net).still_until = net.now_ms() + for_ms,
         Mishap::BeginToLeave(shard, to) => cluster::begin_to_leave(net, shard, to),
@@ -195,7 +207,7 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
     if moves::are_new(node.run_id, meta, are_there) || are_there {
         return;
     }
-    FORGOT.set(Some(now_ms));
+    FORGOT.set(Some(if node.refuses_writes().is_some() { NOT_YET } else { now_ms }));
     // Where no journal is left either, what it held is forgotten.
     if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(log) == 0 {
         database::roll_back_all();
@@ -217,6 +229,15 @@ pub(crate) fn drop_former() {
         });
     }
     SITE.set(0);
+}
+
+/// Nobody can say anything again while Redis refuses writes; what was forgotten before is said after that.
+fn nobody_says_again_while(refuses: bool, now_ms: u64) {
+    match FORGOT.get() {
+        Some(NOT_YET) if !refuses => FORGOT.set(Some(now_ms)),
+        Some(at) if refuses && now_ms < at + SAID_AGAIN => FORGOT.set(Some(NOT_YET)),
+        _ => {}
+    }
 }
 
 /// Whether Redis has forgotten inserts so lately that their processes may have to say them again yet.

@@ -161,7 +161,7 @@ impl Node {
         lua::run(self, hash, &code, keys, args)
     }
 
-    fn refuses_writes(&self) -> Option<Refusal> {
+    pub(crate) fn refuses_writes(&self) -> Option<Refusal> {
         let refusal = |text: &str| Some(Refusal(text.to_owned()));
         if self.misconfigured {
             return refusal(
