@@ -93,9 +93,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     ///
     /// [`StoreError::Disconnected`] if the connection for inserts is not in use any more.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Arc<Connection<I>>) -> Result<(), StoreError> {
+        // One that was replaced says nothing of the others.
+        let is_used = self.inserts.uses(inserts);
         let mut strays = false;
         for link in [&self.checks, &self.bulk] {
-            if let Some(other) = link.current()
+            if let Some(other) = link.current().filter(|_| is_used)
                 && other.process != inserts.process
             {
                 link.withdraw(&other);

@@ -214,7 +214,7 @@ impl Shard {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
                 for which in LINKS {
-                    if let Some(current) = self.current(which) {
+                    if let Some(current) = connection.beside(which) {
                         self.withdraw(&current);
                     }
                 }

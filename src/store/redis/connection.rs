@@ -24,7 +24,6 @@ pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
 pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
 
 /// A connection that has joined a shard's metadata.
-#[derive(Clone)]
 pub(crate) struct Connection {
     /// The node it leads to. The shard may be on another one by now.
     pub(crate) node: Arc<RedisNode>,
@@ -49,6 +48,12 @@ impl Connection {
     ) -> Result<Self, LinkTrouble> {
         let identity = on.identity.of(shard)?;
         Ok(Self { node, which, on, shard, identity })
+    }
+
+    /// Returns the connection of a link of the same node, if there is one that has joined the same shard's metadata.
+    pub(crate) fn beside(&self, which: Which) -> Option<Self> {
+        let on = which(&self.node).current()?;
+        Self::of(Arc::clone(&self.node), which, on, self.shard).ok()
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -152,6 +157,34 @@ pub(crate) mod tests {
         fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
             Box::pin(std::future::pending())
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_on_a_connection_that_was_replaced_gives_up_no_other() {
+        let old = joined(Arc::new(Silent), 1, b"first", 0);
+        let new = joined(Arc::new(Silent), 2, b"second", 0);
+        for link in old.node.links() {
+            link.put_into_use(&new.on);
+        }
+        assert!(old.node.keep_to_one_redis(&old.on).is_err());
+        assert!(old.node.links().iter().all(|link| link.uses(&new.on)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_before() {
+        let shards = unreached(&Settings::new("users".into()));
+        let shard = &shards.all[0];
+        let there = joined(Arc::new(Silent), 1, b"first", 0);
+        there.node.inserts.put_into_use(&there.on);
+        let waiting = shard.connected(|node| &node.inserts, Duration::from_secs(60));
+        let moving = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            shard.move_to(Arc::clone(&there.node));
+        };
+        let begun = Instant::now();
+        let (connected, ()) = tokio::join!(waiting, moving);
+        assert!(Arc::ptr_eq(&connected.unwrap().node, &there.node));
+        assert_eq!(begun.elapsed(), Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]

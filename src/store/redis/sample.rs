@@ -51,11 +51,8 @@ impl Shards {
         shard: &Shard,
         header: &Header,
     ) -> Result<bool, StoreError> {
-        let (Some(bulk), Some(checks)) =
-            (shard.current(|node| &node.bulk), shard.current(|node| &node.checks))
-        else {
-            return Ok(false);
-        };
+        let Some(bulk) = shard.current(|node| &node.bulk) else { return Ok(false) };
+        let Some(checks) = bulk.beside(|node| &node.checks) else { return Ok(false) };
         // A generation is the time at which its rebuild began.
         let (built, now) =
             (header.generation.get() / 1000, bulk.on.redis_us(Instant::now()) / 1000);

@@ -86,6 +86,8 @@ impl Shard {
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
         *self.vouched.lock() = None;
         self.at.store(node);
+        // It may have been joined there before.
+        self.known.joins.notify_waiters();
     }
 
     /// Returns a link's connection, if there is one that has joined this shard's metadata.
@@ -108,7 +110,7 @@ impl Shard {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
-            let (node, mut joins) = (self.node(), pin!(self.known.joins.notified()));
+            let (mut joins, node) = (pin!(self.known.joins.notified()), self.node());
             let on = tokio::select! {
                 biased;
                 on = which(&node).connected(end - Instant::now()) => on?,
@@ -231,7 +233,7 @@ impl Shard {
         match &live {
             // The metadata may have been made anew since the checks' connection joined it.
             Ok(header) => {
-                if let Some(checks) = self.current(|node| &node.checks)
+                if let Some(checks) = connection.beside(|node| &node.checks)
                     && trusted(*header, &checks) == Err(Doubt::OtherKey)
                 {
                     self.withdraw(&checks);

@@ -22,7 +22,7 @@ pub(crate) struct KnownShard {
     pub(crate) recent: RecentInserts,
     pub(crate) seen: LastIncarnation,
     pub(crate) fleet: KnownFleet,
-    /// Notified where a connection has joined the metadata.
+    /// Notified where a connection has joined the metadata, and where the shard is on another node.
     pub(crate) joins: Notify,
     /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
     /// computed stay good.

@@ -50,7 +50,7 @@ impl Shard {
         let mut failures = 0;
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
-            let (node, joins) = (self.node(), self.known.joins.notified());
+            let (joins, node) = (self.known.joins.notified(), self.node());
             let [checks, adds, bulk] = node.links().map(|link| link.next_connection());
             if let Some(connection) = self.current(|node| &node.inserts) {
                 self.keep_to_one_redis(&connection).ok();
