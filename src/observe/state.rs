@@ -136,7 +136,10 @@ impl GuardState {
     fn troubles(&self, store: Option<String>) -> Vec<String> {
         let mut troubles = Vec::new();
         match (&self.live, store) {
-            (Err(doubt), Some(words)) => troubles.push(format!("{words}. {}", doubt.advice())),
+            (Err(doubt), Some(words)) => {
+                let words = words.trim_end_matches('.');
+                troubles.push(format!("{words}. {}", doubt.advice()));
+            }
             (Err(doubt), None) => troubles.push(format!("{doubt}. {}", doubt.advice())),
             (Ok(_), Some(words)) => troubles.push(words),
             (Ok(_), None) => {}

@@ -33,8 +33,7 @@ impl Unready {
                 parent: None,
                 filter,
                 trouble = state.trouble.as_deref(),
-                "the filter, or one of its shards, has not answered for ten seconds: absent ids share the lane, or do as \
-                 on_unknown says"
+                "the filter, or one of its shards, has not answered for ten seconds, and refuses nothing"
             );
         }
     }

@@ -105,6 +105,30 @@ async fn while_redis_is_away_ids_that_existed_pass_and_only_others_share_the_lan
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_this_process_inserts_while_no_filter_is_live_is_in_the_copy_too() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..IDS);
+    let source = guard_over(&redis.url(), &table).build().unwrap();
+    live(&source).await;
+    let builder = guard(&redis.url()).copy_limit(LIMIT).on_unknown(OnUnknown::PassLimited);
+    let guard = builder.lane(1, 1).build().unwrap();
+    live(&guard).await;
+    copied(&guard).await;
+    drop(source);
+    redis.run::<()>(&["FLUSHALL"]);
+    eventually("no filter is live", Duration::from_secs(10), || async {
+        guard.state().live.map_or(Ok(()), |live| Err(format!("{live:?}")))
+    })
+    .await;
+    let ids = 100_000..100_100;
+    guard.insert_many(ids.clone()).await.unwrap();
+    for id in ids {
+        table.commit(id);
+        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_id_passes_once_in_each_process_and_not_at_all_where_the_removal_was_told() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);

@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
     let mut text = format!("mode of all processes: {}, before: {}", name(set), name(before));
     if set == Mode::Enforce && before != Mode::Enforce {
-        text += "\nWhat processes without this filter created meanwhile is refused until a rebuild reads it.";
+        text += "\nIds that processes without this filter created meanwhile are refused until a rebuild has read them.";
     }
     if set == Mode::Enforce && !standing.is_whole() {
         text += &format!("\n{}", standing.refusing_words());

@@ -1,7 +1,9 @@
 //! Which processes have a filter, as Redis's list of connections tells.
 
+use std::ptr;
+
 use bloom_guard::StoreError;
-use bloom_guard::inspect::Filter;
+use bloom_guard::inspect::{Filter, Server};
 use serde_json::{Value, json};
 
 use crate::outcome::Failure;
@@ -21,18 +23,27 @@ struct Process {
 pub(crate) struct Processes(Option<Vec<Process>>);
 
 impl Processes {
-    /// Asks the node of the first shard that answers: each process is connected to all.
+    /// Asks each node. Each process is connected to all, unless one has left it: the node that most are connected to tells.
     pub(crate) async fn of(filter: &Filter, name: &str) -> Result<Self, Failure> {
-        let Some(shard) = filter.shards.iter().find(|shard| shard.away.is_none()) else {
-            return Ok(Self(None));
-        };
-        let list = match shard.server().ask(&["CLIENT", "LIST"]).await {
-            Err(StoreError::Refused { .. }) => return Ok(Self(None)),
-            list => list?.text(),
-        };
         let ours = format!("name=bloom-guard:{name}:checks");
-        let lines = list.lines().filter(|line| line.split(' ').any(|field| field == ours));
-        Ok(Self(Some(lines.map(Process::read).collect())))
+        let (mut asked, mut most): (Vec<&Server>, Option<Vec<Process>>) = (Vec::new(), None);
+        for shard in filter.shards.iter().filter(|shard| shard.away.is_none()) {
+            let server = shard.server();
+            if asked.iter().any(|known| ptr::eq(*known, server)) {
+                continue;
+            }
+            asked.push(server);
+            let list = match server.ask(&["CLIENT", "LIST"]).await {
+                Err(StoreError::Refused { .. }) => continue,
+                list => list?.text(),
+            };
+            let lines = list.lines().filter(|line| line.split(' ').any(|field| field == ours));
+            let here: Vec<_> = lines.map(Process::read).collect();
+            if most.as_ref().is_none_or(|most| here.len() > most.len()) {
+                most = Some(here);
+            }
+        }
+        Ok(Self(most))
     }
 
     pub(crate) fn text(&self) -> String {

@@ -237,11 +237,12 @@ fn of_replicas(info: &Info, findings: &mut Findings) {
                 "replicas: {replicas}, and writes need none: in a failover two primaries may take writes, and existing ids be refused"
             ),
             format!(
-                "CONFIG SET min-replicas-to-write {} and min-replicas-max-lag 1, on every server",
+                "CONFIG SET min-replicas-to-write {} and min-replicas-max-lag 1, on every server. Have two replicas at least: a \
+                 new primary that has none takes no writes",
                 replicas.div_ceil(2)
             ),
         ),
-        None => findings.sound("replicas: none, so there is no failover"),
+        None => findings.sound("replicas: none are connected, so there is no failover"),
     }
 }
 

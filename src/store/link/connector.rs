@@ -44,6 +44,11 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
         CONNECT + HANDSHAKE
     }
 
+    /// Returns the server that it led to last, where others name it.
+    fn server(&self) -> Option<String> {
+        None
+    }
+
     /// Returns what connects to some of the servers that have one name, each to another one; nothing where there is no name.
     fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
         Box::pin(ready(Ok(Vec::new())))

@@ -47,8 +47,8 @@ impl Outage {
             ?redis,
             purpose,
             reason,
-            "there is no connection to redis: ids found lately or copied pass, other requests share the lane or do as \
-             on_unknown says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
+            "there is no connection to redis: of what is there, ids found lately or copied pass, other requests share the lane or do \
+             as on_unknown says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
              reached from here, and takes the url's credentials"
         );
     }

@@ -339,13 +339,18 @@ impl<I: Send + Sync> Link<I> {
                         never = self.keep_credentials(&connection) => match never {},
                     };
                     self.end();
-                    match &end {
+                    let reason = match end {
                         End::Lost(reason) => {
-                            self.outage.lost(&self.connector, self.purpose.as_str(), reason);
+                            let reason = self.named(reason);
+                            self.outage.lost(&self.connector, self.purpose.as_str(), &reason);
+                            reason
                         }
-                        End::Left(reason) => self.outage.left(&self.connector, reason),
-                    }
-                    let (End::Lost(reason) | End::Left(reason)) = end;
+                        End::Left(reason) => {
+                            let reason = self.named(reason);
+                            self.outage.left(&self.connector, &reason);
+                            reason
+                        }
+                    };
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
@@ -382,9 +387,18 @@ impl<I: Send + Sync> Link<I> {
         self.outage.made(&self.connector, self.purpose.as_str());
     }
 
+    /// Names the server in a reason, where it is one of several.
+    fn named(&self, reason: String) -> String {
+        match self.connector.server() {
+            Some(server) if !reason.contains(&server) => format!("{server}: {reason}"),
+            _ => reason,
+        }
+    }
+
     /// Notes a failed attempt to connect.
     fn note_failure(&self, error: &StoreError) {
-        let trouble = LinkTrouble::of(error);
+        let mut trouble = LinkTrouble::of(error);
+        trouble.reason = self.named(trouble.reason);
         self.outage.lost(&self.connector, self.purpose.as_str(), &trouble.reason);
         self.trouble.store(Some(Arc::new(trouble)));
         self.unreachable.store(true, Ordering::SeqCst);

@@ -118,7 +118,7 @@ impl From<RedisError> for Trouble {
 }
 
 /// Returns Redis's words, its code first.
-pub(crate) fn words(error: &RedisError) -> String {
+pub(super) fn words(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         (Some(code), None) => code.to_owned(),

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::listed::{Listed, ListedNode, shuffled};
-use super::named::{LastNamed, Names, ToNamed, named};
+use super::named::{LastNamed, Names, ToNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
@@ -351,14 +351,17 @@ impl Connector for ToSlot {
             // Before anyone waits for who is named: what it says stands for itself.
             cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
-            let transport = cluster.dial(&server).connect().await;
-            let transport = transport.map_err(|error| named(error, &server))?;
+            let transport = cluster.dial(&server).connect().await?;
             Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
 
     fn patience(&self) -> Duration {
         self.slots.cluster.access.patience() + 2 * CONNECT + HANDSHAKE
+    }
+
+    fn server(&self) -> Option<String> {
+        self.last.server()
     }
 }
 
@@ -388,9 +391,6 @@ impl fmt::Debug for Cluster {
 
 impl fmt::Debug for ToSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(node) = self.last.server() {
-            write!(f, "{node} of ")?;
-        }
         self.slots.cluster.fmt(f)
     }
 }

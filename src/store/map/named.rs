@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{RedisError, RedisResult};
+use ::redis::RedisResult;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::server::Server;
 use crate::store::BoxFuture;
-use crate::store::link::refusal::Refusal;
 use crate::store::link::resp::Packed;
-use crate::store::link::transport::{Transport, words};
+use crate::store::link::transport::Transport;
 
 /// For how long an answer is good for connections that are made.
 const FRESH: Duration = Duration::from_millis(100);
@@ -46,24 +45,15 @@ impl LastNamed {
             return Ok(server.clone());
         }
         let at = Instant::now();
-        let server = ask.await?;
-        *last = Some((server.clone(), at));
-        Ok(server)
+        let named = ask.await;
+        *last = named.as_ref().ok().map(|server| (server.clone(), at));
+        named
     }
 
     /// Returns who was named last, unless it is asked just now.
-    pub(super) fn server(&self) -> Option<Server> {
-        Some(self.0.try_lock().ok()?.as_ref()?.0.clone())
+    pub(super) fn server(&self) -> Option<String> {
+        Some(self.0.try_lock().ok()?.as_ref()?.0.to_string())
     }
-}
-
-/// Returns an error that names the server. What a server says stands for itself.
-pub(super) fn named(error: RedisError, server: &Server) -> RedisError {
-    let words = words(&error);
-    if !error.is_io_error() || Refusal::known(&words).is_some() {
-        return error;
-    }
-    io::Error::new(io::ErrorKind::NotConnected, format!("{server}: {words}")).into()
 }
 
 /// Who names servers.

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::named::{LastNamed, Names, ToNamed, named};
+use super::named::{LastNamed, Names, ToNamed};
 use super::server::Server;
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
@@ -101,14 +101,17 @@ impl Connector for Sentinels {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&self.redis, &self.access).connect().await;
-            let transport = transport.map_err(|error| named(error, &server))?;
+            let transport = server.address(&self.redis, &self.access).connect().await?;
             Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
 
     fn patience(&self) -> Duration {
         self.access.patience() + CONNECT + HANDSHAKE
+    }
+
+    fn server(&self) -> Option<String> {
+        self.last.server()
     }
 
     fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {

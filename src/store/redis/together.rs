@@ -87,8 +87,16 @@ impl Condition {
             copy: either(self.copy, other.copy, CopyCondition::with),
             settling: self.settling.max(other.settling),
             journal: self.journal.zip(other.journal).map(|(one, other)| one.with(other)),
-            trouble: self.trouble.or(other.trouble),
+            trouble: both(self.trouble, other.trouble),
         }
+    }
+}
+
+/// Returns two reasons as one. Shards of a node have the same.
+fn both(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) if !one.contains(&other) => Some(format!("{one}; {other}")),
+        (one, other) => one.or(other),
     }
 }
 
@@ -97,6 +105,22 @@ mod tests {
     use super::*;
     use crate::filter::Generation;
     use crate::store::Live;
+    use crate::verdict::Doubt;
+
+    #[test]
+    fn each_node_that_does_not_answer_is_named_once() {
+        let shard = |trouble: &str| Condition {
+            live: Err(Doubt::Disconnected),
+            shards: None,
+            copy: None,
+            settling: None,
+            journal: None,
+            trouble: Some(trouble.to_owned()),
+        };
+        let others = ["b: gone", "a: gone", "b: gone"].map(shard);
+        let trouble = Condition::of_shards(shard("a: gone"), others.into_iter()).trouble;
+        assert_eq!(trouble.as_deref(), Some("a: gone; b: gone"));
+    }
 
     #[test]
     fn what_was_rebuilt_on_each_node_is_due_no_more_though_their_clocks_are_apart() {

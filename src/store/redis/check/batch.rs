@@ -218,7 +218,8 @@ impl<'a> Part<'a> {
         let verdicts = reply.verdicts(header);
         let present = self.digests.iter().zip(&verdicts);
         let present = present.filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        self.shard.copies.hold(header, present.map(|(digest, _)| digest));
+        let is_of = |copy: &Header| copy.is_same_build(header);
+        self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
         give(checks, &self.digests, &verdicts, header, believes);
     }
 }

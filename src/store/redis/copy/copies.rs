@@ -37,12 +37,14 @@ impl Copies {
         self.limit > 0
     }
 
-    /// Puts ids into the copy that the filter with this header holds, if it is a copy of that one.
-    pub(crate) fn hold<'a>(&self, header: &Header, digests: impl Iterator<Item = &'a Digest>) {
+    /// Puts ids into the copy, if it is of such a filter.
+    pub(crate) fn hold<'a>(
+        &self,
+        is_of: impl Fn(&Header) -> bool,
+        digests: impl Iterator<Item = &'a Digest>,
+    ) {
         let current = self.current.load();
-        let Some(copy) = current.as_ref().filter(|copy| copy.header.is_same_build(header)) else {
-            return;
-        };
+        let Some(copy) = current.as_ref().filter(|copy| is_of(&copy.header)) else { return };
         for digest in digests {
             // To read is cheaper, and most are there.
             if copy.filter.lookup(digest) == Membership::Never {
@@ -119,9 +121,9 @@ mod tests {
     async fn a_copy_takes_in_ids_of_its_own_filter_and_of_no_other() {
         let (copies, digester) = copies();
         let digest = digester.digest(&id(2));
-        copies.hold(&header(2), [&digest].into_iter());
+        copies.hold(|of| of.is_same_build(&header(2)), [&digest].into_iter());
         assert_eq!(copies.copied(&id(2), None), None);
-        copies.hold(&header(1), [&digest].into_iter());
+        copies.hold(|of| of.is_same_build(&header(1)), [&digest].into_iter());
         assert!(copies.copied(&id(2), None).is_some());
     }
 }

@@ -67,7 +67,7 @@ impl FleetOfAll {
     fn note(&self, mode: Mode, number: i64) {
         if let Some(mode) = self.mode.note(mode, number) {
             let filter = &*self.filter;
-            tracing::info!(parent: None, filter, ?mode, "the mode of all processes is another");
+            tracing::info!(parent: None, filter, ?mode, "the mode of all processes has changed");
         }
     }
 
