@@ -339,18 +339,14 @@ impl<I: Send + Sync> Link<I> {
                         never = self.keep_credentials(&connection) => match never {},
                     };
                     self.end();
-                    let reason = match end {
-                        End::Lost(reason) => {
-                            let reason = self.named(reason);
-                            self.outage.lost(&self.connector, self.purpose.as_str(), &reason);
-                            reason
-                        }
-                        End::Left(reason) => {
-                            let reason = self.named(reason);
-                            self.outage.left(&self.connector, &reason);
-                            reason
-                        }
-                    };
+                    let is_lost = matches!(end, End::Lost(_));
+                    let (End::Lost(reason) | End::Left(reason)) = end;
+                    let reason = self.named(reason);
+                    if is_lost {
+                        self.outage.lost(&self.connector, self.purpose.as_str(), &reason);
+                    } else {
+                        self.outage.left(&self.connector, &reason);
+                    }
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
