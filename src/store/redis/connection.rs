@@ -21,6 +21,7 @@ pub(crate) type RedisNode = Node<Identities, Digest, Checked>;
 /// Which of its links.
 pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
 
+/// All of them.
 pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
 
 /// A connection that has joined a shard's metadata.

@@ -2,6 +2,9 @@
 
 use crate::store::{Condition, CopyCondition, FleetView, JournalReach, Survey};
 
+/// With so many bytes no more reasons are told.
+const REASONS: usize = 200;
+
 impl CopyCondition {
     fn with(self, other: Self) -> Self {
         Self {
@@ -92,10 +95,12 @@ impl Condition {
     }
 }
 
-/// Returns two reasons as one. Shards of a node have the same.
+/// Returns two reasons as one, of which the second may be left out. Shards of a node have the same.
 fn both(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
-        (Some(one), Some(other)) if !one.contains(&other) => Some(format!("{one}; {other}")),
+        (Some(one), Some(other)) if one.len() < REASONS && !one.contains(&other) => {
+            Some(format!("{one}; {other}"))
+        }
         (one, other) => one.or(other),
     }
 }
@@ -120,6 +125,9 @@ mod tests {
         let others = ["b: gone", "a: gone", "b: gone"].map(shard);
         let trouble = Condition::of_shards(shard("a: gone"), others.into_iter()).trouble;
         assert_eq!(trouble.as_deref(), Some("a: gone; b: gone"));
+        let many = (0..256).map(|number| shard(&format!("key {number}: there is no filter")));
+        let trouble = Condition::of_shards(shard("a: gone"), many).trouble.unwrap();
+        assert!(trouble.len() < 2 * REASONS, "{trouble}");
     }
 
     #[test]
