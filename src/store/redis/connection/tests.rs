@@ -1,0 +1,108 @@
+//! Connections without a Redis, for these tests and others.
+
+use ::redis::RedisResult;
+use arc_swap::ArcSwap;
+use tokio::time::Instant;
+
+use super::*;
+use crate::id::{Digester, SecretKey};
+use crate::settings::Settings;
+use crate::store::BoxFuture;
+use crate::store::link::connection::tests::connection;
+use crate::store::link::connector::Connector;
+use crate::store::link::transport::Transport;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::redis::fleet::Fleet;
+use crate::store::redis::incarnation::known_fleet::FleetOfAll;
+use crate::store::redis::shards::Shards;
+
+#[derive(Debug)]
+struct NoConnector;
+
+impl Connector for NoConnector {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Returns the shards of a filter whose Redis is never reached.
+pub(crate) fn unreached(settings: &Settings) -> Shards {
+    let fleet = Arc::new(FleetOfAll::new(&settings.name));
+    Shards::new(settings, &Endpoint::Primary(Arc::new(NoConnector)), fleet, None)
+}
+
+/// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
+/// that went live there.
+pub(crate) fn joined(
+    transport: Arc<dyn Transport>,
+    run: u32,
+    incarnation: &[u8],
+    newest: i64,
+) -> Connection {
+    let identity = Identity {
+        digester: Digester::new(&SecretKey::new([7; 16]), "users"),
+        incarnation: incarnation.to_vec(),
+        age: Duration::ZERO,
+        joined: Instant::now(),
+        newest,
+        fleet: ArcSwap::from_pointee(Fleet::fixed()),
+    };
+    let identities = Identities::none(1);
+    identities.joined(0, identity);
+    let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.first.node);
+    let on = connection(transport, run, identities);
+    Connection::of(node, |node| &node.checks, on, 0).unwrap()
+}
+
+struct Silent;
+
+impl Transport for Silent {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_on_a_connection_that_was_replaced_gives_up_no_other() {
+    let old = joined(Arc::new(Silent), 1, b"first", 0);
+    let new = joined(Arc::new(Silent), 2, b"second", 0);
+    for link in old.node.links() {
+        link.put_into_use(&new.on);
+    }
+    assert!(old.node.keep_to_one_redis(&old.on).is_err());
+    assert!(old.node.links().iter().all(|link| link.uses(&new.on)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_before() {
+    let shards = unreached(&Settings::new("users".into()));
+    let shard = &shards.all[0];
+    let there = joined(Arc::new(Silent), 1, b"first", 0);
+    there.node.inserts.put_into_use(&there.on);
+    let waiting = shard.connected(|node| &node.inserts, Duration::from_secs(60));
+    let moving = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shard.move_to(Arc::clone(&there.node));
+    };
+    let begun = Instant::now();
+    let (connected, ()) = tokio::join!(waiting, moving);
+    assert!(Arc::ptr_eq(&connected.unwrap().node, &there.node));
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_insert_by_a_node_that_the_shard_has_left_is_not_acknowledged() {
+    let shards = unreached(&Settings::new("users".into()));
+    let shard = &shards.all[0];
+    let own = joined(Arc::new(Silent), 1, b"first", 0);
+    let node = shard.node();
+    node.inserts.put_into_use(&own.on);
+    let inserts = Connection::of(node, |node| &node.inserts, own.on, 0).unwrap();
+    assert!(shard.keep_to_one_redis(&inserts).is_ok());
+    // What the node it is on now has learnt is not given up for that.
+    let other = joined(Arc::new(Silent), 2, b"first", 0);
+    other.node.checks.put_into_use(&other.on);
+    shard.move_to(Arc::clone(&other.node));
+    assert!(shard.keep_to_one_redis(&inserts).is_err());
+    assert!(other.node.checks.uses(&other.on));
+}
