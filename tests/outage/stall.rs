@@ -73,8 +73,10 @@ async fn checks_above_the_limit_are_unknown_at_once_and_those_below_wait() {
     }))
     .await;
     let count = |doubt| verdicts.iter().filter(|&&v| v == Verdict::Unknown(doubt)).count();
-    // The first goes by itself, and as many as the limit wait for its answer.
-    assert_eq!((count(Doubt::Timeout), count(Doubt::Overloaded)), (4_097, 903));
+    let (late, refused) = (count(Doubt::Timeout), count(Doubt::Overloaded));
+    assert_eq!(late + refused, 5_000);
+    // The first goes by itself, unless the guard asks something of its own, and as many as the limit wait for its answer.
+    assert!((4_096..=4_097).contains(&late), "{late} wait");
 }
 
 /// Less than the three attempts of an insert take.
