@@ -1,5 +1,6 @@
 //! A connection by which a shard is asked.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,15 +25,28 @@ pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
 /// All of them.
 pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
 
+/// A connection of a node's link, which all shards of the node share.
+pub(crate) struct Shared {
+    /// The node it leads to. A shard may be on another one by now.
+    pub(crate) node: Arc<RedisNode>,
+    pub(crate) which: Which,
+    pub(crate) on: Arc<JoinedAll>,
+}
+
 /// A connection that has joined a shard's metadata.
 pub(crate) struct Connection {
-    /// The node it leads to. The shard may be on another one by now.
-    pub(crate) node: Arc<RedisNode>,
-    which: Which,
-    /// The connection, which all shards of the node share.
-    pub(crate) on: Arc<JoinedAll>,
+    /// For a batch with many shards one, so that what they count is not what all threads do.
+    shared: Arc<Shared>,
     shard: usize,
     pub(crate) identity: Arc<Identity>,
+}
+
+impl Deref for Connection {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 impl Connection {
@@ -47,8 +61,17 @@ impl Connection {
         on: Arc<JoinedAll>,
         shard: usize,
     ) -> Result<Self, LinkTrouble> {
-        let identity = on.identity.of(shard)?;
-        Ok(Self { node, which, on, shard, identity })
+        Self::by(Arc::new(Shared { node, which, on }), shard)
+    }
+
+    /// Returns the same of a connection that is there.
+    ///
+    /// # Errors
+    ///
+    /// Why that shard's metadata could not be joined.
+    pub(crate) fn by(shared: Arc<Shared>, shard: usize) -> Result<Self, LinkTrouble> {
+        let identity = shared.on.identity.of(shard)?;
+        Ok(Self { shared, shard, identity })
     }
 
     /// Returns the connection of a link of the same node, if there is one that has joined the same shard's metadata.

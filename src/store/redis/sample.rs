@@ -66,7 +66,8 @@ impl Shards {
         let chosen = random::scatter() as usize % digests.len().max(1);
         let Some(digest) = digests.get(chosen) else { return Ok(false) };
         let deadline = Instant::now() + self.check_deadline;
-        let Ok(answered) = checks.node.check(self, checks.on, **digest, deadline, true) else {
+        let on = Arc::clone(&checks.on);
+        let Ok(answered) = checks.node.check(self, on, **digest, deadline, true) else {
             return Ok(false);
         };
         Ok(answered.await.is_ok_and(|checked| {

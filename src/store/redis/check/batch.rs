@@ -20,7 +20,7 @@ use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::{doubt, serves_no_slot};
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::connection::{Connection, RedisNode};
+use crate::store::redis::connection::{Connection, RedisNode, Shared};
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
@@ -67,13 +67,15 @@ impl Checks for Shards {
         live: &Arc<JoinedAll>,
         checks: &mut Vec<PendingCheck>,
     ) {
+        let (node, on) = (Arc::clone(node), Arc::clone(live));
+        let shared = Arc::new(Shared { node, which: |node| &node.checks, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
             if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
-                parts.push(Part::new(shard, node, live, checks));
+                parts.push(Part::new(shard, Arc::clone(&shared), checks));
             }
         }
         // An answer from before the replay may be read after it.
@@ -91,15 +93,8 @@ impl Checks for Shards {
 }
 
 impl<'a> Part<'a> {
-    fn new(
-        shard: &'a Shard,
-        node: &Arc<RedisNode>,
-        live: &Arc<JoinedAll>,
-        checks: &[PendingCheck],
-    ) -> Self {
-        let (node, live) = (Arc::clone(node), Arc::clone(live));
-        let connection = Connection::of(node, |node| &node.checks, live, shard.number)
-            .map_err(|trouble| trouble.doubt);
+    fn new(shard: &'a Shard, shared: Arc<Shared>, checks: &[PendingCheck]) -> Self {
+        let connection = Connection::by(shared, shard.number).map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let (callers, answer) = (checks.len(), Err(Doubt::Timeout));

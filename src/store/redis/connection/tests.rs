@@ -97,7 +97,7 @@ async fn an_insert_by_a_node_that_the_shard_has_left_is_not_acknowledged() {
     let own = joined(Arc::new(Silent), 1, b"first", 0);
     let node = shard.node();
     node.inserts.put_into_use(&own.on);
-    let inserts = Connection::of(node, |node| &node.inserts, own.on, 0).unwrap();
+    let inserts = Connection::of(node, |node| &node.inserts, Arc::clone(&own.on), 0).unwrap();
     assert!(shard.keep_to_one_redis(&inserts).is_ok());
     // What the node it is on now has learnt is not given up for that.
     let other = joined(Arc::new(Silent), 2, b"first", 0);
