@@ -26,7 +26,7 @@ pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
 pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
 
 /// A connection of a node's link, which all shards of the node share.
-pub(crate) struct Shared {
+pub(crate) struct NodeConnection {
     /// The node it leads to. A shard may be on another one by now.
     pub(crate) node: Arc<RedisNode>,
     pub(crate) which: Which,
@@ -35,16 +35,16 @@ pub(crate) struct Shared {
 
 /// A connection that has joined a shard's metadata.
 pub(crate) struct Connection {
-    /// For a batch with many shards one, so that what they count is not what all threads do.
-    shared: Arc<Shared>,
+    /// A batch has one for all its shards: threads would wait for each other at a count that all of them change.
+    shared: Arc<NodeConnection>,
     shard: usize,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl Deref for Connection {
-    type Target = Shared;
+    type Target = NodeConnection;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &NodeConnection {
         &self.shared
     }
 }
@@ -61,7 +61,7 @@ impl Connection {
         on: Arc<JoinedAll>,
         shard: usize,
     ) -> Result<Self, LinkTrouble> {
-        Self::by(Arc::new(Shared { node, which, on }), shard)
+        Self::by(Arc::new(NodeConnection { node, which, on }), shard)
     }
 
     /// Returns the same of a connection that is there.
@@ -69,7 +69,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why that shard's metadata could not be joined.
-    pub(crate) fn by(shared: Arc<Shared>, shard: usize) -> Result<Self, LinkTrouble> {
+    pub(crate) fn by(shared: Arc<NodeConnection>, shard: usize) -> Result<Self, LinkTrouble> {
         let identity = shared.on.identity.of(shard)?;
         Ok(Self { shared, shard, identity })
     }

@@ -20,7 +20,7 @@ use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::{doubt, serves_no_slot};
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::connection::{Connection, RedisNode, Shared};
+use crate::store::redis::connection::{Connection, NodeConnection, RedisNode};
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
@@ -68,7 +68,7 @@ impl Checks for Shards {
         checks: &mut Vec<PendingCheck>,
     ) {
         let (node, on) = (Arc::clone(node), Arc::clone(live));
-        let shared = Arc::new(Shared { node, which: |node| &node.checks, on });
+        let shared = Arc::new(NodeConnection { node, which: |node| &node.checks, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
@@ -93,7 +93,7 @@ impl Checks for Shards {
 }
 
 impl<'a> Part<'a> {
-    fn new(shard: &'a Shard, shared: Arc<Shared>, checks: &[PendingCheck]) -> Self {
+    fn new(shard: &'a Shard, shared: Arc<NodeConnection>, checks: &[PendingCheck]) -> Self {
         let connection = Connection::by(shared, shard.number).map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
