@@ -38,7 +38,7 @@ mod cluster;
 /// are compared with.
 const VARIANTS: &[(&str, Guarded)] = &[
     ("none", |_, _| None),
-    ("memory", |ids, _| Some(guard(ids))),
+    ("memory", |ids, _| Some(guard(ids).in_process())),
     ("redis, no copy", |ids, redis| Some(on_redis(ids, redis).copy_limit(0))),
     ("redis", |ids, redis| Some(on_redis(ids, redis))),
 ];

@@ -39,7 +39,10 @@ fn check(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let redis = RedisServer::start();
     let in_redis = builder().redis(&redis.url()).settle(Duration::ZERO);
-    let guards = [("in process", guard(builder(), &runtime)), ("redis", guard(in_redis, &runtime))];
+    let guards = [
+        ("in process", guard(builder().in_process(), &runtime)),
+        ("redis", guard(in_redis, &runtime)),
+    ];
     for (store, guard) in &guards {
         let mut group = c.benchmark_group(format!("check, {store}"));
         for (name, first) in [("present", 0), ("absent", IDS)] {
@@ -65,7 +68,7 @@ fn check(c: &mut Criterion) {
 
 fn middleware(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let guard = guard(builder(), &runtime);
+    let guard = guard(builder().in_process(), &runtime);
     let handler = tower::service_fn(|_: Request<()>| async {
         Ok::<_, Infallible>(Response::new(String::new()))
     });
@@ -86,7 +89,7 @@ fn middleware(c: &mut Criterion) {
     bench_service(&mut group, "guarded, found lately", guard.layer(handler), 0);
     bench_service(&mut group, "guarded, absent", guard.layer(handler), IDS);
     let unguarded = |_: &http::request::Parts| bloom_guard::Extraction::Unguarded;
-    let passing = BloomGuard::builder("none", unguarded).build().expect("a name");
+    let passing = BloomGuard::builder("none", unguarded).in_process().build().expect("a name");
     bench_service(&mut group, "guarded, no id", passing.layer(handler), 0);
     group.finish();
 }

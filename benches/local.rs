@@ -39,6 +39,7 @@ async fn main() {
     let which = std::env::args().nth(1).unwrap_or_default();
     let guard =
         BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
+            .in_process()
             .capacity(IDS, 0.001)
             .audits_per_second(0)
             .rebuild(Schedule::manual(), from_iter(|| 0..IDS))

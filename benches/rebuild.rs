@@ -30,7 +30,7 @@ fn main() {
         ticks.stop().await.print("ticks' lateness");
         pings.stop().print("pings");
         println!("{ids} ids in this process:");
-        rebuild(builder(ids)).await;
+        rebuild(builder(ids).in_process()).await;
         println!("{ids} ids into redis, by the guard's first rebuild:");
         let pings = Pings::start(&redis);
         rebuild(on(&redis, ids)).await;

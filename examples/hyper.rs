@@ -29,6 +29,7 @@ async fn show(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let guard = BloomGuard::builder("books", PathPattern::<u32>::new("/books/{id}")?)
+        .in_process()
         .capacity(1_000, 1e-6)
         .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u32))
         .build()?;

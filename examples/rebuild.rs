@@ -30,6 +30,7 @@ async fn main() -> Result<(), BoxError> {
         Ok(())
     });
     let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)
+        .in_process()
         .capacity(1_000_000, 0.001)
         .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC; the first one now
         .build()?;

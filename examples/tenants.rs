@@ -24,6 +24,7 @@ async fn show(Path(id): Path<u64>, headers: HeaderMap) -> Response {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let guard = BloomGuard::builder("documents", PathPattern::<u64>::new("/documents/{id}")?)
+        .in_process()
         .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
         .require_marker(true) // a 404 counts only with `Missing`
         .lane(1, 1) // one at once, one a second, so that a few requests fill it

@@ -17,6 +17,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Users 1 to 1,000 exist. A real source reads them from the database.
 //! let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+//!     .in_process()
 //!     .capacity(10_000, 0.001)
 //!     .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
 //!     .build()?;

@@ -53,6 +53,7 @@ async fn main() -> Result<ExitCode, BoxError> {
 fn guard(database: &Arc<Database>, audits_per_second: u32) -> Result<BloomGuard, BoxError> {
     let database = Arc::clone(database);
     let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
+        .in_process()
         .capacity(120_000, 0.001)
         .audits_per_second(audits_per_second)
         .rebuild(

@@ -29,8 +29,9 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Sets up a [`BloomGuard`].
 ///
-/// Setters cannot fail: [`build`](Self::build) reports all values that are out of bounds. Six settings
-/// matter to most; the others are for tuning.
+/// Setters cannot fail: [`build`](Self::build) reports all values that are out of bounds. Where the filter lives has to be
+/// said: [`in_process`](Self::in_process), or `redis` with the crate feature of that name. Six other settings matter to
+/// most; the rest is for tuning.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,6 +39,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// use bloom_guard::{BloomGuard, Doubt, OnInvalid, Query};
 ///
 /// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
+///     .in_process()
 ///     .capacity(50_000, 0.01)
 ///     .negative_ttl(Duration::from_secs(10))
 ///     .on_invalid(OnInvalid::BadRequest)
@@ -45,6 +47,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// assert_eq!(guard.state().live.unwrap_err(), Doubt::NoFilter);
 ///
 /// let wrong = BloomGuard::builder("users", Query::<u64>::new("user"))
+///     .in_process()
 ///     .capacity(0, 0.01)
 ///     .negative_ttl(Duration::ZERO)
 ///     .build();
@@ -54,6 +57,7 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     pub(crate) settings: Settings,
+    in_process: bool,
     pub(crate) place: Place,
     /// How many ids at which rate, and over how many shards.
     capacity: (u64, f64),
@@ -69,7 +73,7 @@ impl BloomGuard {
     /// Begins to set up a guard for the records of one kind. `name` is the filter's name, the same in all
     /// processes that share it: 1 to 64 of `A-Z a-z 0-9 _ . : -`. `extractor` finds the id in a request.
     ///
-    /// Guards of one name share their filter in Redis. Without Redis each has its own, which knows nothing
+    /// Guards of one name share their filter in Redis. In the process each has its own, which knows nothing
     /// of what the other was told: clone the guard, rather than building another. A second guard of one
     /// name on one Redis works as in a process of its own, with three more connections, a lane and a
     /// rebuild task; a line in the log says so.
@@ -83,6 +87,7 @@ impl BloomGuard {
             settings,
             capacity: (sizing.capacity(), sizing.rate()),
             shards: 1,
+            in_process: false,
             place: Place::default(),
             source: None,
             options: Options::for_extractor(&extractor),
@@ -96,6 +101,14 @@ impl BloomGuard {
 
 /// The settings that matter.
 impl Builder {
+    /// Keeps the filter in this process: for a service of *one* process. Of two, each refuses the records that the other has
+    /// created since the last rebuild, until the canary finds one of them. A service of several processes, now or while a new
+    /// version replaces the old one, needs `redis`.
+    pub const fn in_process(mut self) -> Self {
+        self.in_process = true;
+        self
+    }
+
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
     /// full: 0.001 is one in a thousand. A rebuild that finds more ids sizes the filter for those. As many
     /// ids, and a million at most, are remembered as found lately, 16 bytes each.
@@ -157,7 +170,15 @@ impl Builder {
     ///
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, mut place, source, extractor, options, policy, problems, .. } = self;
+        let Self { settings, in_process, mut place, source, extractor, options, policy, .. } = self;
+        let mut problems = self.problems;
+        let is_named = place.is_shared() || problems.iter().any(|(name, _)| *name == "redis");
+        let misplaced = match (in_process, is_named) {
+            (false, false) => Some(SettingError::NoPlace),
+            (true, true) => Some(SettingError::TwoPlaces),
+            (true, false) | (false, true) => None,
+        };
+        problems.extend(misplaced.map(|problem| ("in_process", problem)));
         let schedule = source.as_ref().map(|(schedule, _)| schedule);
         let has_schedule = schedule.is_some_and(|schedule| !schedule.is_manual());
         let stores = place.stores(&settings, has_schedule, problems);
@@ -217,7 +238,7 @@ fn tell_that_nobody_builds(filter: &str, is_shared: bool) {
     } else {
         tracing::warn!(
             filter,
-            "no source and no redis: no filter will ever be built, and nothing be refused"
+            "no source, and a filter in this process: no filter will ever be built, and nothing be refused"
         );
     }
 }

@@ -51,6 +51,15 @@ pub enum SettingError {
         /// The name as given.
         name: String,
     },
+    /// Neither `Builder::in_process` nor `Builder::redis` says where the filter lives.
+    #[error(
+        "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
+         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it."
+    )]
+    NoPlace,
+    /// The filter cannot live in this process and in Redis.
+    #[error("in_process and redis: the filter lives in one of the two")]
+    TwoPlaces,
     /// The capacity or the false-positive rate cannot be had.
     #[error(transparent)]
     Sizing(#[from] SizingError),

@@ -28,6 +28,7 @@ const ROOM: usize = 1_024;
 /// # async fn main() -> Result<(), BoxError> {
 /// // The source leaves user 7 out.
 /// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+///     .in_process()
 ///     .rebuild(Schedule::manual(), from_iter(|| 0..7_u64))
 ///     .build()?;
 /// guard.ready().await;

@@ -27,6 +27,7 @@ use crate::verdict::Verdict;
 /// # async fn main() -> Result<(), BoxError> {
 /// // Users 1 to 1,000 exist.
 /// let guard = BloomGuard::builder("users", QueryList::<u64>::separated("ids", ','))
+///     .in_process()
 ///     .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
 /// #     .capacity(10_000, 1e-9)
 /// #     .audits_per_second(0)

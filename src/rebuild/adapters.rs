@@ -54,6 +54,7 @@ const CHUNKS: usize = 4;
 /// });
 /// # use bloom_guard::{BloomGuard, PathPattern, Schedule};
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
+///     .in_process()
 ///     .rebuild(Schedule::manual(), source)
 ///     .build()?;
 /// assert_eq!(guard.rebuild_now().await?.ids, 3);
@@ -168,6 +169,7 @@ where
 ///     Ok(())
 /// });
 /// let guard = BloomGuard::builder("orders", PathPattern::<String>::new("/orders/{number}")?)
+///     .in_process()
 ///     .rebuild(Schedule::cron("30 3 * * *"), source) // every night, UTC (feature `cron`); the first one now
 ///     .build()?;
 ///
@@ -276,6 +278,7 @@ mod tests {
             Ok(())
         });
         BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+            .in_process()
             .rebuild(Schedule::manual(), source)
             .build()
             .unwrap()
@@ -310,6 +313,7 @@ mod tests {
             Ok(ids.push(&7_u64).await?)
         }
         let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+            .in_process()
             .rebuild(Schedule::manual(), from_fn(scan))
             .build()
             .unwrap();

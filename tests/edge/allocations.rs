@@ -18,6 +18,7 @@ use tower::{Layer, Service};
 /// A guard of the ids 0 to 999, in this process.
 async fn guard<T: FromStr + Display + 'static>() -> BloomGuard {
     let guard = BloomGuard::builder("users", PathPattern::<T>::new("/users/{id}").unwrap())
+        .in_process()
         .audits_per_second(0)
         .rebuild(Schedule::manual(), from_iter(|| 0..1_000_u64))
         .build()

@@ -24,7 +24,7 @@ fn named(name: &str) -> Builder {
 }
 
 fn builder() -> Builder {
-    named("users")
+    named("users").in_process()
 }
 
 fn scheduled(schedule: Schedule) -> Builder {
@@ -55,6 +55,23 @@ fn assert_tells(error: &dyn Error, parts: &[&dyn Display]) {
     for part in parts {
         assert!(told.contains(&part.to_string()), "{told:?} does not tell {part}");
     }
+}
+
+#[test]
+fn a_guard_says_where_its_filter_lives() {
+    let url = "redis://127.0.0.1:1";
+    assert!(named("users").in_process().build().is_ok());
+    assert!(named("users").redis(url).build().is_ok());
+    let nowhere = refused(named("users"));
+    assert!(matches!(nowhere.problems(), [SettingError::NoPlace]), "{nowhere:?}");
+    assert_tells(&nowhere, &[&"in_process()", &"redis(url)", &"never has two"]);
+    for twice in [named("users").in_process().redis(url), named("users").redis(url).in_process()] {
+        let error = refused(twice);
+        assert!(matches!(error.problems(), [SettingError::TwoPlaces]), "{error:?}");
+    }
+    // What the url means to say is known, whatever is wrong with it.
+    let error = refused(named("users").redis("localhost"));
+    assert!(matches!(error.problems(), [SettingError::RedisUrl { .. }]), "{error:?}");
 }
 
 #[test]
@@ -114,7 +131,7 @@ fn a_filter_of_another_system_is_in_no_cluster() {
         let error = builder.build().unwrap_err();
         assert!(matches!(error.problems(), [SettingError::ForeignInCluster]), "{error:?}");
     }
-    let error = named("users").foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
+    let error = builder().foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ForeignWithoutRedis]), "{error:?}");
 }
 
@@ -137,10 +154,9 @@ fn shards_are_a_power_of_two_with_a_secret_key_in_redis() {
     let error = named("users").redis("redis://localhost").shards(2).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ShardsWithoutKey]), "{error:?}");
     let foreign = ForeignFilter::go_zero("key", 1_000);
-    for elsewhere in [
-        named("users").secret_key(key()).shards(2),
-        on("redis://localhost").shards(2).foreign(foreign),
-    ] {
+    for elsewhere in
+        [builder().secret_key(key()).shards(2), on("redis://localhost").shards(2).foreign(foreign)]
+    {
         let error = elsewhere.build().unwrap_err();
         assert!(matches!(error.problems(), [SettingError::ShardsElsewhere]), "{error:?}");
     }
@@ -197,7 +213,7 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
     assert!(matches!(sizing, SizingError::TooLarge { .. }), "{error:?}");
     assert_tells(&error, &[&u32::MAX, &limit]);
     for (capacity, rate) in [(1, 0.5), (1, 1e-9), (430_000_000, 0.01)] {
-        builder().capacity(capacity, rate).redis("redis://localhost").build().unwrap();
+        named("users").capacity(capacity, rate).redis("redis://localhost").build().unwrap();
         assert!(Sizing::new(capacity, rate).unwrap().bytes() <= limit);
     }
 }
@@ -205,11 +221,11 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
 #[test]
 fn a_name_is_one_that_a_key_can_hold() {
     for name in ["u", "users", "v1:users.eu-west_2", &"x".repeat(64)] {
-        assert!(named(name).build().is_ok(), "{name}");
+        assert!(named(name).in_process().build().is_ok(), "{name}");
     }
     for name in ["", "us ers", "us{e}rs", "users\r\nFLUSHALL", "benützer", "a/b", &"x".repeat(65)]
     {
-        let error = refused(named(name));
+        let error = refused(named(name).in_process());
         assert_tells(&error, &[&format!("{name:?}"), &"1 to 64"]);
         assert!(matches!(error.problems()[0], SettingError::Name { .. }), "{error:?}");
     }
@@ -250,9 +266,10 @@ fn a_redis_url_is_refused_with_the_reason_and_without_its_password() {
         ("redis://:hunter2@localhost/users", "database number"),
         ("redis://:hunter2@localhost/?protocol=hunter2", "protocol version"),
     ] {
-        let error = refused(builder().redis(url));
+        let error = refused(named("users").redis(url));
         assert_tells(&error, &[&reason, &"redis://[user][:password@]host[:port][/db]"]);
-        for told in [told(&error), format!("{error:?}"), format!("{:?}", builder().redis(url))] {
+        for told in [told(&error), format!("{error:?}"), format!("{:?}", named("users").redis(url))]
+        {
             assert!(!told.contains("hunter2"), "{url}: {told}");
         }
     }
@@ -260,7 +277,7 @@ fn a_redis_url_is_refused_with_the_reason_and_without_its_password() {
 
 #[tokio::test]
 async fn an_insert_that_fails_says_why() {
-    let guard = builder().redis("redis://127.0.0.1:1").build().unwrap();
+    let guard = named("users").redis("redis://127.0.0.1:1").build().unwrap();
     let error = guard.insert(&1).await.unwrap_err();
     assert!(error.to_string().contains("no connection to redis"), "{error}");
     assert!(error.source().is_none(), "and says it once");
@@ -273,15 +290,15 @@ fn a_filter_that_others_write_is_refilled_by_no_schedule() {
     let redis = "redis://127.0.0.1:1";
     let filter = || ForeignFilter::go_zero("bloom:users", 20_000);
     let source = || from_iter(|| 0..10_u64);
-    let hourly = || builder().redis(redis).rebuild(Schedule::every(HOUR), source());
+    let hourly = || named("users").redis(redis).rebuild(Schedule::every(HOUR), source());
     let error = refused(hourly().foreign(filter()));
     assert!(matches!(error.problems()[0], SettingError::ForeignSchedule), "{error:?}");
     assert_tells(&error, &[&"rebuild", &"Schedule::manual()", &"migrate_from"]);
-    let by_need = builder().redis(redis).rebuild(Schedule::manual(), source());
+    let by_need = named("users").redis(redis).rebuild(Schedule::manual(), source());
     assert!(by_need.foreign(filter()).build().is_ok());
-    let moves = builder().redis(redis).migrate_from(filter());
+    let moves = named("users").redis(redis).migrate_from(filter());
     assert!(moves.rebuild(Schedule::manual(), source()).build().is_ok());
-    assert!(builder().redis(redis).foreign(filter()).build().is_ok());
+    assert!(named("users").redis(redis).foreign(filter()).build().is_ok());
 }
 
 #[test]

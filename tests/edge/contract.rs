@@ -31,7 +31,7 @@ fn last_segment(parts: &Parts) -> Extraction {
 }
 
 fn builder() -> Builder {
-    BloomGuard::builder("users", last_segment)
+    BloomGuard::builder("users", last_segment).in_process()
 }
 
 fn request(method: Method, path: &str) -> Request<()> {

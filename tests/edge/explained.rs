@@ -112,6 +112,7 @@ async fn a_rejection_of_the_applications_own_is_explained_and_learns_the_same() 
 async fn a_list_that_is_refused_is_explained() {
     let ids = from_iter(|| 0..1_000_u64);
     let guard = BloomGuard::builder("users", QueryList::<u64>::separated("ids", ','))
+        .in_process()
         .capacity(10_000, 1e-9)
         .audits_per_second(0)
         .rebuild(Schedule::manual(), ids)

@@ -59,6 +59,7 @@ where
 /// A guard over users 0 to 999, its filter in this process and all but free of false positives.
 fn builder(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(10_000, 1e-9)
         .rebuild(Schedule::manual(), table.clone())
         // What reaches the handler is counted.

@@ -118,6 +118,7 @@ where
     T: FromStr + Display + 'static,
 {
     let guard = BloomGuard::builder("users", PathPattern::<T>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(1_000, 1e-9)
         .rebuild(Schedule::manual(), from_iter(|| [1_u64]))
         .on_invalid(OnInvalid::BadRequest)

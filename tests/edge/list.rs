@@ -121,7 +121,7 @@ fn list(ids: impl IntoIterator<Item = u64>) -> String {
 
 /// Without Redis, and with it.
 async fn in_both_stores(test: impl AsyncFn(Stage)) {
-    test(Stage::new(|guard| guard).await).await;
+    test(Stage::new(Builder::in_process).await).await;
     let redis = RedisServer::start();
     test(Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO)).await).await;
 }
@@ -211,7 +211,7 @@ async fn no_answer_to_a_list_hides_an_id() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_say_what_it_found_teaches_nothing() {
-    let mut stage = Stage::new(|guard| guard.lane(1, 1)).await;
+    let mut stage = Stage::new(|guard| guard.in_process().lane(1, 1)).await;
     for (answer, status) in [(Answer::Unmarked, 200), (Answer::Missing, 404)] {
         stage.answers(answer);
         for _ in 0..20 {
@@ -272,7 +272,7 @@ async fn a_list_takes_of_the_lane_as_much_as_it_has_ids_that_need_it() {
 #[tokio::test]
 async fn a_list_that_fails_or_is_given_up_makes_its_ids_missed() {
     for answer in [Answer::Failed, Answer::Nothing] {
-        let mut stage = Stage::new(|guard| guard.lane(1, 1)).await;
+        let mut stage = Stage::new(|guard| guard.in_process().lane(1, 1)).await;
         assert_eq!(stage.status("9").await, 200);
         stage.answers(answer);
         let target = "/users?ids=7,8,9,70000";
@@ -303,10 +303,10 @@ async fn a_list_that_is_too_long_is_never_answered_404() {
         assert_eq!(stage.app.table.lookups(), 100, "the handler was not called");
     })
     .await;
-    let mut stage = Stage::new(|guard| guard.on_invalid(OnInvalid::Pass)).await;
+    let mut stage = Stage::new(|guard| guard.in_process().on_invalid(OnInvalid::Pass)).await;
     assert_eq!(stage.status(&list(0..101)).await, 200);
     // Nor does it belong to the sample: one would be thousands of look-ups.
-    let mut stage = Stage::new(|guard| guard.audits_per_second(100)).await;
+    let mut stage = Stage::new(|guard| guard.in_process().audits_per_second(100)).await;
     assert_eq!(stage.status(&list(0..101)).await, 400);
     assert_eq!(stage.app.table.lookups(), 0);
 }
@@ -377,7 +377,7 @@ async fn a_null_refuses_in_a_list_as_it_does_alone() {
 async fn a_record_that_a_list_finds_although_it_is_held_absent_is_an_alarm() {
     for shown in ["sample", "shadow mode", "handler that reads what is absent"] {
         let audits = if shown == "sample" { 100 } else { 0 };
-        let mut stage = Stage::new(|guard| guard.audits_per_second(audits)).await;
+        let mut stage = Stage::new(|guard| guard.in_process().audits_per_second(audits)).await;
         match shown {
             "sample" => {}
             "shadow mode" => stage.guard.set_mode(Mode::Shadow),
@@ -406,7 +406,7 @@ async fn a_record_that_a_list_finds_although_it_is_held_absent_is_an_alarm() {
 
 #[tokio::test]
 async fn methods_that_are_not_guarded_have_no_verdicts() {
-    let mut stage = Stage::new(|guard| guard.methods([Method::HEAD])).await;
+    let mut stage = Stage::new(|guard| guard.in_process().methods([Method::HEAD])).await;
     assert_eq!(stage.ask("7,70000").await, (200, "[7, 70000]".into()));
     let refused = stage.client.send(Method::HEAD, "/users?ids=70000,70001").await;
     assert_eq!(refused.status(), StatusCode::NOT_FOUND);
@@ -416,6 +416,7 @@ async fn methods_that_are_not_guarded_have_no_verdicts() {
 async fn insert_and_check_read_an_id_as_a_list_does() {
     let table = Table::with([1]);
     let guard = BloomGuard::builder("users", QueryList::<u64>::repeated("id"))
+        .in_process()
         .rebuild(Schedule::manual(), table)
         .build()
         .unwrap();
@@ -436,6 +437,7 @@ async fn a_404_that_some_callers_were_answered_refuses_no_others_list() {
         found => found,
     };
     let guard = BloomGuard::builder("users", extract)
+        .in_process()
         .capacity(10_000, 1e-9)
         .rebuild(Schedule::manual(), table.clone())
         .require_marker(false)
@@ -465,7 +467,7 @@ async fn what_an_inner_guard_refuses_makes_no_id_of_an_outer_one_missed() {
     let guard = async |key: &str| {
         let ids = PathPattern::<u64>::capture("/users/{user}/orders/{order}", key).unwrap();
         let source = from_iter(|| [7]);
-        let guard = BloomGuard::builder(key, ids).rebuild(Schedule::manual(), source);
+        let guard = BloomGuard::builder(key, ids).in_process().rebuild(Schedule::manual(), source);
         let guard = guard.capacity(10_000, 1e-9).lane(1, 1).audits_per_second(0).build().unwrap();
         guard.ready().await;
         guard
@@ -487,6 +489,7 @@ async fn what_an_inner_guard_refuses_makes_no_id_of_an_outer_one_missed() {
 async fn what_a_guard_of_other_records_knows_takes_no_id_out_of_a_list() {
     let guard = async |key: &str, ids: [u64; 2]| {
         let guard = BloomGuard::builder(key, QueryList::<u64>::separated(key, ','))
+            .in_process()
             .capacity(10_000, 1e-9)
             .rebuild(Schedule::manual(), from_iter(move || ids))
             .audits_per_second(0)

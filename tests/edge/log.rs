@@ -15,8 +15,12 @@ use tower::{Layer, ServiceExt};
 const NOWHERE: &str = "redis://127.0.0.1:1";
 const FILTER: &str = "filter=\"users\"";
 
-fn users() -> Builder {
+fn unplaced() -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+}
+
+fn users() -> Builder {
+    unplaced().in_process()
 }
 
 async fn get(guard: &BloomGuard, path: &str) -> StatusCode {
@@ -44,7 +48,7 @@ fn a_guard_that_will_never_have_a_filter_says_so_when_it_is_built() {
 #[test]
 fn a_guard_without_a_source_tells_who_has_to_build_its_filter() {
     let (log, _kept) = Log::begin();
-    let _guard = users().redis(NOWHERE).build().unwrap();
+    let _guard = unplaced().redis(NOWHERE).build().unwrap();
     let told = log.with("another process has to build the filter");
     assert!(told.len() == 1 && told[0].starts_with("INFO") && told[0].contains(FILTER), "{told:?}");
 }
@@ -90,7 +94,7 @@ fn requests_told(lines: &[String]) -> u64 {
 async fn requests_answered_503_are_told_of_twice_a_burst_with_their_number() {
     let (log, _kept) = Log::begin();
     // Nothing is known of an id before there is a connection.
-    let guard = users().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
+    let guard = unplaced().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
     let told = || log.with("503");
     for burst in 1..=2 {
         for _ in 0..100 {
@@ -112,7 +116,7 @@ async fn requests_answered_503_are_told_of_twice_a_burst_with_their_number() {
 #[tokio::test(start_paused = true)]
 async fn requests_answered_503_without_a_pause_are_told_of_once_a_minute() {
     let (log, _kept) = Log::begin();
-    let guard = users().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
+    let guard = unplaced().redis(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
     for _ in 0..630 {
         get(&guard, "/users/7").await;
         sleep(Duration::from_secs(1)).await;
@@ -129,7 +133,7 @@ async fn requests_answered_503_without_a_pause_are_told_of_once_a_minute() {
 #[tokio::test]
 async fn every_line_names_the_filter() {
     let (log, _kept) = Log::begin();
-    let away = users().redis(NOWHERE).build().unwrap();
+    let away = unplaced().redis(NOWHERE).build().unwrap();
     let broken = from_blocking(|_| Err("the database is away".into()));
     let failing = users().rebuild(Schedule::manual(), broken).build().unwrap();
     failing.rebuild_now().await.unwrap_err();
@@ -229,7 +233,7 @@ async fn a_refusal_a_second_is_told_of_by_its_digest_and_never_by_its_id() {
 #[tokio::test(start_paused = true)]
 async fn a_filter_that_does_not_answer_for_ten_seconds_is_told_of_once() {
     let (log, _kept) = Log::begin();
-    let guard = users().redis(NOWHERE).build().unwrap();
+    let guard = unplaced().redis(NOWHERE).build().unwrap();
     let told = || log.with("has not answered for ten seconds");
     get(&guard, "/users/7").await;
     sleep(Duration::from_secs(9)).await;

@@ -24,6 +24,7 @@ fn default_policy(url: &str, table: &Table) -> Builder {
 /// A guard without Redis; its table is scanned once, and whatever is committed later behind its back.
 fn in_process(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(10_000, 1e-9)
         .rebuild(Schedule::manual(), table.clone())
 }

@@ -43,12 +43,13 @@ impl Api {
             let pattern = PathPattern::<i64>::new("/users/{id}").unwrap();
             // Every refusal counts: none is let through for a look.
             let builder = BloomGuard::builder("users", pattern).audits_per_second(0);
-            let mut builder = builder;
-            if let Some(redis) = &redis {
-                let patient = Duration::from_secs(1);
-                builder =
-                    builder.redis(&redis.url()).settle(Duration::ZERO).check_deadline(patient);
-            }
+            let patient = Duration::from_secs(1);
+            let builder = match &redis {
+                Some(redis) => {
+                    builder.redis(&redis.url()).settle(Duration::ZERO).check_deadline(patient)
+                }
+                None => builder.in_process(),
+            };
             configure(builder.rebuild(Schedule::manual(), scan.clone())).build().unwrap()
         };
         let guards: Vec<_> = (0..redis.iter().count() + 1).map(|_| instance()).collect();

@@ -17,6 +17,7 @@ const IDS: u64 = 10_000;
 
 fn in_process(table: &Table) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(20_000, 1e-6)
         .rebuild(Schedule::manual(), table.clone())
 }
@@ -159,7 +160,8 @@ async fn a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
 async fn in_process_a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
     let source = Misses(Table::with(0..1_000), Arc::default());
     let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
-    one_rebuild_follows(BloomGuard::builder("users", pattern).audits_per_second(0), &source).await;
+    let builder = BloomGuard::builder("users", pattern).in_process();
+    one_rebuild_follows(builder.audits_per_second(0), &source).await;
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn a_million_ids(guard: &BloomGuard, absent: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_existing_id_is_refused_in_process() {
-    a_million_ids(&builder().build().unwrap(), 1_000_000).await;
+    a_million_ids(&builder().in_process().build().unwrap(), 1_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

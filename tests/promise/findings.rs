@@ -56,6 +56,7 @@ async fn a_day(misses_one_in: Option<u64>, a_wrong_row_an_hour: bool) -> Day {
     let source = Source { table: Table::with(0..IDS), misses_one_in };
     let table = source.table.clone();
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(2 * IDS, 1e-6)
         .rebuild(Schedule::every(Duration::from_secs(3_600)), source)
         .build()

@@ -12,6 +12,7 @@ use tower::{Layer, ServiceExt};
 
 async fn local(table: &Table) -> BloomGuard {
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .rebuild(Schedule::manual(), table.clone())
         .build()
         .unwrap();
@@ -167,6 +168,7 @@ async fn a_404_of_an_unmatched_route_is_no_null() {
     use axum::{Router, routing};
     let table = Table::with([7]);
     let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
+        .in_process()
         .rebuild(Schedule::manual(), table.clone())
         .build()
         .unwrap();
@@ -188,6 +190,7 @@ async fn a_404_of_a_subresource_is_no_null_of_the_resource() {
     use axum::{Router, routing};
     let table = Table::with([7]);
     let guard = BloomGuard::builder("users", bloom_guard::Captures::<u64>::new("id"))
+        .in_process()
         .rebuild(Schedule::manual(), table.clone())
         .build()
         .unwrap();
@@ -231,6 +234,7 @@ async fn what_one_caller_was_told_is_no_proof_to_who_checks_by_hand() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_succeeds_shows_no_record() {
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .methods([Method::GET, Method::HEAD, Method::DELETE])
         .rebuild(Schedule::manual(), Table::with(0..1_000))
         .build()

@@ -14,7 +14,7 @@ use support::model::{Table, get, guard_over, live};
 use support::redis_server::RedisServer;
 
 fn builder() -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).in_process()
 }
 
 async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {

@@ -125,9 +125,10 @@ pub fn brief(builder: Builder) -> Builder {
     builder.handler_time(Duration::from_millis(100))
 }
 
-/// A guard over `/users/{id}` without Redis, sized for so many ids.
+/// A guard over `/users/{id}` with its filter in this process, sized for so many ids.
 pub fn in_process(table: &Table, ids: u64, rate: f64) -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
+        .in_process()
         .capacity(ids, rate)
         .rebuild(Schedule::manual(), table.clone())
         .audits_per_second(0)

@@ -36,6 +36,7 @@ async fn main() -> Result<(), BoxError> {
     // Before the guard is built: it counts for the recorder that is there then.
     let provider = record(endpoint)?;
     let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+        .in_process()
         .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
         .audits_per_second(0)
         .build()?;

@@ -32,7 +32,7 @@ impl Builder {
     /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says otherwise. The feature `tls` installs
     /// rustls's `ring` provider, unless the application chose one before.
     ///
-    /// Defaults to keeping them in this process.
+    /// There is no default: a guard says this or [`in_process`](Self::in_process).
     pub fn redis(mut self, url: &str) -> Self {
         let endpoint = Endpoint::parse(url);
         self.place.redis = endpoint.as_ref().ok().cloned();

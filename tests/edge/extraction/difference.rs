@@ -57,6 +57,7 @@ impl Twins {
         let found = Arc::new(Mutex::new(Vec::new()));
         let extractor = Recorder { extractor, found: Arc::clone(&found) };
         let guard = BloomGuard::builder("users", extractor)
+            .in_process()
             .capacity(100_000, 1e-9)
             .audits_per_second(0)
             .rebuild(Schedule::manual(), from_iter(move || [first]))

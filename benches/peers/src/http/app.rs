@@ -83,9 +83,10 @@ pub async fn guarded(database: &Arc<Database>, redis: Option<&RedisServer>, name
     let ids = database.ids;
     let pattern = PathPattern::<u64>::new("/users/{id}").expect("valid");
     let mut builder = BloomGuard::builder(name, pattern).capacity(ids, RATE);
-    if let Some(redis) = redis {
-        builder = builder.redis(&redis.url()).settle(Duration::ZERO);
-    }
+    builder = match redis {
+        Some(redis) => builder.redis(&redis.url()).settle(Duration::ZERO),
+        None => builder.in_process(),
+    };
     let guard =
         builder.rebuild(Schedule::manual(), from_iter(move || 0..ids)).build().expect("valid");
     guard.ready().await;
