@@ -146,7 +146,6 @@ pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
 #[cfg(feature = "redis")]
 pub use {
-    builder::place::old::OldFilter,
     store::foreign::{
         error::TrustError, filter::ForeignFilter, handle::ForeignHandle, inspection::Inspection,
         size::BloomSize,

@@ -100,9 +100,6 @@ doubts! {
     Truncated = "truncated", "the live key's length is not what its header says";
     /// The filter has a format version this crate does not read.
     Version = "version", "the live filter has an unreadable format version";
-    /// The guard's filter was left for another one, which answers in its place
-    /// ([`hand_over`](crate::BloomGuard::hand_over)).
-    Moved = "moved", "the filter was left for another one";
     /// The filter is not in the live state.
     NotLive = "not_live", "the live key holds a filter that is not in the live state";
     /// The filter is new, and processes that do not insert into it may still run: what it lacks may exist.

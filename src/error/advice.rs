@@ -35,7 +35,6 @@ advice! {
         Self::Full => "Have the other system make a larger filter, or one that scales, and fill it. Then see trust_after.";
         Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
         Self::Version => "Update this process: a newer version of the crate has built the filter.";
-        Self::Moved => "Run this process with the name, the Redis, the key and the shards of the filter that has taken its place.";
         Self::NotLive => "A process that has a source rebuilds the filter. At least one needs it.";
         Self::Settling => "It ends by itself: see the guide, fleet. Once every process inserts, enforce_everywhere ends it sooner.";
         Self::OtherKey => "Give all processes the same secret_key.";
@@ -64,8 +63,6 @@ advice! {
         Self::Refused { doubt, .. } => doubt.advice();
         Self::Odd { .. } => Doubt::Odd.advice();
         Self::Foreign { .. } => "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";
-        Self::Moved { .. } => Doubt::Moved.advice();
-        Self::Move { .. } => "See the guide, fleet: migrate_from has to state the name, the Redis, the key and the shards of the filter that the other processes have.";
         Self::OtherKey { .. } => Doubt::OtherKey.advice();
         Self::NoRoom { .. } => Doubt::OutOfMemory.advice();
         Self::Fenced { .. } => "The newer rebuild goes on. If it comes again, look for clocks that jump.";
@@ -76,7 +73,6 @@ advice! {
     }
 
     RebuildError {
-        Self::NotMigrating => "Call hand_over on a guard that was built with migrate_from.";
         Self::NoSource => "Give the builder a source, or leave rebuilds to another process.";
         Self::Busy => "The filter of the other process serves this one, too.";
         Self::NoFleet => "Call set_mode in each process.";
@@ -92,7 +88,6 @@ advice! {
     }
 
     FleetError {
-        Self::Migrating => "Call hand_over first, and then this.";
         Self::Overtaken => "See who else changes the mode and whether Redis is another, and call again.";
         Self::Rebuild(_) => "Read the advice of the rebuild's own error.";
         Self::Store(error) => error.advice();

@@ -91,7 +91,7 @@ pub enum SettingError {
     #[error("credentials: there is no redis url")]
     CredentialsWithoutRedis,
     /// A filter of another system is to be guarded, and no Redis was named.
-    #[error("a foreign filter, or one to migrate from, needs a redis url")]
+    #[error("a foreign filter needs a redis url")]
     ForeignWithoutRedis,
     /// A filter of another system is to be guarded in a Redis Cluster: its key and what the guard keeps beside it are in different
     /// slots.
@@ -99,12 +99,6 @@ pub enum SettingError {
         "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own"
     )]
     ForeignInCluster,
-    /// The filter to migrate from is the guard's own: of the same name, on the same Redis, in as many shards.
-    #[error("migrate_from {name:?}: this is the filter to migrate to, too")]
-    MigratesToItself {
-        /// The filter's name.
-        name: String,
-    },
     /// The number of shards is none that there can be.
     #[error("shards of {value} is no power of two from 1 to {max}")]
     Shards {
@@ -124,8 +118,7 @@ pub enum SettingError {
     /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
     /// ever leaves it.
     #[error(
-        "rebuild: a foreign filter is refilled when it is not trusted, and by no schedule: give Schedule::manual(), or \
-         migrate_from() for a filter of the guard's own"
+        "rebuild: a foreign filter is refilled when it is not trusted, and by no schedule: give Schedule::manual()"
     )]
     ForeignSchedule,
     /// The system's random source gave no key.

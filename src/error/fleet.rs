@@ -14,10 +14,6 @@ pub enum FleetError {
     /// changed.
     #[error("another call has set the mode of all processes, or redis is another than before")]
     Overtaken,
-    /// The guard is on its way from one filter of its own to another: the one that answers is not rebuilt by this process
-    /// alone.
-    #[error("the guard is on its way from another filter: hand over first")]
-    Migrating,
     /// No filter could be rebuilt.
     #[error(transparent)]
     Rebuild(#[from] Arc<RebuildError>),

@@ -16,9 +16,6 @@ pub enum RebuildError {
     /// Another process is rebuilding.
     #[error("another process is rebuilding")]
     Busy,
-    /// The guard was built without a filter to move away from.
-    #[error("nothing to hand over: the guard was built without migrate_from")]
-    NotMigrating,
     /// The filter is another system's: its processes have no mode in common.
     #[error("the processes of another system's filter have no mode in common")]
     NoFleet,
@@ -67,8 +64,7 @@ pub enum RebuildError {
         /// The longest time it may take.
         limit: Duration,
     },
-    /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one. In a move the shards of both
-    /// filters count.
+    /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one.
     #[error("{failures} of {all} shards were not rebuilt")]
     Shards {
         /// How many were not.

@@ -46,20 +46,6 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The filter was left for another one: see [`hand_over`](crate::BloomGuard::hand_over).
-    #[error("key {key:?}: the filter was left for another one, which takes the inserts")]
-    Moved {
-        /// The key.
-        key: String,
-    },
-    /// The filter that is to be left is not what [`migrate_from`](crate::Builder::migrate_from) should state, or could not be told.
-    #[error("the move from {old:?}: {reason}")]
-    Move {
-        /// The old filter's name.
-        old: String,
-        /// What is wrong.
-        reason: String,
-    },
     /// Another process uses another secret key for the same filter.
     #[error("the filter uses secret key {theirs:08x}, this process has key {ours:08x}")]
     OtherKey {

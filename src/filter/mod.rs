@@ -19,4 +19,4 @@ pub use generation::Generation;
 pub(crate) use memory::Filter;
 pub use sizing::{Sizing, SizingError};
 #[cfg(feature = "redis")]
-pub(crate) use stored::{FilterReader, Header, Position, Span, State, format, moved, newer};
+pub(crate) use stored::{FilterReader, Header, Position, Span, State, format, newer};

@@ -52,9 +52,6 @@ impl BloomGuard {
     /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
-        if self.shared.guard.store.is_moving() {
-            return Err(FleetError::Migrating);
-        }
         let asked = Instant::now();
         let seen = self.shared.view_fleet().await?;
         // The mode may have been set by another call while this one was on its way: it was not this caller's to end.

@@ -2,20 +2,16 @@
 //!
 //! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild,
 //! [`BuildPart`] those that each of its filters takes. The stores in this process and in Redis run the same protocol; the third
-//! has filters that other systems write, and the fourth two of these while a service moves.
+//! has filters that other systems write.
 
 #[cfg(feature = "redis")]
 pub(crate) mod foreign;
-#[cfg(feature = "redis")]
-mod former;
 pub(crate) mod journal_room;
 #[cfg(feature = "redis")]
 pub(crate) mod link;
 #[cfg(feature = "redis")]
 pub(crate) mod map;
 pub(crate) mod memory;
-#[cfg(feature = "redis")]
-pub(crate) mod migrating;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod scan;
@@ -221,27 +217,8 @@ pub(crate) enum FleetChange {
     /// All enforce, and the filter has settled: if the metadata and the mode are still those that were seen then, and the live
     /// filter's rebuild began after the fleet was seen again.
     Enforce { seen: FleetView, after: FleetView },
-    /// The filter has settled: if the metadata are still those, and the live filter is as new.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a hand-over does it"))]
-    Settled { seen: FleetView, after: FleetView },
     /// A process that has a source rebuilds the filter.
     Rebuild,
-    /// The hand-over from the former filter is at this step.
-    #[cfg(feature = "redis")]
-    HandOver(HandOver),
-}
-
-/// How far the hand-over from a former filter is.
-#[cfg(feature = "redis")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum HandOver {
-    /// The former filter answers.
-    #[default]
-    None,
-    /// It does not, and takes inserts still: some process may go by it.
-    Begun,
-    /// None does.
-    Done,
 }
 
 /// How all processes of a filter stand: what a change of them begins with.
@@ -265,15 +242,6 @@ pub(crate) struct SeenMetadata {
 }
 
 impl FleetView {
-    /// Whether some of their metadata are the same.
-    #[cfg(feature = "redis")]
-    pub(crate) fn shares_metadata_with(&self, other: &Self) -> bool {
-        let is_there = |one: &SeenMetadata| {
-            other.metadata.iter().any(|theirs| theirs.incarnation == one.incarnation)
-        };
-        self.metadata.iter().any(is_there)
-    }
-
     /// Whether a mode was set within so long before. What is beyond the store's clock was set before that was set back.
     pub(crate) fn was_set_within(&self, lately: Duration) -> bool {
         let lately_us = lately.as_micros() as u64;
@@ -366,18 +334,6 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
     /// metadata are others, or an older filter is live.
     fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>>;
-
-    /// Returns what ends a migration, where this is one: once it is done, no process relies on the filter that is left any
-    /// more. It may be repeated. Fails where the filter that is left is new, or that which the guard moves to.
-    #[cfg(feature = "redis")]
-    fn hand_over(&self) -> Option<Result<BoxFuture<'_, Result<(), StoreError>>, StoreError>> {
-        None
-    }
-
-    /// Whether it is on its way from another filter of a guard.
-    fn is_moving(&self) -> bool {
-        false
-    }
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
     /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.

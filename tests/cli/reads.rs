@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bloom_guard::{IdSink, Mode, OldFilter, Schedule, SecretKey, from_fn};
+use bloom_guard::{IdSink, Mode, Schedule, SecretKey, from_fn};
 use http::StatusCode;
 use support::eventually;
 use support::log::Log;
-use support::model::{Table, brief, get, guard, guard_over, live};
+use support::model::{Table, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
 
 use super::{Ran, all_of, filled};
@@ -92,19 +92,6 @@ async fn what_only_reads_writes_nothing() {
         let ran = Ran::fed(words, "7\n", &[]);
         assert_eq!(all_of(&redis), before, "{words:?}: {ran:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn it_says_that_a_filter_was_handed_over() {
-    let redis = RedisServer::start();
-    let builder = brief(guard_over(&redis.url(), &Table::with(0..1_000)));
-    let guard = builder.migrate_from(OldFilter::named("members")).build().unwrap();
-    live(&guard).await;
-    guard.hand_over().await.unwrap();
-    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_handed_over");
-    Ran::with(&["status", &redis.url(), "members"]).is_as_kept("status_left");
-    redis.run::<()>(&["HSET", "bg:{users}:meta", "handed", "1:members/1"]);
-    Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_hand_over_begun");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

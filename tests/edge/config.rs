@@ -123,14 +123,10 @@ fn a_number_is_within_its_bounds_or_refused_by_name() {
 
 #[test]
 fn a_filter_of_another_system_is_in_no_cluster() {
-    for is_migrating in [false, true] {
-        let filter = ForeignFilter::go_zero("key", 1_000);
-        let builder = named("users").redis("redis+cluster://localhost");
-        let builder =
-            if is_migrating { builder.migrate_from(filter) } else { builder.foreign(filter) };
-        let error = builder.build().unwrap_err();
-        assert!(matches!(error.problems(), [SettingError::ForeignInCluster]), "{error:?}");
-    }
+    let filter = ForeignFilter::go_zero("key", 1_000);
+    let clustered = named("users").redis("redis+cluster://localhost").foreign(filter);
+    let error = clustered.build().unwrap_err();
+    assert!(matches!(error.problems(), [SettingError::ForeignInCluster]), "{error:?}");
     let error = builder().foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ForeignWithoutRedis]), "{error:?}");
 }
@@ -293,11 +289,9 @@ fn a_filter_that_others_write_is_refilled_by_no_schedule() {
     let hourly = || named("users").redis(redis).rebuild(Schedule::every(HOUR), source());
     let error = refused(hourly().foreign(filter()));
     assert!(matches!(error.problems()[0], SettingError::ForeignSchedule), "{error:?}");
-    assert_tells(&error, &[&"rebuild", &"Schedule::manual()", &"migrate_from"]);
+    assert_tells(&error, &[&"rebuild", &"Schedule::manual()"]);
     let by_need = named("users").redis(redis).rebuild(Schedule::manual(), source());
     assert!(by_need.foreign(filter()).build().is_ok());
-    let moves = named("users").redis(redis).migrate_from(filter());
-    assert!(moves.rebuild(Schedule::manual(), source()).build().is_ok());
     assert!(named("users").redis(redis).foreign(filter()).build().is_ok());
 }
 

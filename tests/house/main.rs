@@ -26,12 +26,11 @@ const ORDER: [&[&str]; 9] = [
     &["id", "mode", "verdict", "random", "background"],
 ];
 /// The rooms inside `store/`, in the same order. Those of one row do not know each other.
-const STORES: [&[&str]; 5] = [
-    &["migrating"],
+const STORES: [&[&str]; 4] = [
     &["redis", "foreign", "memory"],
     // Where Redis is.
     &["map"],
-    &["former", "link", "scan"],
+    &["link", "scan"],
     &["journal_room", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.

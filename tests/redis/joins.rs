@@ -21,11 +21,9 @@ struct Caller {
     /// What it knows of settling, and when it was told.
     rest: &'static str,
     told: u64,
-    /// Which hand-over it knows of.
-    handed: &'static str,
 }
 
-const NEWCOMER: Caller = Caller { key_id: KEY_ID, rest: "", told: 0, handed: "" };
+const NEWCOMER: Caller = Caller { key_id: KEY_ID, rest: "", told: 0 };
 
 struct Site(RedisServer);
 
@@ -63,16 +61,16 @@ impl Site {
     }
 
     fn join(&self, caller: &Caller) {
-        let Caller { key_id, rest, told, handed } = caller;
+        let Caller { key_id, rest, told } = caller;
         let (settle, told) = (SETTLE.to_string(), told.to_string());
         let (known, entry) = (["first", "1", "5", ""], ["5", "1"]);
         let mut command = redis::cmd("EVAL");
         command.arg(JOIN).arg(KEYS.len()).arg(&KEYS);
         command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(MARK).arg("00000001");
         command.arg("").arg("2000").arg(&known).arg(settle).arg(*rest).arg("").arg("0").arg(told);
-        command.arg(&entry).arg(*handed);
+        command.arg(&entry);
         let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
-        assert_eq!(reply.len(), 16);
+        assert_eq!(reply.len(), 15);
     }
 }
 
@@ -186,28 +184,9 @@ fn a_process_with_another_secret_key_has_no_say() {
         site.set_moment(field, before);
     }
     site.set_moment("settles", before);
-    site.join(&Caller { key_id: "0000002b", rest: "0", told: site.now(), handed: "2:old" });
+    site.join(&Caller { key_id: "0000002b", rest: "0", told: site.now() });
     for field in ["polled", "stated", "settles"] {
         assert_eq!(site.get(field), before, "{field}");
-    }
-    assert_eq!(site.0.run::<Option<String>>(&["HGET", META, "handed"]), None);
-}
-
-#[test]
-fn a_hand_over_is_told_to_metadata_that_do_not_know_it_and_of_one_filter_the_later_step_counts() {
-    for (known, told, kept) in [
-        (None, "1:old", Some("1:old")),
-        (Some("1:old"), "2:old", Some("2:old")),
-        (Some("2:old"), "1:old", Some("2:old")),
-        (Some("1:old"), "", Some("1:old")),
-        (Some("1:another"), "2:old", Some("1:another")),
-        (None, "", None),
-    ] {
-        let site = Site::new();
-        site.set(&known.map(|known| ("handed", known)).into_iter().collect::<Vec<_>>());
-        site.join(&Caller { handed: told, ..NEWCOMER });
-        let found: Option<String> = site.0.run(&["HGET", META, "handed"]);
-        assert_eq!(found.as_deref(), kept, "{known:?}, {told}");
     }
 }
 

@@ -17,8 +17,8 @@ use crate::store::link::connector::Connector;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::map::server::Server;
 
-/// The addresses of its nodes. That of number 1 is the Redis of a filter that the guard moves away from.
-pub(crate) const NODES: [usize; 3] = [0, 2, 3];
+/// The addresses of its nodes.
+pub(crate) const NODES: [usize; 3] = [0, 1, 2];
 
 /// What its nodes are called, for the eyes of the guard.
 const HOST: &str = "node";

@@ -201,7 +201,7 @@ pub(crate) fn removed(guard: &BloomGuard, instance: usize, id: u64) {
 /// All has healed, and no request is under way: what exists passes unasked. One shard is looked at after the other: where
 /// rebuilds follow each other closely, there may be no moment at which the copies of all are of what is live.
 pub(crate) async fn end(guard: &BloomGuard, instance: usize) {
-    for shard in shards::own() {
+    for shard in shards::all() {
         end_of(guard, instance, shard).await;
     }
 }

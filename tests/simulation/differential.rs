@@ -105,7 +105,6 @@ fn records_of_batches() -> Vec<Record> {
 fn comparable(plan: &Plan) -> bool {
     plan.config.version == "7.0.15"
         && !plan.config.cluster
-        && plan.config.former.is_none_or(|former| !former.elsewhere)
         && !matches!(plan.config.flavour, Flavour::Forgetful | Flavour::Wild)
 }
 

@@ -31,9 +31,6 @@ struct Fleet {
     /// told it. Of the two only one at a time, or nothing may know the mode any more.
     began_anew: Option<u64>,
     lost: Option<u64>,
-    /// The same of a hand-over, which the new filter's metadata know.
-    handed_over: bool,
-    new_lost: Option<u64>,
 }
 
 fn with<T>(see: impl FnOnce(&mut Fleet) -> T) -> T {
@@ -97,9 +94,7 @@ pub(crate) fn stepped() {
 pub(crate) fn may_begin_anew() -> bool {
     let now = net::now_ms();
     with(|fleet| {
-        let was_told = |lost: Option<u64>| lost.is_none_or(|at| at + TOLD <= now);
-        let may = (!fleet.milder || was_told(fleet.lost))
-            && (!fleet.handed_over || was_told(fleet.new_lost));
+        let may = !fleet.milder || fleet.lost.is_none_or(|at| at + TOLD <= now);
         if may {
             fleet.began_anew = Some(now);
         }
@@ -107,23 +102,14 @@ pub(crate) fn may_begin_anew() -> bool {
     })
 }
 
-/// The new filter's metadata were told that the former one was left.
-pub(crate) fn handed_over() {
-    with(|fleet| fleet.handed_over = true);
-}
-
-/// Whether Redis may lose data, of the new filter or of a former one only: processes tell it the mode and a hand-over, which all
-/// of them have to know.
-pub(crate) fn may_lose(of_new: bool) -> bool {
+/// Whether Redis may lose data: processes tell it the mode, which all of them have to know.
+pub(crate) fn may_lose() -> bool {
     let now = net::now_ms();
     with(|fleet| {
         let all_know = fleet.began_anew.is_none_or(|at| at + TOLD <= now);
-        let may = all_know || !(fleet.milder || fleet.handed_over && of_new);
+        let may = all_know || !fleet.milder;
         if may {
             fleet.lost = Some(now);
-        }
-        if may && of_new {
-            fleet.new_lost = Some(now);
         }
         may
     })

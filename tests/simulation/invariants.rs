@@ -5,36 +5,28 @@ use crate::filter::lengths::TRAILER_LEN;
 use crate::model::keyspace::{Bytes, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
-use crate::{moves, oracle, scripts};
+use crate::{oracle, scripts};
 
 /// The live filter before a swap.
 pub(crate) struct Before {
     bits: Bytes,
     live: Option<Header>,
-    /// It says that it was left for another one.
-    was_left: bool,
 }
 
 /// Looks at a process before it executes a command; at a swap only.
 pub(crate) fn before(node: &mut Node, command: &[Bytes]) -> Option<Before> {
     let swap = scripts::name_of(command) == "swap.lua";
     let [_next, bits, ..] = scripts::keys_of(command) else { return None };
-    swap.then(|| {
-        let was_left = moves::says_left(node, bits);
-        Before { bits: bits.clone(), live: live(node, bits), was_left }
-    })
+    swap.then(|| Before { bits: bits.clone(), live: live(node, bits) })
 }
 
 /// Looks again after it.
 pub(crate) fn after(node: &mut Node, before: Option<&Before>, reply: &Reply, now_ms: u64) {
-    let Some(Before { bits, live: before, was_left }) = before else { return };
+    let Some(Before { bits, live: before }) = before else { return };
     if *reply != Reply::bulk("OK") {
         return;
     }
     oracle::swapped(bits, now_ms);
-    if *was_left {
-        oracle::violated(format!("{now_ms} ms: a filter went live where one was left"));
-    }
     if node.keys.ends(bits).is_some() {
         oracle::violated(format!("{now_ms} ms: a filter went live with a time to live"));
     }

@@ -2,7 +2,6 @@
 
 mod copies;
 mod fleet;
-mod moves;
 mod shards;
 mod waits;
 
@@ -68,9 +67,6 @@ fn drawn_up() -> Vec<Plan> {
         shards::lost_in_one(),
         shards::away_in_a_batch(),
         shards::settled_one_by_one(),
-        moves::known_to_the_former(),
-        moves::former_stands_still(),
-        moves::lost_by_both(),
     ]
 }
 
@@ -105,7 +101,6 @@ const CONFIG: Config = Config {
     copies: false,
     shards: 1,
     cluster: false,
-    former: None,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };

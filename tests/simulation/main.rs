@@ -18,7 +18,6 @@ mod invariants;
 mod kept;
 mod mishaps;
 mod model;
-mod moves;
 mod net;
 mod oracle;
 mod pauses;

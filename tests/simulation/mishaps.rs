@@ -11,7 +11,7 @@ use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
 use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES, Old};
-use crate::{moves, scripts, shards};
+use crate::{scripts, shards};
 
 /// How long processes have to say their inserts again, ms.
 const SAID_AGAIN: u64 = 5_000;
@@ -30,9 +30,9 @@ thread_local! {
     static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
-    /// The address of the Redis that something befalls: 1 where the filter is elsewhere that the guard moves away from.
+    /// The address of the Redis that something befalls.
     static SITE: Cell<usize> = const { Cell::new(0) };
-    static SITES: RefCell<[Site; 4]> = RefCell::default();
+    static SITES: RefCell<[Site; cluster::NODES.len()]> = RefCell::default();
 }
 
 /// What is known of one Redis.
@@ -61,19 +61,12 @@ pub(crate) fn begin() {
 /// Whether an id's data have gone back in time so lately that a process need not have noticed.
 pub(crate) fn rewound_lately(id: u64) -> bool {
     let is_late = |at: &u64| net::now_ms() < at + NOTICED;
-    REWOUND.with_borrow(|rewound| {
-        shards::all_of(id).iter().any(|shard| rewound.get(shard).is_some_and(is_late))
-    })
+    REWOUND.with_borrow(|rewound| rewound.get(&shards::of(id)).is_some_and(is_late))
 }
 
 /// Lets it happen.
 pub(crate) fn befall(mishap: &Mishap) {
     match mishap {
-        Mishap::AtFormer(mishap) => {
-            SITE.set(1);
-            befall(mishap);
-            SITE.set(0);
-        }
         Mishap::AtNode(at, mishap) => {
             SITE.set(*at);
             let shards = net::with(|net| cluster::shards_at(net, *at));
@@ -102,12 +95,9 @@ fn befall_somewhere(mishap: &Mishap, shards: &[u32]) {
 
 /// Lets it happen to the keys of these shards, or to the process.
 fn befall_shards(mishap: &Mishap, shards: &[u32]) {
-    let is_kept = mishap.loses_bits() && moves::keeps_former(SITE.get(), shards);
-    let of_new = SITE.get() != 1 && shards.iter().any(|of| !shards::of_former().contains(of));
-    if is_kept || mishap.loses_the_mode() && !fleet::may_lose(of_new) {
+    if mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
-    moves::befallen();
     if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
         database::roll_back_all();
     }
@@ -187,7 +177,7 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Stay(shard) => cluster::stay(net, shard),
         Mishap::Lie { at, shard, to } => cluster::lie(net, at, shard, to),
         Mishap::Gossip => cluster::gossip(net),
-        Mishap::OfShard(..) | Mishap::AtFormer(_) | Mishap::AtNode(..) => {
+        Mishap::OfShard(..) | Mishap::AtNode(..) => {
             unreachable!("it befalls one shard of one")
         }
     });
@@ -202,9 +192,7 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
         return;
     }
     let [meta, log, ..] = scripts::keys_of(command) else { return };
-    // Of the filter that is moved to, nothing is forgotten when it is new.
-    let are_there = node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil;
-    if moves::are_new(node.run_id, meta, are_there) || are_there {
+    if node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil {
         return;
     }
     FORGOT.set(Some(if node.refuses_writes().is_some() { NOT_YET } else { now_ms }));
@@ -212,23 +200,6 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
     if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(log) == 0 {
         database::roll_back_all();
     }
-}
-
-/// The keys of the filter that was left are deleted.
-pub(crate) fn drop_former() {
-    let Some(former) = moves::former() else { return };
-    moves::befallen();
-    let shards: Vec<u32> = shards::of_former().collect();
-    let sites = if cluster::is() { cluster::NODES.to_vec() } else { vec![former.site()] };
-    for site in sites {
-        SITE.set(site);
-        net::with(|net| {
-            for key in primary(net).keys.keys().into_iter().filter(|key| is_of_some(key, &shards)) {
-                operate(net, &[b"DEL", &key]);
-            }
-        });
-    }
-    SITE.set(0);
 }
 
 /// Nobody can say anything again while Redis refuses writes; what was forgotten before is said after that.

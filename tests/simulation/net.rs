@@ -22,7 +22,6 @@ use crate::mishaps;
 use crate::model::keyspace::{Keyspace, number};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
-use crate::moves;
 use crate::oracle;
 use crate::plan::{Config, Mishap};
 use crate::rng::Rng;
@@ -74,8 +73,7 @@ pub(crate) struct Net {
     began: Instant,
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node>,
-    /// The processes that the addresses lead to: of the guard's own filter, of one elsewhere that it moves away from, and of
-    /// the other nodes of a cluster.
+    /// The processes that the addresses lead to: one, or the nodes of a cluster.
     pub(crate) primaries: Vec<usize>,
     /// Replies that take long, in a thousand.
     pub(crate) slow: u64,
@@ -170,7 +168,7 @@ pub(crate) fn now_ms() -> u64 {
     with(|net| net.now_ms())
 }
 
-/// Begins a run's network, with one Redis or two; needs a runtime with a paused clock.
+/// Begins a run's network; needs a runtime with a paused clock.
 pub(crate) fn begin(config: &Config, seed: u64) {
     let Config { version, node_entries, slow, .. } = *config;
     let mut rng = Rng::new(seed ^ 0xA11C_E5ED);
@@ -179,8 +177,7 @@ pub(crate) fn begin(config: &Config, seed: u64) {
         Node::start(version, run_id, history, Keyspace::new(node_entries))
     };
     let mut nodes = vec![start()];
-    nodes.extend(config.former.filter(|former| former.elsewhere).map(|_| start()));
-    let mut primaries = vec![0, nodes.len() - 1];
+    let mut primaries = vec![0];
     if config.cluster {
         for at in cluster::NODES {
             if at > 0 {
@@ -190,7 +187,6 @@ pub(crate) fn begin(config: &Config, seed: u64) {
             nodes[primaries[at]].map = Some(Map::first(at));
         }
     }
-    moves::begin_on(&nodes);
     let net = Net {
         began: Instant::now(),
         rng,
@@ -639,7 +635,7 @@ fn note(run_ms: u64, connection: u64, name: &str, command: &[Vec<u8>], reply: &R
 /// An address, as one instance knows it.
 pub(crate) struct Address {
     pub(crate) instance: usize,
-    /// 1 where the filter is elsewhere that the guard moves away from.
+    /// The number of the node of a cluster.
     pub(crate) site: usize,
 }
 

@@ -57,9 +57,6 @@ pub(crate) struct Findings {
     pub(crate) commits: u64,
     /// Rows that programs created which do not insert.
     pub(crate) strangers: u64,
-    /// Hand-overs that have returned, and processes that began with the new filter only before all had healed.
-    pub(crate) handed_over: u64,
-    pub(crate) moved: u64,
     /// Shards that another node of a cluster came to serve, and commands that a node did not execute for it.
     pub(crate) carried: u64,
     pub(crate) redirected: u64,
@@ -89,8 +86,6 @@ impl Findings {
         self.nulls += other.nulls;
         self.commits += other.commits;
         self.strangers += other.strangers;
-        self.handed_over += other.handed_over;
-        self.moved += other.moved;
         self.carried += other.carried;
         self.redirected += other.redirected;
         self.alone += other.alone;
@@ -117,7 +112,7 @@ pub(crate) fn swapped(bits: &[u8], now_ms: u64) {
 pub(crate) fn live_for(ms: u64) -> bool {
     let now = net::now_ms();
     FINDINGS.with_borrow(|Findings { first_swaps, .. }| {
-        first_swaps.len() == shards::own().len() && first_swaps.values().all(|at| at + ms <= now)
+        first_swaps.len() == shards::all().len() && first_swaps.values().all(|at| at + ms <= now)
     })
 }
 

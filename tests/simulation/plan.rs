@@ -3,7 +3,6 @@
 mod ask;
 mod cluster;
 mod flavour;
-mod moves;
 mod process;
 mod rules;
 mod scenario;
@@ -12,14 +11,12 @@ mod trouble;
 
 pub(crate) use ask::{Answers, Ask, Asked, Caller};
 pub(crate) use flavour::Flavour;
-pub(crate) use moves::Former;
 pub(crate) use process::Process;
 pub(crate) use rules::Rules;
 
 use std::ops::Range;
 
 use crate::Mode;
-use crate::moves::Version;
 use crate::net::{Effect, Trap};
 use crate::rng::Rng;
 
@@ -75,8 +72,6 @@ pub(crate) struct Config {
     pub(crate) shards: u32,
     /// Whether Redis is a cluster.
     pub(crate) cluster: bool,
-    /// The filter that the processes have first, if they move to that one.
-    pub(crate) former: Option<Former>,
     pub(crate) flavour: Flavour,
     pub(crate) rules: Rules,
 }
@@ -145,17 +140,6 @@ pub(crate) enum What {
         instance: usize,
         process: Process,
     },
-    /// A process ends, and one of another version takes its place, if the guide lets it.
-    Run {
-        instance: usize,
-        version: Version,
-        process: Process,
-    },
-    HandOver {
-        instance: usize,
-    },
-    /// The keys of the filter that was left are deleted.
-    DropFormer,
     Trap(Trap),
     /// This process stands still for so long, and its clock does not.
     Pause {
@@ -240,8 +224,6 @@ pub(crate) enum Mishap {
     StandStill(u64),
     /// What happens to keys happens to those of this shard alone.
     OfShard(u32, Box<Mishap>),
-    /// It happens to the Redis of the filter that the guard moves away from.
-    AtFormer(Box<Mishap>),
     /// It happens to the node at this address.
     AtNode(usize, Box<Mishap>),
     /// Half of a shard's keys go to the node at this address.
@@ -301,8 +283,8 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         use Mishap::{
-            Astray, AtFormer, AtNode, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard,
-            Restart, Rewind, Swap,
+            Astray, AtNode, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart,
+            Rewind, Swap,
         };
         match self {
             Swap(keys) | Delete(keys) => keys.contains(&"meta"),
@@ -316,21 +298,8 @@ impl Mishap {
             | Rewind
             | Clock(_) => true,
             // The other shards know it. But they may lose it before a poll tells this one of it.
-            OfShard(_, mishap) | AtFormer(mishap) | AtNode(_, mishap) => mishap.loses_the_mode(),
+            OfShard(_, mishap) | AtNode(_, mishap) => mishap.loses_the_mode(),
             _ => false,
-        }
-    }
-
-    /// Whether what a live filter's key holds may be lost.
-    pub(crate) fn loses_bits(&self) -> bool {
-        match self {
-            Self::Swap(keys) | Self::Delete(keys) => keys.contains(&"bits"),
-            Self::CutShort(key) | Self::Expire(key, _) => *key == "bits",
-            Self::OfShard(_, mishap) | Self::AtFormer(mishap) | Self::AtNode(_, mishap) => {
-                mishap.loses_bits()
-            }
-            Self::FlushAll => true,
-            other => other.loses_inserts(),
         }
     }
 
@@ -339,9 +308,7 @@ impl Mishap {
         match self {
             Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
             Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
-            Self::OfShard(_, mishap) | Self::AtFormer(mishap) | Self::AtNode(_, mishap) => {
-                mishap.loses_inserts()
-            }
+            Self::OfShard(_, mishap) | Self::AtNode(_, mishap) => mishap.loses_inserts(),
             _ => false,
         }
     }
@@ -357,8 +324,7 @@ impl Plan {
     pub(crate) fn draw_on_one(seed: u64, operations: usize) -> Self {
         let mut copies_rng = Rng::new(seed ^ COPIES);
         let copies = copies_rng.happens(400).then_some(copies_rng);
-        let plan = Self::draw_with(seed, copies, operations).cut(operations).moved(operations);
-        plan.with_two_primaries()
+        Self::draw_with(seed, copies, operations).cut(operations).with_two_primaries()
     }
 
     /// The same, but that some primaries which another takes over from do not know it for a while.
@@ -482,7 +448,6 @@ impl Config {
             copies: false,
             shards: 1,
             cluster: false,
-            former: None,
             flavour,
             rules: Rules::draw(rng),
         }

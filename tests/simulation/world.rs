@@ -11,15 +11,14 @@ use crate::client::{self, Answered};
 use crate::cluster;
 use crate::database::Transaction;
 use crate::mishaps;
-use crate::moves::Version;
 use crate::net;
 use crate::oracle::{self, Findings};
 use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, ChangeError, Mode, OldFilter, PathPattern, Schedule};
-use crate::{copies, database, fleet, moves, pauses, random, seeded, shards, trace};
+use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
+use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
 const INSERTS: u32 = 3;
@@ -53,9 +52,8 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
         .expect("a runtime");
     trace::begin(in_words);
     oracle::begin();
-    shards::begin(plan.config.shards, plan.config.former);
+    shards::begin(plan.config.shards);
     cluster::begin(plan.config.cluster);
-    moves::begin(plan.config.former, plan.config.flavour, plan.config.instances);
     random::begin(plan.seed);
     database::begin(plan.config.page);
     copies::begin();
@@ -94,8 +92,7 @@ impl Instance {
         let process = &config.processes[number];
         let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
         let rules = &config.rules;
-        let filter = Filter::of(config, number);
-        let mut builder = BloomGuard::builder(filter.name, pattern)
+        let mut builder = BloomGuard::builder(shards::NAME, pattern)
             .capacity(process.capacity, process.rate)
             .lane(rules.lane.0, rules.lane.1)
             .on_unknown(rules.on_unknown)
@@ -103,11 +100,8 @@ impl Instance {
             .require_marker(rules.marker)
             .shared_absence(rules.shared)
             .gone_counts(rules.gone);
-        if filter.shards > 1 {
-            builder = builder.secret_key(shards::KEY).shards(filter.shards);
-        }
-        if let Some(former) = filter.former {
-            builder = builder.migrate_from(former);
+        if config.shards > 1 {
+            builder = builder.secret_key(shards::KEY).shards(config.shards);
         }
         if rules.guards_delete {
             builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
@@ -127,46 +121,15 @@ impl Instance {
             shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
             ..builder.settings
         };
-        builder.place.redis = Some(filter.redis);
+        builder.place.redis = Some(match config.cluster {
+            true => cluster::endpoint(number),
+            false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 })),
+        });
         let schedule =
             config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
         let builder = builder.rebuild(schedule, database::Scan);
         let guard = pauses::start(number, || builder.build().expect("settings within bounds"));
         Self { guard, tasks: JoinSet::new() }
-    }
-}
-
-/// Which filter a process has, and where.
-struct Filter {
-    name: &'static str,
-    shards: u32,
-    redis: Endpoint,
-    /// The one that it moves away from.
-    former: Option<OldFilter>,
-}
-
-impl Filter {
-    fn of(config: &Config, number: usize) -> Self {
-        let at = |site| match config.cluster {
-            true => cluster::endpoint(number),
-            false => Endpoint::Primary(Arc::new(net::Address { instance: number, site })),
-        };
-        let [name, old_name] = shards::names();
-        let own = Self { name, shards: config.shards, redis: at(0), former: None };
-        let Some(former) = config.former else { return own };
-        match moves::version(number) {
-            Version::New => own,
-            Version::Old => {
-                let (shards, redis) = (former.shards, at(former.site()));
-                Self { name: old_name, shards, redis, former: None }
-            }
-            Version::Moving => {
-                let old = OldFilter::named(old_name).at(Ok(at(former.site())));
-                let in_shards = |old: OldFilter| old.secret_key(shards::KEY).shards(former.shards);
-                let old = if former.shards > 1 { in_shards(old) } else { old };
-                Self { former: Some(old), ..own }
-            }
-        }
     }
 }
 
@@ -259,17 +222,6 @@ impl World {
                 self.config.processes[instance] = process;
                 self.instances[instance] = Instance::start(&self.config, instance);
             }
-            What::Run { instance, version, process } => self.run(instance, version, process),
-            What::HandOver { instance } => {
-                let guard = self.instances[instance].guard.clone();
-                let call = async move { _ = moves::hand_over(guard, instance).await };
-                self.spawn(instance, call);
-            }
-            What::DropFormer => {
-                if moves::may_drop_former() {
-                    mishaps::drop_former();
-                }
-            }
             What::Trap(ref trap) => net::with(|net| net.set(trap.clone())),
             What::Pause { instance, for_ms } => pauses::pause(instance, ms(for_ms)),
             What::CutOff { instance, for_ms } => net::with(|net| net.cut_off(instance, for_ms)),
@@ -299,18 +251,6 @@ impl World {
         let config = &self.config;
         self.instances = (0..config.instances).map(|n| Instance::start(config, n)).collect();
         self.began += gone.elapsed();
-    }
-
-    /// A process of another version takes the place of one.
-    fn run(&mut self, instance: usize, version: Version, process: Process) {
-        let may_begin = !mishaps::forgot_lately() && fleet::may_begin_anew();
-        if may_begin && moves::may_run(instance, version) {
-            trace::line(|| format!("       instance {instance} is {version:?}"));
-            moves::run(instance, version);
-            oracle::note(|findings| findings.moved += u64::from(version == Version::New));
-            self.config.processes[instance] = process;
-            self.instances[instance] = Instance::start(&self.config, instance);
-        }
     }
 
     fn spawn(&mut self, instance: usize, task: impl Future<Output = ()> + Send + 'static) {
@@ -346,12 +286,10 @@ impl World {
             self.sweep(number);
         }
         self.settle().await;
-        self.end_mistakes();
         let guard = self.instances[0].guard.clone();
         // A rebuild may have to wait until a gap in the journal is older than any transaction.
         let recovered = timeout(ms(RECOVERY), async {
             let live = || guard.state().live.ok().map(|live| live.generation);
-            // While it moves, it may be busy with the other filter alone, or with shards of that.
             let all_answer = || {
                 let state = guard.state();
                 state.live.is_ok() && state.shards.is_none_or(|shards| shards.live == shards.all)
@@ -373,62 +311,9 @@ impl World {
         self.enforce().await;
         let mut rng = Rng::new(seed);
         self.look_at_all(&mut rng).await;
-        if self.config.former.is_some() {
-            self.end_move().await;
-            self.look_at_all(&mut rng).await;
-        }
         self.copy().await;
         if self.config.null_ttl <= SHORT_LIVED {
             self.ask_for_all().await;
-        }
-    }
-
-    /// Processes that ran an old version by mistake do so no more.
-    fn end_mistakes(&mut self) {
-        if moves::is_left() {
-            self.all_run(Version::Moving);
-        }
-    }
-
-    /// All processes come to have the new filter only.
-    async fn end_move(&mut self) {
-        self.all_run(Version::Moving);
-        // There is no filter of an empty table.
-        let is_empty = database::ids().is_empty();
-        let mut callers =
-            (0..self.instances.len()).filter(|n| moves::version(*n) == Version::Moving);
-        if let Some(caller) = callers.next_back().filter(|_| !is_empty) {
-            // Processes that rebuild each second are often in its way.
-            let handed_over = timeout(ms(3 * RECOVERY), async {
-                let guard = &self.instances[caller].guard;
-                // The new filter may have more than there is by now.
-                while guard.rebuild_accepting_loss().await.is_err()
-                    || !moves::hand_over(guard.clone(), caller).await
-                {
-                    sleep(ms(500)).await;
-                }
-            });
-            if handed_over.await.is_err() {
-                oracle::violated("no hand-over succeeds although everything has healed".to_owned());
-            }
-        }
-        for number in 0..self.instances.len() {
-            self.sweep(number);
-            while self.instances[number].tasks.join_next().await.is_some() {}
-        }
-        self.all_run(Version::New);
-        if moves::all_run(&[Version::New]) {
-            mishaps::drop_former();
-        }
-    }
-
-    /// Processes of another version take the place of those that may run it.
-    fn all_run(&mut self, version: Version) {
-        for instance in 0..self.instances.len() {
-            if moves::may_run(instance, version) {
-                moves::run(instance, version);
-                self.instances[instance] = Instance::start(&self.config, instance);
-            }
         }
     }
 
@@ -456,8 +341,7 @@ impl World {
     async fn insert_again(&self, number: usize) {
         let guard = &self.instances[number].guard;
         for shard in shards::all() {
-            let is_there = |id: &u64| shards::all_of(*id).contains(&shard);
-            let Some(id) = database::ids().into_iter().find(is_there) else {
+            let Some(id) = database::ids().into_iter().find(|id| shards::of(*id) == shard) else {
                 continue;
             };
             let inserted = timeout(ms(RECOVERY), async {
@@ -580,29 +464,17 @@ impl Create {
             sleep(ms(20)).await;
         };
         trace::line(|| format!("{:>6} ids {ids:?} are acknowledged", net::now_ms()));
-        let open = (transactions, self.owner);
-        let ended = Self::conclude(open, (began, longest), self.hold, self.aborts);
-        if moves::outlives() { drop(tokio::spawn(ended)) } else { ended.await }
-    }
-
-    /// What becomes of its transactions, when all their ids are inserted.
-    async fn conclude(
-        (transactions, owner): (Vec<Transaction>, Caller),
-        (began, longest): (Instant, Duration),
-        hold: u64,
-        aborts: bool,
-    ) {
         // The database ends a transaction before it takes longer than it may after its insert.
         let last = began + longest - ms(1);
         if Instant::now() > last {
             return;
         }
-        sleep_until((Instant::now() + ms(hold)).min(last)).await;
-        if aborts || Instant::now() > last {
+        sleep_until((Instant::now() + ms(self.hold)).min(last)).await;
+        if self.aborts || Instant::now() > last {
             return;
         }
         for transaction in transactions {
-            let committed = transaction.commit(true, owner);
+            let committed = transaction.commit(true, self.owner);
             oracle::note(|findings| findings.commits += u64::from(committed));
         }
     }

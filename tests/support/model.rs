@@ -208,8 +208,16 @@ pub fn handler(
 
 /// Sends one GET for an id through a guard to the table's handler.
 pub async fn get(guard: &BloomGuard, table: &Table, id: u64) -> StatusCode {
+    get_through(guard.layer(handler(table)), id).await
+}
+
+/// Sends one GET for an id to a service.
+pub async fn get_through<S>(service: S, id: u64) -> StatusCode
+where
+    S: Service<Request<String>, Response = Response<String>, Error = std::convert::Infallible>,
+{
     let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
-    guard.layer(handler(table)).oneshot(request).await.unwrap().status()
+    service.oneshot(request).await.unwrap().status()
 }
 
 /// What a request for an existing id meets where the guard has to look it up, as it need not for an id that

@@ -52,8 +52,6 @@ pub(crate) struct Standing {
     /// How long marks last, by what any process states.
     reach_ms: i64,
     next_bytes: u64,
-    /// From which filter, and whether it is done.
-    hand_over: Option<(String, bool)>,
     /// Why some shards cannot be asked.
     pub(crate) away: Option<String>,
     now_ms: i64,
@@ -109,7 +107,6 @@ impl Standing {
         }
         self.may_evict |= shard.may_evict;
         self.refuses_checks = self.refuses_checks.or(shard.refuses_checks);
-        self.hand_over = self.hand_over.take().or_else(|| metadata.hand_over.clone());
         self.polled_ago_ms = self.polled_ago_ms.min(now_ms - metadata.polled_ms);
         self.reach_ms = self.reach_ms.max(metadata.reach_ms);
         self.asked_us = self.asked_us.max(metadata.asked_us);
@@ -211,10 +208,6 @@ impl Standing {
             us => format!("set {}", words::moment(us / 1000)),
         };
         lines.push(format!("mode of all processes: {}, {set}", name(self.mode)));
-        lines.extend(self.hand_over.as_ref().map(|(former, is_done)| {
-            let step = if *is_done { "done" } else { "begun: call hand_over again" };
-            format!("hand-over from {former}: {step}")
-        }));
         lines.extend(self.settling_words().map(|rest| format!("settling: {rest}")));
         lines.push(format!("rebuild: {}", self.rebuild_words()));
         lines.push(match self.journal {
@@ -252,7 +245,6 @@ impl Standing {
             "shards": { "live": self.live, "refusing": self.refusing, "all": self.all },
             "away": self.away,
             "mode": name(self.mode),
-            "hand_over": self.hand_over.as_ref().map(|(from, is_done)| json!({ "from": from, "done": is_done })),
             "settling_seconds": self.settling_ms.map(|ms| ms / 1000),
             "rebuild_asked_ms": (self.asked_us > 0).then_some(self.asked_us / 1000),
             "rebuilding_since_ms": self.rebuilding_ms,

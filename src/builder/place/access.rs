@@ -1,7 +1,6 @@
 //! What Redis is reached with, beside what its URL says.
 
-use super::old::Old;
-use super::{Other, Place};
+use super::Place;
 use crate::builder::Builder;
 use crate::error::SettingError;
 use crate::store::link::credentials::CredentialsProvider;
@@ -47,16 +46,9 @@ impl Place {
         if let Some(redis) = &mut self.redis {
             *redis = redis.with(&self.access)?;
         }
-        match &mut self.other {
-            Other::None => Ok(()),
-            Other::Instead(filter) => filter.reach_with(&self.access),
-            Other::Left(Old::Foreign(filter)) => filter.reach_with(&self.access),
-            Other::Left(Old::Own(own)) => {
-                if let Some(redis) = own.redis() {
-                    *redis = redis.with(&self.access)?;
-                }
-                Ok(())
-            }
+        match &mut self.foreign {
+            Some(filter) => filter.reach_with(&self.access),
+            None => Ok(()),
         }
     }
 }

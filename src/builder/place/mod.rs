@@ -1,7 +1,6 @@
 //! Where a guard's filter is, with the crate feature `redis`: in a Redis, or in this process.
 
 mod access;
-pub(crate) mod old;
 mod registry;
 mod setters;
 mod stores;
@@ -9,7 +8,6 @@ mod tuning;
 
 use std::sync::Arc;
 
-use self::old::Old;
 use super::here::Stores;
 use crate::error::SettingError;
 use crate::middleware::shared::Shared;
@@ -18,24 +16,14 @@ use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 
-/// Where the filter is, and which other one there is.
+/// Where the filter is, and whose.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) redis: Option<Endpoint>,
     /// What it is reached with, beside what its URL says.
     access: Access,
-    other: Other,
-}
-
-/// A filter that is not the guard's own.
-#[derive(Debug, Default)]
-enum Other {
-    #[default]
-    None,
     /// Another system's, in the place of the guard's own.
-    Instead(ForeignFilter),
-    /// One that the guard moves away from.
-    Left(Old),
+    foreign: Option<ForeignFilter>,
 }
 
 impl Place {
@@ -62,7 +50,7 @@ impl Place {
     /// Returns what does not go with where the filter is.
     fn wrong_with(&self, settings: &Settings, has_schedule: bool) -> Vec<SettingError> {
         let mut wrong = Vec::new();
-        let is_own = !matches!(self.other, Other::Instead(_));
+        let is_own = self.foreign.is_none();
         if settings.sizing.shards() > 1 {
             let without_key = settings.secret_key.is_none();
             wrong.extend(without_key.then_some(SettingError::ShardsWithoutKey));

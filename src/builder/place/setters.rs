@@ -3,8 +3,6 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Other;
-use super::old::{Old, OldFilter};
 use crate::builder::Builder;
 use crate::settings;
 use crate::store::foreign::filter::ForeignFilter;
@@ -50,24 +48,7 @@ impl Builder {
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
         let judged = filter.judge();
-        self.place.other = Other::Instead(filter);
-        self.judge("foreign", judged)
-    }
-
-    /// Moves from another filter to this guard's own: from one that another system writes, in the Redis at
-    /// [`redis`](Self::redis), or from a guard's of another name, on another Redis, with another secret key, or in another
-    /// number of shards ([`OldFilter`]). Until [`hand_over`](crate::BloomGuard::hand_over), the old one answers, and inserts go to
-    /// both; then the guard's own does. See the guide's pages
-    /// [`fleet`](crate::guide::fleet#moving-to-another-filter) and [`other_filters`](crate::guide::other_filters).
-    ///
-    /// Defaults to no other filter.
-    pub fn migrate_from(mut self, old: impl Into<OldFilter>) -> Self {
-        let mut old = old.into().0;
-        let judged = match &mut old {
-            Old::Foreign(filter) => filter.judge(),
-            Old::Own(own) => own.judge(),
-        };
-        self.place.other = Other::Left(old);
+        self.place.foreign = Some(filter);
         self.judge("foreign", judged)
     }
 

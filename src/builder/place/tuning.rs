@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::old;
 use crate::builder::Builder;
+use crate::error::SettingError;
 use crate::settings::duration;
+use crate::store::redis::keys::MOST_SHARDS;
 
 /// The bounds of the deadline.
 const CHECK_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
@@ -19,13 +20,17 @@ impl Builder {
     /// For filters that do not fit one string of 512 MB, or that Redis takes too long to allocate: 6 MB a shard, which is 5
     /// million ids at 1 %, stops no other command for longer than a millisecond. Needs a [`secret_key`](Self::secret_key), by
     /// which ids are told apart before Redis is asked. All processes have to have the same number: another one is another
-    /// filter, to which a fleet [moves](Self::migrate_from). See the guide's page [`redis`](crate::guide::redis#shards).
+    /// filter, to which a fleet [moves](crate::guide::fleet#moving-to-another-filter). See the guide's page [`redis`](crate::guide::redis#shards).
     ///
     /// Defaults to 1. More are an error without Redis.
     pub fn shards(mut self, shards: u32) -> Self {
-        let judged = old::shards(shards);
-        self.shards = if judged.is_ok() { shards } else { self.shards };
-        self.judge("shards", judged).size()
+        let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
+        if !is_good {
+            let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
+            return self.judge("shards", Err(wrong));
+        }
+        self.shards = shards;
+        self.judge("shards", Ok(())).size()
     }
 
     /// The longest that a check waits for Redis. When it runs out the answer is unknown; see

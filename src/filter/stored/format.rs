@@ -6,10 +6,6 @@
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
 /// The format version this crate reads and writes.
 pub(super) const VERSION: u16 = 1;
-
-/// The version of a header without a filter: the filter was left for another one. No crate reads it, and whichever finds it
-/// refuses nothing, inserts nothing and rebuilds nothing there.
-pub(super) const MOVED: u16 = u16::MAX;
 /// The layout of the bits this crate reads and writes: cache-line blocks.
 pub(super) const LAYOUT: u8 = 1;
 

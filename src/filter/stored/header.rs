@@ -2,7 +2,7 @@
 
 use super::format::{
     BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, GENERATION_OFFSET, HASHES_OFFSET,
-    ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, MOVED, NONCE_OFFSET, RATE_OFFSET,
+    ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, NONCE_OFFSET, RATE_OFFSET,
     RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_NUMBER_FROM_END, VERSION,
     VERSION_OFFSET,
 };
@@ -80,7 +80,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`Doubt::Moved`], [`Doubt::Version`], or [`Doubt::Foreign`] for all else that is no header.
+    /// [`Doubt::Version`], or [`Doubt::Foreign`] for all else that is no header.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Doubt> {
         let bytes = bytes.first_chunk().ok_or(Doubt::Foreign)?;
         check_frame(bytes)?;
@@ -155,15 +155,6 @@ impl Generation {
     }
 }
 
-/// Returns the header that a filter is replaced with that was left for another one: newer than any rebuild can be.
-pub(crate) fn moved() -> [u8; HEADER_LEN] {
-    let mut bytes = [0; HEADER_LEN];
-    put(&mut bytes, 0, MAGIC.to_be_bytes());
-    put(&mut bytes, VERSION_OFFSET, MOVED.to_be_bytes());
-    put(&mut bytes, GENERATION_OFFSET, i64::MAX.to_be_bytes());
-    bytes
-}
-
 /// Returns what is newer than this crate about a header that has a [version](Doubt::Version) of its own, in words.
 pub(crate) fn newer(bytes: &[u8]) -> Option<String> {
     match version_and_layout(bytes.first_chunk()?) {
@@ -182,7 +173,6 @@ fn check_frame(bytes: &[u8; HEADER_LEN]) -> Result<(), Doubt> {
             Ok(())
         }
         (VERSION, LAYOUT) => Err(Doubt::Foreign),
-        (MOVED, _) => Err(Doubt::Moved),
         _ => Err(Doubt::Version),
     }
 }
@@ -272,7 +262,6 @@ mod tests {
             assert_eq!(Header::decode(&bytes), Err(Doubt::Version));
             assert_eq!(newer(&bytes).as_deref(), words);
         }
-        assert_eq!(Header::decode(&moved()), Err(Doubt::Moved));
     }
 
     #[test]

@@ -105,14 +105,6 @@ pub enum TrustError {
         /// What the statement beside the key is about.
         theirs: String,
     },
-    /// A filter of a guard's own has taken this one's place.
-    #[error("key {key:?} was handed over to the guard's own filter {to:?}")]
-    HandedOver {
-        /// The key.
-        key: String,
-        /// The name of the guard's own filter.
-        to: String,
-    },
     /// Redis did not do what it was asked to.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -10,7 +10,7 @@ use super::error::TrustError;
 use super::inspection::{DEADLINE, Inspection, KeyInspection, SiteInspection};
 use super::layout::{Kind, Layout};
 use super::module;
-use super::record::{Record, handed_over_to};
+use super::record::Record;
 use super::round::Round;
 use super::seal;
 use super::site::{Connection, Site};
@@ -174,10 +174,7 @@ impl Site {
             Err(_) => {
                 let on = reply.bytes()?;
                 let theirs = Record::decode(&on).map(|record| record.of).unwrap_or_default();
-                Err(match handed_over_to(Some(&on)) {
-                    Some(name) => TrustError::HandedOver { key, to: name.to_owned() },
-                    None => TrustError::Other { ours: record.of.clone(), theirs },
-                })
+                Err(TrustError::Other { ours: record.of.clone(), theirs })
             }
         }
     }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 
 use super::layout::Place;
 use super::module::Info;
-use super::record::{Record, handed_over_to};
+use super::record::Record;
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::store::link::reply::Reply;
@@ -81,16 +81,14 @@ impl Believed {
         if info.is_full() { Err(Doubt::Full) } else { Ok(()) }
     }
 
-    /// Says whether the statement is the one that is there now; else whether it is gone, or a later one has taken its place, or
-    /// the guard's own filter that of this one.
+    /// Says whether the statement is the one that is there now; else whether it is gone, or a later one has taken its place.
     pub(super) fn is_stated(&self, on: Option<&[u8]>) -> Result<(), Doubt> {
         if on == Some(self.on.as_slice()) {
             return Ok(());
         }
         let now = on.and_then(Record::decode);
         let is_newer = now.is_some_and(|now| now.generation > self.record.generation);
-        let is_changing = is_newer || handed_over_to(on).is_some();
-        Err(if is_changing { Doubt::Changing } else { Doubt::Gone })
+        Err(if is_newer { Doubt::Changing } else { Doubt::Gone })
     }
 }
 

@@ -59,7 +59,6 @@ use self::layout::Layout;
 use self::refill::{Pause, Refill};
 use self::site::Site;
 use self::trust::Trust;
-use super::former::Former;
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
@@ -88,15 +87,10 @@ pub(crate) struct ForeignStore {
 }
 
 impl ForeignStore {
-    pub(crate) fn new(
-        settings: &Settings,
-        filter: &ForeignFilter,
-        endpoint: &Endpoint,
-        is_left: bool,
-    ) -> Self {
+    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
-            let trust = Trust::new(filter, instance, is_left.then(|| settings.name.clone()));
+            let trust = Trust::new(filter, instance);
             Arc::new(Site::new(trust, endpoint, settings))
         };
         let sites = filter.endpoints(endpoint).enumerate().map(site).collect();
@@ -109,11 +103,6 @@ impl ForeignStore {
             pause: Arc::default(),
             background: Background::default(),
         }
-    }
-
-    /// Returns the first of its keys.
-    pub(crate) fn key(&self) -> &str {
-        self.sites[0].trust.keys.first()
     }
 
     /// Returns the part that an id belongs to.
@@ -159,25 +148,6 @@ impl ForeignStore {
     fn ids_at<'a>(&self, ids: impl IntoIterator<Item = &'a Id>, site: &Arc<Site>) -> Vec<&'a [u8]> {
         let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
-    }
-}
-
-impl Former for ForeignStore {
-    fn is_left(&self) -> bool {
-        self.sites.iter().any(|site| site.trust.is_handed_over())
-    }
-
-    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async {
-            for site in &self.sites {
-                site.hand_over().await?;
-            }
-            Ok(())
-        })
-    }
-
-    fn is_own(&self) -> bool {
-        false
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | field | what |
 //! |---|---|
-//! | `on` | the statement; or `handed over to` and a name, once the guard's own filter has taken the other's place, for good; or `refilled by` and a nonce, while `at` is renewed |
+//! | `on` | the statement; or `refilled by` and a nonce, while `at` is renewed |
 //! | `seal`, `before`, `at` | the last two seals of a bitmap, 8 bytes each, and when the last was written, in µs by Redis's clock |
 //! | `witnesses` | words of a bitmap: 18 bytes each, big-endian: the key's place among those on its Redis, u16, the word's first bit, u64, the bits that were set |
 //! | `proven` | of the last statement: as how many ids a source should give, and the layout and numbers |
@@ -22,8 +22,6 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::link::reply::Reply;
 
-/// How `on` begins once a filter of the guard's own has taken the other's place.
-pub(super) const HANDED_OVER: &str = "handed over to ";
 /// How `on` begins while a refill goes on.
 pub(super) const REFILLED: &str = "refilled by ";
 
@@ -94,11 +92,6 @@ impl Stated {
     }
 }
 
-/// Returns the name of the guard's own filter that has taken the other's place, if one has.
-pub(super) fn handed_over_to(on: Option<&[u8]>) -> Option<&str> {
-    std::str::from_utf8(on?).ok()?.strip_prefix(HANDED_OVER)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +113,5 @@ mod tests {
             assert_eq!(Record::decode(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(Record::decode(&[whole.as_bytes(), &[0xff]].concat()), None);
-        assert_eq!(handed_over_to(Some(whole.as_bytes())), None);
-        assert_eq!(handed_over_to(Some(b"handed over to users")), Some("users"));
     }
 }

@@ -86,7 +86,6 @@ impl<'a> Round<'a> {
     pub(super) fn read(&self, mut replies: Vec<Value>) -> Result<Found, StoreError> {
         let Self { trust, known, places, parts, floor } = self;
         let stated = Stated::read(Reply::new(STEP, replies.pop().unwrap_or(Value::Nil)))?;
-        trust.note_hand_over(stated.on.as_deref());
         let mut replies = replies.into_iter();
         let (held, whole) = match trust.layout.kind() {
             Kind::Bitmap => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, cmd};
+use ::redis::Cmd;
 use tokio::time::Instant;
 
 use super::bitmap;
@@ -11,7 +11,6 @@ use super::handshake::Looks;
 use super::known::Known;
 use super::layout::{Kind, Place};
 use super::module;
-use super::record::HANDED_OVER;
 use super::round::{Asked, Round};
 use super::rounds::Rounds;
 use super::size::BloomSize;
@@ -24,7 +23,7 @@ use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::connection;
 use crate::store::link::node::Node;
 use crate::store::link::supervised::Purpose;
-use crate::store::link::transport::{one, pipeline};
+use crate::store::link::transport::pipeline;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{Answer, Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
@@ -113,7 +112,6 @@ impl Site {
         self.node.keep_to_one_redis(&connection)?;
         let (_, whole) = round.read(replies.split_off(adds))?;
         self.trust.heed(&*connection.transport(), &known, whole).await;
-        self.trust.takes_inserts()?;
         let new = match self.trust.layout.kind() {
             Kind::Bitmap => bitmap::had_clear_bits(&places, replies),
             Kind::Module => module::were_new(&places, replies)?,
@@ -141,24 +139,6 @@ impl Site {
         self.node.checks.connected(ATTEMPT).await?;
         let reason = "not looked at yet".to_owned();
         self.trust.known().ok_or(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
-    }
-
-    /// Has no process rely on the filter any more, for good: the guard's own has taken its place.
-    pub(super) async fn hand_over(&self) -> Result<(), StoreError> {
-        let mut attempts = Attempts::default();
-        while let Err(error) = self.try_hand_over().await {
-            attempts.next_after(error).await?;
-        }
-        Ok(())
-    }
-
-    async fn try_hand_over(&self) -> Result<(), StoreError> {
-        let connection = self.node.inserts.connected(ATTEMPT).await?;
-        let word = [HANDED_OVER, self.trust.moves_to.as_deref().unwrap_or_default()].concat();
-        let word = cmd("HSET").arg(&self.trust.keys.statement).arg("on").arg(word).clone();
-        self.node.inserts.ask(&connection, &one(word), ATTEMPT).await?;
-        self.node.keep_to_one_redis(&connection)?;
-        self.look().await.map(drop)
     }
 
     /// Ends trust that was stated at a time, unless trust has ended so before: the handler answers for ids that do not exist.

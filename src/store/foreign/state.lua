@@ -7,10 +7,8 @@
 -- should give
 -- of a bitmap: ARGV[6] the seal   ARGV[7] its first byte   ARGV[8] the first bit that no id's bits fall on
 -- of a module: ARGV[6…] the ids of its seal
--- Returns 1; 0 if the filter is not what it was; -1 if anything but a seal is behind its bits; what is stated, if it was
--- handed over, or if a filter of another layout or other numbers is stated, and sealed.
+-- Returns 1; 0 if the filter is not what it was; -1 if anything but a seal is behind its bits; what is stated, if a filter of another layout or other numbers is stated, and sealed.
 local on, seal, disproved = unpack(redis.call('HMGET', KEYS[1], 'on', 'seal', 'disproved'))
-if on and string.sub(on, 1, 15) == 'handed over to ' then return on end
 if ARGV[4] ~= '' and not stands(ARGV[4]) then return 0 end
 local fields = {'on', ARGV[1], 'witnesses', ARGV[3], 'proven', ARGV[5] .. ' ' .. ARGV[2]}
 if ARGV[3] == '' then

@@ -5,7 +5,7 @@
 //! they should whenever they were read since. The first look at which one of these fails ends trust, in all processes,
 //! until the application says so again.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
@@ -18,7 +18,7 @@ use super::keys::Keys;
 use super::known::{Believed, Known, Numbers, read_numbers};
 use super::layout::{Kind, Layout};
 use super::module::{Info, exist, has_seal};
-use super::record::{REFILLED, Record, handed_over_to};
+use super::record::{REFILLED, Record};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::store::Live;
@@ -36,8 +36,6 @@ pub(super) struct Trust {
     pub(super) keys: Keys,
     /// What a module's filter was sealed with, if trust in it was not stated yet.
     pub(super) drawn: ArcSwapOption<u64>,
-    /// The name of the guard's own filter that is to take this one's place, if one is.
-    pub(super) moves_to: Option<String>,
     known: ArcSwapOption<Known>,
     /// The statement that was found not to hold any more, and why.
     lost: Mutex<Option<(Generation, Doubt)>>,
@@ -45,41 +43,25 @@ pub(super) struct Trust {
     looking: tokio::sync::Mutex<()>,
     /// What the last statement of any process was about, and as how many ids a source should give.
     proven: ArcSwapOption<(u64, String)>,
-    /// The name of the guard's own filter that has taken its place, for good.
-    handed_over_to: OnceLock<String>,
 }
 
 impl Trust {
-    pub(super) fn new(filter: &ForeignFilter, instance: usize, moves_to: Option<String>) -> Self {
+    pub(super) fn new(filter: &ForeignFilter, instance: usize) -> Self {
         let layout = Arc::clone(&filter.layout);
         Self {
             keys: Keys::on(&*layout, instance),
             layout,
-            moves_to,
             drawn: ArcSwapOption::empty(),
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             proven: ArcSwapOption::empty(),
-            handed_over_to: OnceLock::new(),
         }
     }
 
     /// Returns as how many ids a source should give, if trust was last stated by this layout and these numbers.
     pub(super) fn proven(&self, of: &str) -> Option<u64> {
         self.proven.load().as_ref().filter(|proven| proven.1 == of).map(|proven| proven.0)
-    }
-
-    /// Whether the guard's own filter is known to have taken its place.
-    pub(super) fn is_handed_over(&self) -> bool {
-        self.moves_to.is_some() && self.handed_over_to.get() == self.moves_to.as_ref()
-    }
-
-    /// Notes that the guard's own filter has taken its place, if a statement says so.
-    pub(super) fn note_hand_over(&self, on: Option<&[u8]>) {
-        if let Some(name) = handed_over_to(on) {
-            self.handed_over_to.get_or_init(|| name.to_owned());
-        }
     }
 
     /// Notes what the last statement was about. It stays known when all data are lost.
@@ -90,14 +72,6 @@ impl Trust {
         };
         if let Some(proven) = read() {
             self.proven.store(Some(Arc::new(proven)));
-        }
-    }
-
-    /// Fails where the guard's own filter has taken this one's place, and inserts of this process do not go there.
-    pub(super) fn takes_inserts(&self) -> Result<(), StoreError> {
-        match self.handed_over_to.get() {
-            Some(name) if !self.is_handed_over() => Err(self.foreign(&handed_over(name))),
-            _ => Ok(()),
         }
     }
 
@@ -125,10 +99,9 @@ impl Trust {
 
     /// Says in words why the filter is not believed.
     pub(super) fn explain(&self, known: &Known, doubt: &Doubt) -> String {
-        let reason = match (self.handed_over_to.get(), &known.size, &known.other) {
-            (Some(name), ..) => handed_over(name),
-            (_, Err(reason), _) => reason.clone(),
-            (.., Some(other)) => {
+        let reason = match (&known.size, &known.other) {
+            (Err(reason), _) => reason.clone(),
+            (_, Some(other)) => {
                 format!("the application has said that {other} is whole, at the same key")
             }
             _ if *doubt == Doubt::NotLive => "it is being refilled from the source".to_owned(),
@@ -205,7 +178,6 @@ impl Trust {
             replies.next().unwrap_or(Reply::new(STEP, Value::Nil)).fields()?;
         let (on, stays) = (on.optional_bytes()?, stays.optional_bytes()?.is_some());
         let config = read_numbers(replies.next())?;
-        self.note_hand_over(on.as_deref());
         self.note_proven(proven.optional_bytes()?.as_deref());
         let is_same = |known: &Arc<Known>| {
             let stated = known.believed.as_ref().ok().map(|believed| &believed.on);
@@ -369,12 +341,4 @@ impl Trust {
         // The next look tries again, and the other processes find out by themselves, too.
         exchange(transport, &one(command), Duration::from_millis(250)).await.ok();
     }
-}
-
-/// Says in words that the guard's own filter has taken this one's place.
-pub(super) fn handed_over(name: &str) -> String {
-    format!(
-        "the guard's own filter {name:?} has taken its place (hand_over): only a guard of that name that moves to it \
-         (migrate_from) may insert here"
-    )
 }

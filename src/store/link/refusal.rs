@@ -150,9 +150,7 @@ pub(crate) fn doubt(error: &StoreError) -> Doubt {
         StoreError::Disconnected { doubt, .. } | StoreError::Refused { doubt, .. } => *doubt,
         StoreError::Foreign { .. } => Doubt::Foreign,
         StoreError::OtherKey { .. } => Doubt::OtherKey,
-        StoreError::Moved { .. } => Doubt::Moved,
         StoreError::Odd { .. }
-        | StoreError::Move { .. }
         | StoreError::NoRoom { .. }
         | StoreError::Fenced { .. }
         | StoreError::Lost { .. }

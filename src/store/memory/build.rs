@@ -108,10 +108,10 @@ impl MemoryBuild {
         };
         let replaced_disproved = self.inner.live() == Err(Doubt::Disproved);
         let live = LiveFilter { figures, filter, is_disproved: false, replaced_disproved };
-        let former = self.inner.live.swap(Some(Arc::new(live)));
+        let before = self.inner.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);
-        drop(former); // freeing it may take a while
+        drop(before); // freeing it may take a while
         Ok(figures)
     }
 

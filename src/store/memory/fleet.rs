@@ -34,10 +34,6 @@ impl Fleet {
                 // One that was set meanwhile has this number, too, and is milder.
                 self.mode.note(Mode::Enforce, number + 1);
             }
-            // What only this process writes has nothing to settle.
-            FleetChange::Settled { .. } => {}
-            #[cfg(feature = "redis")]
-            FleetChange::HandOver(_) => {}
             FleetChange::Rebuild => self.asked_us.store(now_us, Ordering::SeqCst),
         }
         Ok(())

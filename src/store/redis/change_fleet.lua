@@ -7,8 +7,7 @@
 -- ARGV[4] the filter has settled, if the live one's rebuild began after this moment, µs; '' to leave that
 -- ARGV[5] the incarnation in which number and moment were read; '' if neither is given
 -- ARGV[6] '1' if a rebuild is asked for, else ''
--- ARGV[7] the hand-over from another filter, as the field `handed` has it; '' to leave that
--- ARGV[8] '1' to say only what would be returned, else ''
+-- ARGV[7] '1' to say only what would be returned, else ''
 -- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
 -- filter is live; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
@@ -16,9 +15,8 @@ local meta = redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live')
 if ARGV[5] ~= '' and meta[1] ~= ARGV[5] then return {'OVERTAKEN'} end
 if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
 if ARGV[4] ~= '' and tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end
-if ARGV[8] == '1' then return {'OK', meta[2] or '0'} end
+if ARGV[7] == '1' then return {'OK', meta[2] or '0'} end
 if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'settles', '0') end
-if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'handed', ARGV[7]) end
 local time = redis.call('TIME')
 if ARGV[6] == '1' then
   -- Where the clock was set back, tokens are ahead of it. A rebuild that is under way has begun too early.

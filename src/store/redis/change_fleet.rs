@@ -73,14 +73,10 @@ impl Shard {
         let key_id = hex(connection.identity.digester.key_id());
         let ([mode, number, after], incarnation) = arguments(change, self.number);
         let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
-        let handed = match change {
-            FleetChange::HandOver(step) => self.known.fleet.hand_over.at(*step),
-            _ => String::new(),
-        };
         let [key_id, mode, number, after] =
             [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
-        let args = [key_id, mode, number, after, incarnation, asked, handed.as_bytes(), judge];
+        let args = [key_id, mode, number, after, incarnation, asked, judge];
         let keys = [self.known.keys.meta.as_str()];
         connection.script(script, &keys, &args, DEADLINE).await?.array()
     }
@@ -90,19 +86,17 @@ impl Shard {
 /// the incarnation of both, as a shard takes them.
 fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
     let none = String::new;
-    let (seen, after, mode) = match change {
+    let (seen, after) = match change {
         FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
-        FleetChange::Enforce { seen, after } => (seen, after, Some(Mode::Enforce)),
-        FleetChange::Settled { seen, after } => (seen, after, None),
-        FleetChange::Rebuild | FleetChange::HandOver(_) => return ([none(), none(), none()], &[]),
+        FleetChange::Enforce { seen, after } => (seen, after),
+        FleetChange::Rebuild => return ([none(), none(), none()], &[]),
     };
     // A shard that was not seen has no incarnation of which anything could be said.
     let (Some(seen), Some(after)) = (seen.metadata.get(shard), after.metadata.get(shard)) else {
         return ([none(), none(), none()], b"none");
     };
-    let number = mode.map_or_else(none, |_| seen.mode_number.to_string());
-    let mode = mode.map_or_else(none, |mode| mode.letter().to_string());
-    ([mode, number, after.now_us.to_string()], &seen.incarnation)
+    let mode = Mode::Enforce.letter().to_string();
+    ([mode, seen.mode_number.to_string(), after.now_us.to_string()], &seen.incarnation)
 }
 
 fn odd(answer: String) -> StoreError {
@@ -126,12 +120,10 @@ mod tests {
             longest_transaction: Duration::ZERO,
         };
         let (seen, after) = (view([(7, 10), (8, 1_000)]), view([(7, 20), (8, 1_020)]));
-        let enforce = FleetChange::Enforce { seen: seen.clone(), after: after.clone() };
-        let settled = FleetChange::Settled { seen, after };
+        let enforce = FleetChange::Enforce { seen, after };
         let text = |of: &str| of.to_owned();
         assert_eq!(arguments(&enforce, 0), ([text("e"), text("7"), text("20")], &b"10"[..]));
         assert_eq!(arguments(&enforce, 1), ([text("e"), text("8"), text("1020")], &b"1000"[..]));
-        assert_eq!(arguments(&settled, 1), ([text(""), text(""), text("1020")], &b"1000"[..]));
         assert_eq!(arguments(&enforce, 2).1, b"none");
     }
 }

@@ -7,14 +7,13 @@
 //! | `null` | ids that were found missing |
 //! | `fleet` | what the metadata say to all processes: the mode, until when the filter settles, how far back the journal reaches |
 //! | `change_fleet` | changes that |
-//! | `leave` | writes down that the filter was left for another one |
 //! | `distrust` | puts a filter out of use that was found incomplete |
 //! | `sample` | looks whether the filter holds what the journal does |
 //! | `view`, `keys`, `letters` | what a filter's keys are called, and what they hold |
 //! | `shard` | a shard of the filter: its keys, its node, and what this process knows of them |
 //! | `connection` | a connection by which a shard is asked: its node, its link, and what was learnt as it joined |
 //! | `shards` | all of them: which one an id is in, and how they stand together |
-//! | `together` | how several filters stand that are one |
+//! | `together` | how several shards stand that are one filter |
 //! | `groups` | which shards are on which node |
 //! | `regroup` | keeps them in the groups of the nodes that serve their slots |
 //! | `settings_differ` | tells that other processes, or Redis, have other settings |
@@ -37,7 +36,6 @@ mod incarnation;
 #[cfg(feature = "cli")]
 pub(crate) mod inspect;
 pub(crate) mod keys;
-mod leave;
 mod letters;
 mod null;
 mod rebuild;
@@ -54,12 +52,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::incarnation::known_fleet::FleetOfAll;
-use self::incarnation::known_hand_over::KnownHandOver;
 use self::rebuild::RedisBuild;
 use self::shard::Shard;
 use self::shards::Shards;
-use super::former::Former;
 use super::map::endpoint::Endpoint;
 use super::{
     Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NewNull,
@@ -79,30 +74,11 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// `former` is the filter that this one takes the place of.
-    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint, former: Option<String>) -> Self {
-        Self::of_fleet(settings, endpoint, Arc::new(FleetOfAll::new(&settings.name)), former)
-    }
-
-    /// Makes the store of another filter whose processes act as those of this one.
-    pub(crate) fn beside(&self, settings: &Settings, endpoint: &Endpoint) -> Self {
-        let fleet = self.shards.fleet.of_former(&settings.name);
-        Self::of_fleet(settings, endpoint, Arc::new(fleet), None)
-    }
-
-    fn of_fleet(
-        settings: &Settings,
-        endpoint: &Endpoint,
-        fleet: Arc<FleetOfAll>,
-        former: Option<String>,
-    ) -> Self {
-        let shards = Arc::new(Shards::new(settings, endpoint, fleet, former));
-        Self { shards, background: Background::default() }
-    }
-
-    /// Returns what this process knows of the hand-over from the former filter.
-    pub(crate) fn known_hand_over(&self) -> &KnownHandOver {
-        &self.shards.hand_over
+    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
+        Self {
+            shards: Arc::new(Shards::new(settings, endpoint)),
+            background: Background::default(),
+        }
     }
 }
 
@@ -181,19 +157,5 @@ impl Store for RedisStore {
 
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
         Box::pin(RedisBuild::begin(Arc::clone(&self.shards), before_us))
-    }
-}
-
-impl Former for RedisStore {
-    fn is_left(&self) -> bool {
-        self.shards.hand_over.is_left()
-    }
-
-    fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.shards.leave())
-    }
-
-    fn is_own(&self) -> bool {
-        true
     }
 }

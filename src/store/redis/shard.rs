@@ -203,12 +203,8 @@ impl Shard {
         Ok((view, fleet, asked.int()?))
     }
 
-    /// Fails if the filter was left for another one, or a key holds one that only a newer version of this crate can change.
+    /// Fails if a key holds a filter that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
-        if view.live.filter == Err(Doubt::Moved) {
-            self.known.fleet.hand_over.note_left();
-            return Err(StoreError::Moved { key: self.known.keys.bits.clone() });
-        }
         let Some(newer) = view.live.newer().or_else(|| view.next.newer()) else {
             return Ok(());
         };
@@ -271,10 +267,6 @@ impl Shard {
     /// Returns the live filter that a view shows on a connection, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
-            Doubt::Moved => {
-                self.known.fleet.hand_over.note_left();
-                doubt
-            }
             Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
             // While others are live, the metadata have to tell.
             Doubt::NoFilter if self.is_of_many && on.identity.newest == 0 => Doubt::ShardNotBuilt,

@@ -15,7 +15,6 @@ use super::change_fleet::Change;
 use super::groups::Groups;
 use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
-use super::incarnation::known_hand_over::KnownHandOver;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
 use super::settings_differ::OwnSettings;
@@ -42,26 +41,19 @@ pub(crate) struct Shards {
     /// What tells in which shard an id is; nothing where there is only one.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
-    pub(crate) hand_over: Arc<KnownHandOver>,
     /// What each shard said last, when it was asked how it stands, and how often all were asked.
     surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
 }
 
 impl Shards {
-    /// `former` is the filter that this one takes the place of.
-    pub(crate) fn new(
-        settings: &Settings,
-        endpoint: &Endpoint,
-        fleet: Arc<FleetOfAll>,
-        former: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
         let count = settings.sizing.shards();
         let of_one = Arc::new(of_one(settings));
         let own_settings = Arc::new(OwnSettings::new(&of_one));
-        let hand_over = Arc::new(KnownHandOver::new(former, count as usize));
+        let fleet = Arc::new(FleetOfAll::new(&settings.name));
         let known = |number| {
-            let fleet = KnownFleet::new(Arc::clone(&fleet), Arc::clone(&hand_over));
+            let fleet = KnownFleet::new(Arc::clone(&fleet));
             let keys = Keys::of_shard(&settings.name, number, count);
             Arc::new(KnownShard::new(keys, &of_one, &own_settings, fleet))
         };
@@ -79,7 +71,6 @@ impl Shards {
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
-            hand_over,
             surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
             all,
@@ -115,16 +106,13 @@ impl Shards {
             parts[self.of(&id).number].push(id);
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
-        let mut added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
-        // That a shard was left says nothing of one where another thing went wrong.
-        added.sort_by_key(|added| matches!(added, Err(StoreError::Moved { .. })));
-        added.into_iter().collect()
+        join_all(filled.map(|(shard, ids)| shard.add(ids))).await.into_iter().collect()
     }
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
     /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        if let FleetChange::Enforce { .. } | FleetChange::Settled { .. } = change
+        if let FleetChange::Enforce { .. } = change
             && self.all.len() > 1
         {
             self.change_each(&change, Change::Judge).await?;

@@ -3,10 +3,11 @@
 use std::ops::{AddAssign, Range};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, ChangeError};
+use bloom_guard::{BloomGuard, ChangeError, Verdict};
 use http::StatusCode;
-use support::model::{Strangers, Table, get, get_looked_up};
+use support::model::{Strangers, Table, get, get_through, handler};
 use tokio::time::sleep;
+use tower::Layer;
 
 /// How many records each trial creates in a process and asks for at another.
 pub(super) const RECORDS: u64 = 200;
@@ -17,23 +18,28 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// One process of a build.
 pub(super) struct Process {
-    guard: Option<BloomGuard>,
+    /// One inside the other, the outer first; none of a build without the guard.
+    guards: Vec<BloomGuard>,
     table: Table,
 }
 
 impl Process {
     pub(super) fn guarded(guard: &BloomGuard, table: &Table) -> Self {
-        Self { guard: Some(guard.clone()), table: table.clone() }
+        Self { guards: vec![guard.clone()], table: table.clone() }
+    }
+
+    pub(super) fn two_guards(outer: &BloomGuard, inner: &BloomGuard, table: &Table) -> Self {
+        Self { guards: vec![outer.clone(), inner.clone()], table: table.clone() }
     }
 
     /// A build without the guard.
     pub(super) fn bare(table: &Table) -> Self {
-        Self { guard: None, table: table.clone() }
+        Self { guards: Vec::new(), table: table.clone() }
     }
 
     /// Inserts and commits, as the contract says.
     async fn create(&self, id: u64) -> Result<(), ChangeError> {
-        if let Some(guard) = &self.guard {
+        for guard in &self.guards {
             guard.insert(&id).await?;
         }
         self.table.commit(id);
@@ -41,11 +47,22 @@ impl Process {
     }
 
     async fn ask(&self, id: u64) -> StatusCode {
-        match &self.guard {
-            Some(guard) => get(guard, &self.table, id).await,
-            None if self.table.look_up(id) => StatusCode::OK,
-            None => StatusCode::NOT_FOUND,
+        match &*self.guards {
+            [outer, inner] => get_through(outer.layer(inner.layer(handler(&self.table))), id).await,
+            [guard] => get(guard, &self.table, id).await,
+            _ if self.table.look_up(id) => StatusCode::OK,
+            _ => StatusCode::NOT_FOUND,
         }
+    }
+
+    /// A flood of ids that do not exist hardly reaches the handler.
+    pub(super) async fn is_shielded(&self) {
+        let before = self.table.lookups();
+        for stranger in Strangers(RECORDS).take(RECORDS as usize) {
+            assert_eq!(self.ask(stranger).await, StatusCode::NOT_FOUND);
+        }
+        let passed = self.table.lookups() - before;
+        assert!(passed <= MAY_PASS, "{passed} of {RECORDS} absent ids reached the handler");
     }
 
     /// Returns how many requests for these, all of which exist, are answered 404.
@@ -61,11 +78,12 @@ impl Process {
     pub(super) async fn refuses(&self, ids: Range<u64>) -> u64 {
         let mut refused = 0;
         for id in ids {
-            let status = match &self.guard {
-                Some(guard) => get_looked_up(guard, &self.table, id).await,
-                None => self.ask(id).await,
-            };
-            refused += u64::from(status == StatusCode::NOT_FOUND);
+            let mut is_absent = false;
+            for guard in &self.guards {
+                is_absent |= matches!(guard.check(&id).await.unwrap(), Verdict::Absent(_));
+            }
+            let is_refused = is_absent || self.ask(id).await == StatusCode::NOT_FOUND;
+            refused += u64::from(is_refused);
         }
         refused
     }

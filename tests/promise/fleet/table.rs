@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ChangeError, IdSink, OldFilter, PathPattern, RebuildSource,
-    Schedule, SecretKey, StoreError,
+    BloomGuard, BoxError, Builder, ChangeError, ForeignFilter, IdSink, Mode, PathPattern,
+    RebuildSource, Schedule, SecretKey, StoreError,
 };
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
@@ -44,6 +44,7 @@ rows! {
     "another filter name" => another_name_refuses_no_record, another_name;
     "another Redis, empty" => another_redis_refuses_no_record, another_redis;
     "another number of shards" => another_number_of_shards_refuses_no_record, more_shards;
+    "away from another system's filter" => another_systems_filter_refuses_no_record, another_system;
     "another Redis, a copy" => a_copied_redis_refuses_no_record, copied_redis;
     "another Redis behind the old URL" => a_url_that_is_turned_refuses_no_record, turned_url;
     "another secret key" => another_secret_key_refuses_no_record, another_secret_key;
@@ -177,34 +178,71 @@ impl New<'_> {
     }
 }
 
-/// A fleet that enforces by its filter, and a build with another filter, which settles by itself.
-async fn moves(steps: &mut Steps, redis: &RedisServer, new: New<'_>, table: &Table) -> Harm {
-    let old = fleet(redis, table);
-    live(&old).await;
-    steps.then("`migrate_from`");
-    steps.then("roll out");
-    let builder = new.build(table).settle(LONG);
-    if !steps.are_taken {
-        let guard = builder.build().unwrap();
-        settles(&guard).await;
-        let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
-        steps.then("`hand_over()`");
-        steps.then("roll out without it");
-        return both_ways(&before, &after, CREATED).await;
+/// The filter that a fleet moves away from.
+enum Old<'a> {
+    /// The fleet's own, "users".
+    Own(&'a RedisServer),
+    /// A bitmap of go-zero's.
+    GoZero(&'a RedisServer),
+}
+
+impl Old<'_> {
+    /// Starts a process that enforces by it.
+    async fn start(&self, table: &Table) -> BloomGuard {
+        let guard = match self {
+            Self::Own(redis) => fleet(redis, table),
+            Self::GoZero(redis) => {
+                let filter = ForeignFilter::go_zero("bloom:users", 1_000_000);
+                let guard = brief(guard(&redis.url())).foreign(filter).build().unwrap();
+                guard.insert_many(table.snapshot()).await.unwrap();
+                let foreign = guard.foreign().unwrap();
+                let inspected = foreign.inspect().await.unwrap();
+                foreign.trust_after(&inspected, table.snapshot()).await.unwrap();
+                guard
+            }
+        };
+        live(&guard).await;
+        guard
     }
-    let left = OldFilter::named("users").redis(&redis.url()).secret_key(SecretKey::new(KEY));
-    let guard = builder.migrate_from(left).build().unwrap();
-    live(&guard).await;
-    let (before, after) = (Process::guarded(&old, table), Process::guarded(&guard, table));
-    let mut harm = both_ways(&before, &after, CREATED).await;
-    drop((old, before));
-    steps.then("`hand_over()`");
-    guard.hand_over().await.unwrap();
+
+    /// Has it stand aside in all processes, of which there is one.
+    async fn turn_off(&self, process: &BloomGuard) {
+        match self {
+            Self::Own(_) => process.set_fleet_mode(Mode::Off).await.unwrap(),
+            Self::GoZero(_) => process.set_mode(Mode::Off),
+        }
+    }
+}
+
+/// A fleet that enforces by its filter, and the builds that move it to another one.
+async fn moves(steps: &mut Steps, old: Old<'_>, new: New<'_>, table: &Table) -> Harm {
+    let first = old.start(table).await;
+    let before = Process::guarded(&first, table);
+    steps.then("[two guards](#moving-to-another-filter)");
+    steps.then("roll out");
+    let guard = new.build(table).settle(LONG).build().unwrap();
+    settles(&guard).await;
+    if !steps.are_taken {
+        return both_ways(&before, &Process::guarded(&guard, table), CREATED).await;
+    }
+    let outer = old.start(table).await;
+    let moving = Process::two_guards(&outer, &guard, table);
+    let mut harm = both_ways(&before, &moving, CREATED).await;
+    moving.is_shielded().await;
+    drop((first, before));
+    steps.then("`new.enforce_everywhere()`");
+    guard.enforce_everywhere().await.unwrap();
+    moving.is_shielded().await;
     harm += enforces(&guard, table).await;
+    steps.then("turn the old off");
+    old.turn_off(&outer).await;
+    moving.is_shielded().await;
     steps.then("roll out without it");
     let next = new.build(table).build().unwrap();
     live(&next).await;
-    harm += both_ways(&after, &Process::guarded(&next, table), CREATED + 2 * RECORDS).await;
+    let after = Process::guarded(&next, table);
+    harm += both_ways(&moving, &after, CREATED + 2 * RECORDS).await;
+    after.is_shielded().await;
     harm += enforces(&next, table).await;
     harm
 }
@@ -221,19 +259,25 @@ fn fleet(redis: &RedisServer, table: &Table) -> BloomGuard {
 async fn another_name(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let new = New { redis: &redis, name: "users-2", key: KEY, shards: 1 };
-    moves(steps, &redis, new, &table).await
+    moves(steps, Old::Own(&redis), new, &table).await
 }
 
 async fn another_redis(steps: &mut Steps) -> Harm {
     let (redis, other, table) = (RedisServer::start(), RedisServer::start(), table());
-    let new = New { redis: &other, name: "users", key: KEY, shards: 1 };
-    moves(steps, &redis, new, &table).await
+    let new = New { redis: &other, name: "users-2", key: KEY, shards: 1 };
+    moves(steps, Old::Own(&redis), new, &table).await
 }
 
 async fn more_shards(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
-    let new = New { redis: &redis, name: "users", key: KEY, shards: 4 };
-    moves(steps, &redis, new, &table).await
+    let new = New { redis: &redis, name: "users-2", key: KEY, shards: 4 };
+    moves(steps, Old::Own(&redis), new, &table).await
+}
+
+async fn another_system(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let new = New { redis: &redis, name: "users-2", key: KEY, shards: 1 };
+    moves(steps, Old::GoZero(&redis), new, &table).await
 }
 
 /// A replica that is made a primary, say, or a dump that is read: its metadata were looked at a moment ago.
@@ -295,7 +339,7 @@ async fn another_secret_key(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let new = New { redis: &redis, name: steps.name(), key: [2; 16], shards: 1 };
     if steps.are_taken {
-        return moves(steps, &redis, new, &table).await;
+        return moves(steps, Old::Own(&redis), new, &table).await;
     }
     let old = fleet(&redis, &table);
     live(&old).await;

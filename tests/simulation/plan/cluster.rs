@@ -6,7 +6,7 @@ use crate::rng::Rng;
 
 /// Tells what befalls a cluster apart from what else is drawn.
 const CLUSTER: u64 = 0x5eed_c105;
-/// How many runs have one, in a thousand: of those with shards or a move within it, and of the others.
+/// How many runs have one, in a thousand: of those with shards, and of the others.
 const OF_SHARDS: u64 = 500;
 const OF_ONE: u64 = 60;
 /// How often what befalls a process befalls that of one node, in a thousand.
@@ -20,10 +20,8 @@ impl Plan {
     /// Of some seeds, the same in a cluster.
     pub(super) fn clustered(mut self, most: usize) -> Self {
         let mut rng = Rng::new(self.seed ^ CLUSTER);
-        let former = self.config.former;
-        let are_many = self.config.shards > 1 || former.is_some();
-        let share = if are_many { OF_SHARDS } else { OF_ONE };
-        if former.is_some_and(|former| former.elsewhere) || !rng.happens(share) {
+        let share = if self.config.shards > 1 { OF_SHARDS } else { OF_ONE };
+        if !rng.happens(share) {
             return self;
         }
         self.config.cluster = true;
@@ -46,8 +44,7 @@ impl What {
 
     /// A shard that moves, or a map that is wrong, with the time from the first, ms.
     fn of_cluster(rng: &mut Rng, config: &Config) -> Vec<(u64, Self)> {
-        let all = config.shards + config.former.map_or(0, |former| former.shards);
-        let shard = rng.within(0..all.into()) as u32;
+        let shard = rng.within(0..config.shards.into()) as u32;
         let [from, to] = [rng.pick(&NODES), rng.pick(&NODES)];
         let soon = |rng: &mut Rng| rng.pick(&[0, 1, 5, 50, 300, 1500]);
         let later = soon(rng);

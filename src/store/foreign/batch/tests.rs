@@ -138,7 +138,7 @@ struct Believing {
 
 impl Believing {
     async fn new(filter: ForeignFilter) -> Self {
-        let trust = Trust::new(&filter, 0, None);
+        let trust = Trust::new(&filter, 0);
         let endpoint = Endpoint::Primary(Arc::new(NoConnector));
         let site = Site::new(trust, &endpoint, &Settings::new("users".into()));
         let redis = Arc::new(FakeRedis::default());

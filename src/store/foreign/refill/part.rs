@@ -11,9 +11,8 @@ use crate::store::foreign::error::TrustError;
 use crate::store::foreign::inspection::{DEADLINE, SAMPLED, Sight, SiteInspection};
 use crate::store::foreign::layout::Kind;
 use crate::store::foreign::module::seal_ids;
-use crate::store::foreign::record::{Record, handed_over_to};
+use crate::store::foreign::record::Record;
 use crate::store::foreign::site::{Connection, Site};
-use crate::store::foreign::trust::handed_over;
 use crate::store::foreign::{bitmap, seal};
 use crate::store::link::process::Eviction;
 use crate::store::link::reply::Reply;
@@ -101,20 +100,15 @@ impl Part {
             command.arg(&seal::draw().to_be_bytes()).arg(self.seal_at()? / 8).arg(end);
         }
         let reply = self.ask(command).await?;
-        match reply.int() {
-            Ok(1) => {}
-            Ok(-1) => {
+        match reply.int()? {
+            1 => {}
+            -1 => {
                 return Err(self
                     .site
                     .trust
                     .foreign("bits are set behind its last: it has other numbers"));
             }
-            Ok(_) => return Ok(false),
-            Err(_) => {
-                let name = reply.bytes()?;
-                let name = handed_over_to(Some(&name)).unwrap_or_default();
-                return Err(self.site.trust.foreign(&handed_over(name)));
-            }
+            _ => return Ok(false),
         }
         if let Kind::Module = self.site.trust.layout.kind() {
             let seal = self.site.seal_for_refill(&self.connection().await?).await?;

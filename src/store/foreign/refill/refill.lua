@@ -5,11 +5,9 @@
 -- ARGV[1] the refill's word   ARGV[2] the Redis process, as statements name it   ARGV[3] the last generation that the caller
 -- knows not to hold any more
 -- of a bitmap: ARGV[4] the seal   ARGV[5] its first byte   ARGV[6] the first bit that no id's bits fall on
--- Returns 1; 0 if another refill goes on, or trust was stated meanwhile; -1 if anything but a seal is behind the bits; what is
--- stated, if it was handed over.
+-- Returns 1; 0 if another refill goes on, or trust was stated meanwhile; -1 if anything but a seal is behind the bits.
 local on, at, proven, disproved, drawn = unpack(redis.call('HMGET', KEYS[1], 'on', 'at', 'proven', 'disproved', 'drawn'))
 on = on or ''
-if string.sub(on, 1, 15) == 'handed over to ' then return on end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local age = now - (tonumber(at) or 0)

@@ -381,7 +381,7 @@ mod tests {
         /// A store that knows a live filter.
         fn new() -> Self {
             let settings = Settings::new("users".into());
-            let store = RedisStore::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)), None);
+            let store = RedisStore::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
             store.shards.groups.first.node.checks.put_into_use(&live.on);

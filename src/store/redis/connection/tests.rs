@@ -13,7 +13,6 @@ use crate::store::link::connector::Connector;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::fleet::Fleet;
-use crate::store::redis::incarnation::known_fleet::FleetOfAll;
 use crate::store::redis::shards::Shards;
 
 #[derive(Debug)]
@@ -27,8 +26,7 @@ impl Connector for NoConnector {
 
 /// Returns the shards of a filter whose Redis is never reached.
 pub(crate) fn unreached(settings: &Settings) -> Shards {
-    let fleet = Arc::new(FleetOfAll::new(&settings.name));
-    Shards::new(settings, &Endpoint::Primary(Arc::new(NoConnector)), fleet, None)
+    Shards::new(settings, &Endpoint::Primary(Arc::new(NoConnector)))
 }
 
 /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation

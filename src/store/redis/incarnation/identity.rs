@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use crate::id::Digester;
 use crate::store::link::supervised::LinkTrouble;
-use crate::store::link::transport::HANDSHAKE;
 use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
 
@@ -87,17 +86,4 @@ pub(crate) struct Identity {
     pub(crate) newest: i64,
     /// What the metadata say of the fleet, as they were last looked at on this connection.
     pub(crate) fleet: ArcSwap<Fleet>,
-}
-
-impl Identity {
-    /// Returns how old the incarnation is at least, at this moment.
-    pub(super) fn is_at_least(&self, at: Instant) -> Duration {
-        at_least(self.age + at.saturating_duration_since(self.joined))
-    }
-}
-
-/// Returns how old an incarnation is at least that is at most as old as this.
-pub(super) fn at_least(age: Duration) -> Duration {
-    // For no longer is a reply waited for that tells it.
-    age.saturating_sub(2 * HANDSHAKE)
 }

@@ -16,12 +16,11 @@
 -- ARGV[14] the letter of the newest mode that the caller knows, '' if it knows none   ARGV[15] its number
 -- ARGV[16] when the caller was last told by this script, by the clock of the Redis that answered, ms
 -- ARGV[17] the number of an entry of that incarnation   ARGV[18] when it was written, ms
--- ARGV[19] the hand-over from another filter that the caller knows of: '1:' (begun) or '2:' (done) and that filter; '' if none
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0',
 -- the incarnation's number, the number of the last entry, when it was written in ms, TIME s, µs, the longest life of a
 -- mark in ms that any caller before has asked for, or 0, the moment in ms until which the filter settles, or 0, the
--- letter of the fleet's mode, its number, the hand-over or '', when the last entry was written that the journal has no more, ms: 0 while it
--- has all that there were, '' where its oldest one does not tell}.
+-- letter of the fleet's mode, its number, when the last entry was written that the journal has no more, ms: 0 while it has
+-- all that there were, '' where its oldest one does not tell}.
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
@@ -35,12 +34,11 @@ end
 local MOST = {reach = 1e10, heir = 1e10, span = 1e10}
 local function is_odd(field, value)
   if field == 'mode' then return not string.match(value, '^[eso]$') end
-  if field == 'handed' then return not string.match(value, '^[12]:') end
   if field == 'kid' or field == 'run' then return not string.match(value, '^%x%x%x%x%x%x%x%x$') end
   return not string.match(value, '^%d+$') or tonumber(value) > (MOST[field] or 9007199254740992)
 end
 local FIELDS = {'kid', 'run', 'mode', 'seq', 'last', 'since', 'life', 'live', 'epoch', 'reach', 'heir', 'span', 'stated',
-  'polled', 'lapsed', 'lapse', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'asked', 'handed', 'inc', 'key'}
+  'polled', 'lapsed', 'lapse', 'blind', 'marked', 'hold', 'unvouched', 'settles', 'mode_at', 'asked', 'inc', 'key'}
 -- As they are in Redis.
 local meta = {}
 local function read_meta()
@@ -237,9 +235,6 @@ if has_say then
     mode, mode_at = ARGV[14], number
     set('mode', mode, 'mode_at', string.format('%.0f', mode_at))
   end
-  -- One that is known stays so. Of one filter the later step counts.
-  local handed = meta.handed or ''
-  if ARGV[19] > handed and (handed == '' or string.sub(ARGV[19], 2) == string.sub(handed, 2)) then set('handed', ARGV[19]) end
   if now - looked > 5000 then set('polled', string.format('%.0f', now)) end
 end
 -- All marks last as long as the process needs that asks for the longest. Those that are set are too short for
@@ -279,6 +274,5 @@ return {
   string.format('%.0f', settles),
   mode,
   string.format('%.0f', mode_at),
-  meta.handed or '',
   last_dropped(),
 }

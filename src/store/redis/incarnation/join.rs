@@ -22,7 +22,7 @@ use crate::store::link::script::{Script, Sending, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::Fleet;
-use crate::store::redis::incarnation::identity::{Identity, at_least};
+use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::store::{JournalReach, random_bytes};
 use crate::verdict::Doubt;
@@ -91,7 +91,7 @@ impl KnownShard {
             // This process was busy, so it cannot say when Redis read its clock.
             return Err(StoreError::Timeout { deadline: HANDSHAKE });
         }
-        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<16>()?;
+        let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, seq, last, seconds, micros, reach, fleet @ .., last_dropped] = rest;
         let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
@@ -108,7 +108,7 @@ impl KnownShard {
         if !self.seen.joined(process.run, &incarnation, number.int()?, entry, age, clock) {
             return Err(parted());
         }
-        let mut fleet = self.fleet.read(fleet, us / 1000, sent, at_least(age))?;
+        let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
         let (newest, fleet) = (newest.int()?, ArcSwap::from_pointee(fleet));
         Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
@@ -166,8 +166,8 @@ impl KnownShard {
         offered: &SecretKey,
         known: Told,
         occasion: Occasion,
-    ) -> Result<[Vec<u8>; 19], StoreError> {
-        let Offer { settling, mode, number, told_ms, hand_over } = self.fleet.offer();
+    ) -> Result<[Vec<u8>; 18], StoreError> {
+        let Offer { settling, mode, number, told_ms } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
@@ -195,7 +195,6 @@ impl KnownShard {
             told_ms.to_string().into_bytes(),
             known.entry.0.to_string().into_bytes(),
             known.entry.1.to_string().into_bytes(),
-            hand_over.into_bytes(),
         ])
     }
 }
@@ -247,7 +246,7 @@ impl KnownShard {
     ) -> bool {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
-        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles", "handed"]);
+        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles"]);
         // The stamp of the live filter, if there is one: where it is not the last entry's number, all is looked at.
         let mut stamp = cmd("GETRANGE");
         stamp.arg(&self.keys.bits).arg(STAMP_OFFSET).arg(STAMP_OFFSET + 7);
@@ -256,7 +255,7 @@ impl KnownShard {
             ask(transport, "GETRANGE", stamp, HANDSHAKE)
         );
         let (Ok(reply), Ok(stamp)) = (reply, stamp) else { return false };
-        let Ok([incarnation, run, seq, mode_at, settles, handed]) = reply.fields::<6>() else {
+        let Ok([incarnation, run, seq, mode_at, settles]) = reply.fields::<5>() else {
             return false;
         };
         let Ok(stamp) = stamp.bytes() else { return false };
@@ -268,12 +267,10 @@ impl KnownShard {
             && seq >= self.seen.seq(&identity.incarnation)
             && (stamp.is_empty() || stamp == seq.to_be_bytes())
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
-            && handed.text().unwrap_or_default() == self.fleet.hand_over.written()
             && number(settles).unwrap_or(0)
                 == fleet.settling.map_or(0, |settling| settling.until_ms);
         if is_same {
             self.seen.note(&identity.incarnation, seq);
-            self.fleet.hand_over.asked(sent, identity.is_at_least(sent));
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         is_same

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::known_hand_over::KnownHandOver;
 use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
@@ -20,15 +18,12 @@ const LATE_MS: i64 = 3_000;
 /// The newest that this process has read of one shard's metadata.
 pub(crate) struct KnownFleet {
     of_all: Arc<FleetOfAll>,
-    pub(crate) hand_over: Arc<KnownHandOver>,
     newest: Mutex<Option<Fleet>>,
 }
 
 /// What all shards of a filter have in common: any of them may tell of a newer mode.
 pub(crate) struct FleetOfAll {
     filter: Arc<str>,
-    /// Whether it is to be left for another one.
-    is_former: bool,
     /// The newest.
     mode: Arc<SharedMode>,
     /// How many shards settle.
@@ -43,19 +38,12 @@ pub(super) struct Offer {
     pub(super) number: i64,
     /// When it was last told, by Redis's clock, ms.
     pub(super) told_ms: i64,
-    pub(super) hand_over: String,
 }
 
 impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
         let (filter, mode) = (filter.into(), Arc::default());
-        Self { filter, is_former: false, mode, settling: AtomicUsize::new(0) }
-    }
-
-    /// Returns what the shards of a former filter have in common, whose processes act as those of this one.
-    pub(crate) fn of_former(&self, filter: &str) -> Self {
-        let (filter, mode) = (filter.into(), Arc::clone(&self.mode));
-        Self { filter, is_former: true, mode, settling: AtomicUsize::new(0) }
+        Self { filter, mode, settling: AtomicUsize::new(0) }
     }
 
     /// Returns the newest mode that this process knows, as it changes.
@@ -75,14 +63,7 @@ impl FleetOfAll {
     fn settles(&self, settles: bool) {
         let filter = &*self.filter;
         let is_first = settles && self.settling.fetch_add(1, Ordering::SeqCst) == 0;
-        if is_first && self.is_former {
-            tracing::warn!(
-                parent: None,
-                filter,
-                "the filter that migrate_from states is new: see that its name, redis and shards are those of the filter that the \
-                 other processes have. If not, they refuse what this process creates"
-            );
-        } else if is_first {
+        if is_first {
             tracing::info!(
                 parent: None,
                 filter,
@@ -96,8 +77,8 @@ impl FleetOfAll {
 }
 
 impl KnownFleet {
-    pub(crate) fn new(of_all: Arc<FleetOfAll>, hand_over: Arc<KnownHandOver>) -> Self {
-        Self { of_all, hand_over, newest: Mutex::default() }
+    pub(crate) fn new(of_all: Arc<FleetOfAll>) -> Self {
+        Self { of_all, newest: Mutex::default() }
     }
 
     /// Returns until when the filter settles, by Redis's clock, ms.
@@ -111,8 +92,7 @@ impl KnownFleet {
         let mode = match change {
             FleetChange::Mode(mode) => *mode,
             FleetChange::Enforce { .. } => Mode::Enforce,
-            FleetChange::Settled { .. } | FleetChange::Rebuild => return,
-            FleetChange::HandOver(step) => return self.hand_over.note_step(*step),
+            FleetChange::Rebuild => return,
         };
         self.of_all.note(mode, number);
     }
@@ -121,25 +101,23 @@ impl KnownFleet {
         let newest = *self.newest.lock();
         let (mode, number) = self.of_all.mode.numbered();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
-        let hand_over = self.hand_over.told();
         let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode, number, told_ms: 0, hand_over };
+            return Offer { settling: String::new(), mode, number, told_ms: 0 };
         };
         // A rest of nothing is not the end, which comes with a rebuild.
         let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
-        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms, hand_over }
+        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
     }
 
     /// Reads what a join was told, and keeps what is new of it.
-    /// `sent` is when it was asked, `now_ms` what Redis's clock showed, and the metadata were as old as `age`.
+    /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
     pub(super) fn read(
         &self,
-        fields: [Reply; 4],
+        fields: [Reply; 3],
         now_ms: i64,
         sent: Instant,
-        age: Duration,
     ) -> Result<Fleet, StoreError> {
-        let [settles, mode, number, hand_over] = fields;
+        let [settles, mode, number] = fields;
         let mode = mode.text()?;
         let mode = Mode::from_letter(&mode).ok_or_else(|| StoreError::Odd {
             step: "join.lua",
@@ -147,7 +125,6 @@ impl KnownFleet {
         })?;
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
-        let hand_over = hand_over.text()?;
         let mut newest = self.newest.lock();
         let known = newest.unwrap_or(read);
         // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
@@ -158,7 +135,6 @@ impl KnownFleet {
         if settled_before != settling.is_none() {
             self.of_all.settles(settled_before);
         }
-        self.hand_over.read(&hand_over, sent, age, newest.is_none());
         *newest = Some(Fleet { settling, ..read });
         Ok(read)
     }
@@ -166,18 +142,20 @@ impl KnownFleet {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use ::redis::Value;
 
     use super::*;
 
     fn one(of_all: &Arc<FleetOfAll>) -> KnownFleet {
-        KnownFleet::new(Arc::clone(of_all), Arc::new(KnownHandOver::new(None, 1)))
+        KnownFleet::new(Arc::clone(of_all))
     }
 
     fn read(known: &KnownFleet, settles: i64, now_ms: i64) -> String {
         let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
-        let fields = [text(&settles.to_string()), text("e"), text("0"), text("")];
-        known.read(fields, now_ms, Instant::now(), Duration::ZERO).unwrap();
+        let fields = [text(&settles.to_string()), text("e"), text("0")];
+        known.read(fields, now_ms, Instant::now()).unwrap();
         known.offer().settling
     }
 

@@ -11,7 +11,6 @@
 //! | `join` | a new connection joins a shard's incarnation, or begins one |
 //! | `join_all` | it joins that of every shard on its node |
 //! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
-//! | `known_hand_over` | the same of the hand-over from another filter |
 //! | `known_shard` | what it knows of one shard, whichever connection has told it |
 //! | `recent` | the ids that this process inserted lately |
 //! | `replay` | inserts them again into an incarnation that may lack them |
@@ -23,7 +22,6 @@ pub(crate) mod identity;
 mod join;
 pub(crate) mod join_all;
 pub(crate) mod known_fleet;
-pub(crate) mod known_hand_over;
 pub(crate) mod known_shard;
 mod recent;
 mod replay;

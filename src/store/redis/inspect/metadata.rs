@@ -50,9 +50,6 @@ pub struct Metadata {
     pub unvouched_ms: i64,
     /// When a rebuild was asked for last, µs.
     pub asked_us: i64,
-    /// The filter that this one takes the place of, and whether no process relies on that any more; nothing if no hand-over was
-    /// begun.
-    pub hand_over: Option<(String, bool)>,
     /// The number of the last entry of the journal.
     pub(super) seq: i64,
     /// When it was written.
@@ -67,7 +64,7 @@ impl Metadata {
     /// Reads them.
     pub(super) async fn read(server: &Server, keys: &Keys) -> Result<Self, StoreError> {
         let mut ask = cmd("HMGET");
-        ask.arg(&keys.meta).arg(&NUMBERS).arg(&["kid", "run", "mode", "handed", "key"]);
+        ask.arg(&keys.meta).arg(&NUMBERS).arg(&["kid", "run", "mode", "key"]);
         let mut fields = server.step("HMGET", ask).await?.array()?.into_iter();
         let mut next = || fields.next().map_or(Ok(None), |field| field.optional_bytes());
         let mut numbers = [0; NUMBERS.len()];
@@ -81,7 +78,6 @@ impl Metadata {
         let hex = |text: Option<String>| text.and_then(|text| u32::from_str_radix(&text, 16).ok());
         let (key_id, run) = (hex(text()?), hex(text()?));
         let mode = text()?.and_then(|letter| Mode::from_letter(&letter)).unwrap_or_default();
-        let hand_over = text()?.as_deref().and_then(hand_over);
         let key = next()?.and_then(|bytes| bytes.try_into().ok());
         let polled_ms = polled.max(stated);
         Ok(Self {
@@ -96,7 +92,6 @@ impl Metadata {
             mode_us,
             unvouched_ms,
             asked_us,
-            hand_over,
             seq,
             last_ms,
             key_id,
@@ -104,10 +99,4 @@ impl Metadata {
             key,
         })
     }
-}
-
-/// Reads what `change_fleet.lua` writes of a hand-over.
-fn hand_over(written: &str) -> Option<(String, bool)> {
-    let (step, former) = written.split_once(':')?;
-    Some((former.to_owned(), step == "2"))
 }
