@@ -90,6 +90,8 @@ pub(crate) struct Known {
     pub(crate) verdict: Verdict,
     /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
     pub(crate) is_copied: bool,
+    /// Whether it belongs to the sample of a guard outside of this one.
+    pub(crate) is_sampled: bool,
 }
 
 /// What the table says of an id, before the lane is entered.
@@ -173,10 +175,11 @@ impl Gate {
     }
 
     /// The table's other rows.
-    fn row(&self, id: IdHash, Known { verdict, is_copied }: Known, now: Instant) -> Row {
+    fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
+        let Known { verdict, is_copied, is_sampled } = known;
         self.note_built(verdict);
         match verdict {
-            Verdict::Absent(proof) if self.sample.take(now).is_ok() => {
+            Verdict::Absent(proof) if is_sampled || self.sample.take(now).is_ok() => {
                 Row::Pass(Why::Sample(proof))
             }
             Verdict::Absent(proof) => Row::Refuse(proof),

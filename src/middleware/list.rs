@@ -7,7 +7,7 @@ use http::request::Parts;
 use tokio::time::Instant;
 
 use super::rejection::Rejected;
-use super::request::Pending;
+use super::request::{Pending, Sampled};
 use super::shared::Shared;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::list::{ListAdmission, ListRuling, Listed};
@@ -37,13 +37,19 @@ struct PendingId {
 
 impl PendingId {
     /// Returns what is known of it, by the verdict if it was asked for, or why it passes unasked.
-    fn known(&self, verdict: impl FnOnce() -> Option<Verdict>) -> Result<Known, Why> {
+    fn known(
+        &self,
+        verdict: impl FnOnce() -> Option<Verdict>,
+        request: &Parts,
+    ) -> Result<Known, Why> {
         match self.row {
             FirstRow::Passes(why) => Err(why),
             FirstRow::Asks { is_copied } => {
                 // Each that is asked for is answered.
                 let verdict = verdict().unwrap_or(Verdict::Unknown(Doubt::Odd));
-                Ok(Known { verdict, is_copied })
+                let is_sampled =
+                    matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &self.id);
+                Ok(Known { verdict, is_copied, is_sampled })
             }
         }
     }
@@ -84,7 +90,7 @@ impl Pending for PendingList {
             lookup.verdict_for(|| shared.options.nulls.needs(request))
         });
         let listed: Vec<_> =
-            self.ids.iter().map(|id| (id.hash, id.known(|| verdicts.next()))).collect();
+            self.ids.iter().map(|id| (id.hash, id.known(|| verdicts.next(), request))).collect();
         let list = Listed { ids: &listed, unread: self.unread };
         match shared.guard.rule_list(&list, now) {
             ListRuling::Admit(admission) => {
@@ -98,6 +104,9 @@ impl Pending for PendingList {
                 let is_alone = extensions.get::<Verdicts>().is_none();
                 let told = told.filter(|_| is_alone);
                 extensions.insert(Verdicts::new(&shared.extractor, told));
+                let ids = self.ids.iter().map(|id| &id.id).zip(&admission.ids);
+                let sampled = ids.filter(|(_, why)| matches!(why, Ok(Why::Sample(_))));
+                Sampled::note(request, sampled.map(|(id, _)| id));
                 Ok(AdmittedList::new(shared, self.ids, admission))
             }
             ListRuling::Refuse(proof) => {

@@ -13,6 +13,27 @@ use crate::decide::recent::IdHash;
 use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind};
 use crate::store::{Answer, Lookup, NullClaim};
+use crate::verdict::Verdict;
+
+/// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
+/// too: else the handler would not be asked, and the sample would show nothing.
+#[derive(Clone)]
+pub(super) struct Sampled(Vec<Id>);
+
+impl Sampled {
+    /// Whether a guard outside of this one lets the id through as its sample.
+    pub(super) fn has(request: &Parts, id: &Id) -> bool {
+        request.extensions.get().is_some_and(|Self(ids)| ids.contains(id))
+    }
+
+    /// Notes that this guard does.
+    pub(super) fn note<'a>(request: &mut Parts, ids: impl Iterator<Item = &'a Id>) {
+        let ids: Vec<Id> = ids.cloned().collect();
+        if !ids.is_empty() {
+            request.extensions.insert(Self(ids));
+        }
+    }
+}
 
 /// A guarded request that is not decided yet.
 pub(super) trait Pending: Sized {
@@ -56,9 +77,13 @@ impl Pending for PendingRequest {
         let nulls = shared.options.nulls;
         // A null may have been learnt from others than this caller's like.
         let verdict = lookup.verdict_for(|| nulls.needs(request));
-        let known = Known { verdict, is_copied: self.is_copied };
+        let is_sampled = matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &self.id);
+        let known = Known { verdict, is_copied: self.is_copied, is_sampled };
         match shared.guard.rule(self.hash, known, now) {
             Ruling::Admit(admission) => {
+                if let Why::Sample(_) = admission.why {
+                    Sampled::note(request, std::iter::once(&self.id));
+                }
                 let kind = nulls.kind(request);
                 let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
                 Ok(AdmittedRequest::new(shared, self, kind, admission, claim))

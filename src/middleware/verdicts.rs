@@ -97,8 +97,8 @@ impl fmt::Debug for Verdicts {
 /// status.
 ///
 /// It must name all that are there, on whatever page: the others become *missed*, and later requests for them may meet a full
-/// lane. It counts in each guard that has read a list from the request: where two have, leave it out, or an id of one kind would
-/// disprove the filter of the other. No null is stored.
+/// lane. It counts in each guard that has read a list from the request: where two have, about records of two kinds, leave it out, or an
+/// id of one kind would disprove the filter of the other. No null is stored.
 ///
 /// | the handler answers a list | an id that it was told is absent | any other |
 /// |---|---|---|

@@ -64,7 +64,7 @@ impl World {
     }
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let known = Known { verdict, is_copied: false };
+        let known = Known { verdict, is_copied: false, is_sampled: false };
         self.guard.rule(self.guard.gate.hash(id), known, Instant::now())
     }
 

@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn known(verdict: Verdict) -> Known {
-        Known { verdict, is_copied: false }
+        Known { verdict, is_copied: false, is_sampled: false }
     }
 
     fn hash(gate: &Gate, n: usize) -> IdHash {

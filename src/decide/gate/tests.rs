@@ -30,7 +30,7 @@ fn id(n: u64) -> Id {
 
 /// What is known where no copy holds the id.
 fn known(verdict: Verdict) -> Known {
-    Known { verdict, is_copied: false }
+    Known { verdict, is_copied: false, is_sampled: false }
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
@@ -268,7 +268,7 @@ async fn the_gate_decides_as_the_table_does() {
             } else if is_copied && of_live {
                 "copied"
             } else {
-                match gate.rule(hash, Known { verdict, is_copied }, now) {
+                match gate.rule(hash, Known { verdict, is_copied, is_sampled: false }, now) {
                     Ruling::Refuse(_) => "404",
                     Ruling::Admit(Admission { permit: None, .. }) => "passes",
                     Ruling::Admit(_) => "lane",
