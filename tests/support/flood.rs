@@ -83,7 +83,9 @@ where
     for now in 0..ms {
         begin(now).into_iter().for_each(|task| drop(under_way.spawn(task)));
         sleep(Duration::from_millis(1)).await;
-        while under_way.try_join_next().is_some() {}
+        while let Some(ended) = under_way.try_join_next() {
+            ended.expect("no task panics");
+        }
     }
     under_way.join_all().await;
 }

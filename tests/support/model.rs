@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, IdSink, OnUnknown, PathPattern, RebuildSource, Schedule, Verdict,
+    BloomGuard, BoxError, Builder, Doubt, Generation, IdSink, OnUnknown, PathPattern,
+    RebuildSource, Removed, Schedule, Verdict,
 };
 use http::{Request, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};
 
 use super::eventually;
+
+/// How long a busy machine may take for anything.
+const SOON: Duration = Duration::from_secs(20);
 
 /// A table of committed ids. Cloning shares it.
 #[derive(Clone, Default)]
@@ -158,7 +162,7 @@ pub async fn ready(guard: &BloomGuard) {
 /// Waits until a guard refuses. Any one id may be a false positive, so each time it is another.
 pub async fn live(guard: &BloomGuard) {
     let mut absent = u64::MAX;
-    eventually("the guard refuses", Duration::from_secs(20), || {
+    eventually("the guard refuses", SOON, || {
         absent -= 1;
         async move {
             match guard.check(&absent).await.unwrap() {
@@ -166,6 +170,49 @@ pub async fn live(guard: &BloomGuard) {
                 other => Err(format!("{other:?}, {:?}", guard.state())),
             }
         }
+    })
+    .await;
+}
+
+/// Waits until a filter of a later generation is trusted.
+pub async fn rebuilt(guard: &BloomGuard, old: Generation) {
+    eventually("a newer filter is trusted", SOON, || async {
+        let verdict = guard.check(&u64::MAX).await.unwrap();
+        let state = guard.state();
+        let is_newer = state.live.is_ok_and(|live| live.generation > old);
+        let trusts = is_newer && matches!(verdict, Verdict::Absent(_));
+        if trusts { Ok(()) } else { Err(format!("{verdict:?}, {:?}", guard.state())) }
+    })
+    .await;
+}
+
+/// Waits until inserts are acknowledged.
+pub async fn inserted(guard: &BloomGuard, ids: impl IntoIterator<Item = u64> + Clone) {
+    eventually("inserts are acknowledged", SOON, || async {
+        guard.insert_many(ids.clone()).await.map_err(|error| error.to_string())
+    })
+    .await;
+}
+
+/// Waits until a removal is remembered.
+pub async fn removed(guard: &BloomGuard, id: u64) {
+    eventually("a removal is remembered", SOON, || async {
+        match guard.remove(&id).await.unwrap() {
+            Removed::Remembered => Ok(()),
+            withheld => Err(format!("{withheld:?}")),
+        }
+    })
+    .await;
+}
+
+/// Waits until no filter answers for this reason, and the state says so in these words; nothing is refused.
+pub async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
+    eventually(words, SOON, || async {
+        assert!(!matches!(guard.check(&5_000).await.unwrap(), Verdict::Absent(_)), "{words}");
+        let state = guard.state();
+        let trouble = state.trouble.clone().unwrap_or_default();
+        let is_told = state.live == Err(doubt) && trouble.contains(words);
+        if is_told { Ok(()) } else { Err(format!("{state:?}")) }
     })
     .await;
 }

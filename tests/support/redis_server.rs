@@ -131,7 +131,7 @@ impl RedisServer {
 
     fn try_connect(&self) -> redis::RedisResult<redis::Connection> {
         let client = redis::Client::open(self.url())?;
-        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(10))?;
         redis::cmd("PING").exec(&mut connection)?;
         Ok(connection)
     }
