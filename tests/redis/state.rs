@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, StoreError, Verdict};
-use http::StatusCode;
-use support::model::{Table, brief, get, guard, guard_over, live};
+use support::eventually;
+use support::model::{Table, brief, guard, guard_over, live};
 use support::redis_server::RedisServer;
-use support::{eventually, throughout};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -133,42 +132,6 @@ async fn scripts_that_are_forbidden_later_are_told_though_checks_succeed() {
 }
 
 #[tokio::test]
-async fn a_journal_of_another_type_is_told() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let builder = guard_over(&redis.url(), &table).build().unwrap();
-    live(&builder).await;
-    redis.run::<i64>(&["DEL", "bg:{users}:log"]);
-    redis.run::<()>(&["SET", "bg:{users}:log", "mine"]);
-    assert!(builder.insert(&7).await.is_err());
-    assert!(builder.rebuild_now().await.is_err());
-    let state = builder.state();
-    for work in [&state.inserts, &state.rebuilds] {
-        let failure = work.failed.as_ref().filter(|_| work.is_failing).expect("it fails");
-        assert!(failure.cause.contains("WRONGTYPE"), "{failure:?}");
-        assert_eq!(failure.advice, Doubt::WrongType.advice());
-    }
-    let trouble = state.trouble.expect("there is trouble");
-    assert!(
-        trouble.contains("inserts: failing") && trouble.contains("rebuilds: failing"),
-        "{trouble}"
-    );
-}
-
-#[tokio::test]
-async fn a_filter_that_is_of_another_type_is_told_without_a_request() {
-    let redis = RedisServer::start();
-    let builder = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
-    live(&builder).await;
-    drop(builder);
-    let idle = guard(&redis.url()).build().unwrap();
-    well(&idle).await;
-    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
-    redis.run::<i64>(&["RPUSH", "bg:{users}:bits", "mine"]);
-    doubts(&idle, Doubt::WrongType).await;
-}
-
-#[tokio::test]
 async fn a_filter_that_is_gone_is_told_from_one_that_was_never_built() {
     let redis = RedisServer::start();
     let newcomer = guard(&redis.url()).build().unwrap();
@@ -180,21 +143,6 @@ async fn a_filter_that_is_gone_is_told_from_one_that_was_never_built() {
     redis.run::<()>(&["FLUSHALL"]);
     let state = doubts(&newcomer, Doubt::Gone).await;
     assert!(state.trouble.is_some_and(|trouble| trouble.contains("FLUSHALL")));
-}
-
-#[tokio::test]
-async fn a_filter_that_is_longer_than_redis_allows_is_told() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let builder = guard_over(&redis.url(), &table).capacity(1_000_000, 0.001).build().unwrap();
-    live(&builder).await;
-    let idle = guard(&redis.url()).build().unwrap();
-    well(&idle).await;
-    redis.run::<()>(&["CONFIG", "SET", "proto-max-bulk-len", "1mb"]);
-    doubts(&idle, Doubt::StringLimit).await;
-    assert_eq!(get(&idle, &table, 7).await, StatusCode::OK);
-    redis.run::<()>(&["CONFIG", "SET", "proto-max-bulk-len", "512mb"]);
-    well(&idle).await;
 }
 
 #[tokio::test]
@@ -225,27 +173,6 @@ async fn a_journal_that_reaches_back_too_short_is_told_before_and_after_a_rebuil
     assert!(state.rebuilds.is_failing && state.live.is_ok(), "{state}");
     assert!(failure.cause.contains("gap") && failure.advice == error.advice(), "{failure:?}");
     assert!(state.trouble.is_some_and(|trouble| trouble.contains("rebuilds: failing")));
-}
-
-#[tokio::test]
-async fn a_journal_that_came_back_empty_is_not_said_to_reach_back_for_decades() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
-    live(&guard).await;
-    guard.insert(&5_000).await.unwrap();
-    // Its transaction is over by then, and it is not replayed.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    redis.run::<()>(&["FLUSHALL"]);
-    live(&guard).await;
-    let day = Duration::from_secs(24 * 3600);
-    throughout(Duration::from_secs(4), || async {
-        let journal = guard.state().journal;
-        let reaches = journal.and_then(|journal| journal.reaches);
-        assert!(reaches.is_none_or(|reaches| reaches < day), "{journal:?}");
-    })
-    .await;
-    assert!(guard.state().journal.is_some(), "it is asked");
 }
 
 #[tokio::test]

@@ -1,152 +1,252 @@
-//! `rediss://` and `rediss+sentinel://`: a certificate is checked, and what is trusted works.
+//! `rediss://` and `rediss+sentinel://`: a certificate is checked, an authority of one's own trusted, a certificate shown.
 
-use std::path::Path;
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, PathPattern, Schedule, Verdict, from_iter};
-use support::eventually;
+use bloom_guard::{BloomGuard, Builder, Doubt, SettingError, TlsSettings};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};
 use support::sentinel::Sentinel;
+use tempfile::TempDir;
 
-/// Set in the process that runs [`a_trusted_server_is_used`] for real: the roots that a process trusts
-/// are read from its environment.
-const URL: &str = "BLOOM_GUARD_TEST_TLS_URL";
-const NAME: &str = "mymaster";
+/// Signs certificates.
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-struct TlsServer {
+impl Authority {
+    pub(super) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(super) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for this machine, and its key.
+    pub(super) fn signs(&self) -> [String; 2] {
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(names).unwrap();
+        [params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem()]
+    }
+}
+
+/// A server that takes TLS only.
+struct Site {
     process: Child,
-    directory: tempfile::TempDir,
+    directory: TempDir,
     port: u16,
 }
 
-impl TlsServer {
-    /// Starts a server with a certificate of its own making for `localhost` and its address.
-    fn start() -> Self {
+impl Site {
+    fn start(authority: &Authority) -> Self {
+        Self::with(authority, "yes")
+    }
+
+    /// Starts a server from whose clients a certificate is wanted, or not.
+    fn with(authority: &Authority, wanted: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let signed =
-            rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))
-                .unwrap();
-        let file = |name: &str, text: &str| {
-            let path = directory.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let certificate = file("certificate.pem", &signed.cert.pem());
-        let key = file("key.pem", &signed.signing_key.serialize_pem());
         let port = free_port();
-        let process = Command::new("redis-server")
-            .args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--tls-auth-clients", "no"])
-            .args(["--tls-port", &port.to_string()])
-            .args([Path::new("--tls-cert-file"), &certificate])
-            .args([Path::new("--tls-ca-cert-file"), &certificate])
-            .args([Path::new("--tls-key-file"), &key])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed");
+        let process = Self::launch(&directory, port, authority, wanted);
         Self { process, directory, port }
     }
 
-    /// Starts Sentinels that know the server, and take and send only TLS.
-    fn sentinels(&self) -> Vec<Sentinel> {
-        let file = |name: &str| self.directory.path().join(name).display().to_string();
-        let (certificate, key) = (file("certificate.pem"), file("key.pem"));
-        let lines = [
-            "port 0".to_owned(),
-            "tls-port {port}".to_owned(),
-            "tls-replication yes".to_owned(),
-            "tls-auth-clients no".to_owned(),
-            format!("tls-cert-file {certificate}"),
-            format!("tls-ca-cert-file {certificate}"),
-            format!("tls-key-file {key}"),
-        ];
-        let lines = lines.each_ref().map(String::as_str);
-        let never = Duration::from_secs(3_600);
-        (0..3).map(|_| Sentinel::start(NAME, self.port, never, &lines)).collect()
+    fn launch(directory: &TempDir, port: u16, authority: &Authority, wanted: &str) -> Child {
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let [certificate, key] = authority.signs();
+        Command::new("redis-server")
+            .args([
+                "--port",
+                "0",
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--tls-auth-clients",
+                wanted,
+            ])
+            .args(["--tls-port", &port.to_string(), "--tls-ca-cert-file"])
+            .arg(file("server-ca.pem", &authority.pem()))
+            .arg("--tls-cert-file")
+            .arg(file("server.pem", &certificate))
+            .arg("--tls-key-file")
+            .arg(file("server.key", &key))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed")
     }
 
-    fn url(&self) -> String {
-        format!("rediss://localhost:{}/", self.port)
+    /// Another server at the same port, of another authority.
+    fn is_replaced(&mut self, authority: &Authority) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.process = Self::launch(&self.directory, self.port, authority, "yes");
+    }
+
+    fn guard(&self, tls: TlsSettings) -> BloomGuard {
+        let url = format!("rediss://localhost:{}/", self.port);
+        guard_over(&url, &Table::with(0..100)).tls(tls).build().unwrap()
+    }
+
+    /// Files of the guard's.
+    fn files(&self) -> [PathBuf; 3] {
+        ["ca.pem", "client.pem", "client.key"].map(|name| self.directory.path().join(name))
     }
 }
 
-impl Drop for TlsServer {
+impl Drop for Site {
     fn drop(&mut self) {
         self.process.kill().ok();
         self.process.wait().ok();
     }
 }
 
-fn guard(url: &str) -> BloomGuard {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .redis(url)
-        .settle(Duration::ZERO)
-        .rebuild(Schedule::manual(), from_iter(|| 0..100_u64))
-        .build()
-        .unwrap()
+/// Settings that trust an authority, and show what one has signed.
+fn trusting(authority: &Authority, of: &Authority) -> TlsSettings {
+    let [chain, key] = of.signs();
+    TlsSettings::new().root_certificates_pem(authority.pem()).client_certificate_pem(chain, key)
 }
 
 #[tokio::test]
-async fn an_untrusted_certificate_is_refused_and_named() {
-    let server = TlsServer::start();
-    let guard = guard(&server.url());
-    eventually("the state says why", Duration::from_secs(10), || async {
-        let trouble = guard.state().trouble.unwrap_or_default();
-        let verdict = guard.check(&1).await.unwrap();
-        assert_eq!(verdict, Verdict::Unknown(Doubt::Disconnected));
-        if trouble.contains("ertificate") { Ok(()) } else { Err(trouble) }
-    })
-    .await;
+async fn an_authority_of_ones_own_is_trusted_and_a_certificate_of_its_shown() {
+    let (ours, other) = (Authority::new("one"), Authority::new("other"));
+    let site = Site::start(&ours);
+    live(&site.guard(trusting(&ours, &ours))).await;
+    told(&site.guard(trusting(&other, &ours)), Doubt::Disconnected, "UnknownIssuer").await;
+    told(&site.guard(TlsSettings::new()), Doubt::Disconnected, "ertificate").await;
+    let roots = || TlsSettings::new().root_certificates_pem(ours.pem());
+    let silent = site.guard(roots());
+    told(&silent, Doubt::Disconnected, "ertificate").await;
+    let trouble = silent.state().trouble.unwrap_or_default();
+    assert!(!trouble.contains("rediss://"), "it speaks TLS: {trouble}");
+    let stranger = site.guard(trusting(&ours, &other));
+    told(&stranger, Doubt::Disconnected, "alert").await;
 }
 
 #[tokio::test]
-async fn a_trusted_server_is_used() {
+async fn files_that_are_replaced_are_used_by_the_next_connection() {
+    let (old, new) = (Authority::new("one"), Authority::new("other"));
+    let mut site = Site::start(&old);
+    let [roots, chain, key] = site.files();
+    let tls =
+        TlsSettings::new().root_certificates_file(&roots).client_certificate_files(&chain, &key);
+    let guard = site.guard(tls);
+    told(&guard, Doubt::Credentials, "ca.pem").await;
+    fs::write(&roots, old.pem()).unwrap();
+    told(&guard, Doubt::Credentials, "client.pem").await;
+    let signed = old.signs();
+    fs::write(&chain, &signed[0]).unwrap();
+    fs::write(&key, "-----BEGIN PRIVATE KEY-----").unwrap();
+    told(&guard, Doubt::Credentials, "client.key").await;
+    fs::write(&key, &old.signs()[1]).unwrap();
+    told(&guard, Doubt::Credentials, "does not go with its key").await;
+    fs::write(&key, &signed[1]).unwrap();
+    live(&guard).await;
+    site.is_replaced(&new);
+    told(&guard, Doubt::Disconnected, "UnknownIssuer").await;
+    fs::write(&roots, new.pem()).unwrap();
+    told(&guard, Doubt::Disconnected, "alert").await;
+    for (path, text) in [&chain, &key].into_iter().zip(new.signs()) {
+        fs::write(path, text).unwrap();
+    }
+    live(&guard).await;
+}
+
+#[tokio::test]
+async fn sentinels_are_reached_so_too() {
+    let ours = Authority::new("one");
+    let site = Site::start(&ours);
+    let file = |name: &str| site.directory.path().join(name).display().to_string();
+    let lines = [
+        "port 0".to_owned(),
+        "tls-port {port}".to_owned(),
+        "tls-replication yes".to_owned(),
+        format!("tls-cert-file {}", file("server.pem")),
+        format!("tls-ca-cert-file {}", file("server-ca.pem")),
+        format!("tls-key-file {}", file("server.key")),
+    ];
+    let lines = lines.each_ref().map(String::as_str);
+    let never = Duration::from_secs(3_600);
+    let sentinels: Vec<_> =
+        (0..3).map(|_| Sentinel::start("mymaster", site.port, never, &lines)).collect();
+    let hosts: Vec<_> = sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    let url = format!("rediss+sentinel://{}/mymaster", hosts.join(","));
+    let guard = guard_over(&url, &Table::with(0..100)).tls(trusting(&ours, &ours)).build().unwrap();
+    live(&guard).await;
+}
+
+/// Set in the process that runs [`the_systems_roots_are_trusted`] for real: they are read from its environment.
+const URL: &str = "BLOOM_GUARD_TEST_TLS_URL";
+
+#[tokio::test]
+async fn the_systems_roots_are_trusted() {
     if let Ok(url) = std::env::var(URL) {
-        let guard = guard(&url);
-        return eventually("the guard refuses", Duration::from_secs(20), || async {
-            match guard.check(&5_000).await.unwrap() {
-                Verdict::Absent(_) => Ok(()),
-                other => Err(format!("{other:?} {:?}", guard.state())),
-            }
-        })
-        .await;
+        return live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
     }
-    let server = TlsServer::start();
-    let sentinels = server.sentinels();
-    let hosts: Vec<_> =
-        sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
-    for url in [server.url(), format!("rediss+sentinel://{}/{NAME}", hosts.join(","))] {
-        let ended = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tls::a_trusted_server_is_used"])
-            .env(URL, &url)
-            .env("SSL_CERT_FILE", server.directory.path().join("certificate.pem"))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success() && said.contains("1 passed"), "{url}: {said}");
-    }
-}
-
-/// Waits until the state says this.
-async fn told(url: &str, words: &str) {
-    let guard = guard(url);
-    eventually(words, Duration::from_secs(10), || async {
-        let trouble = guard.state().trouble.unwrap_or_default();
-        let verdict = guard.check(&1).await.unwrap();
-        assert_eq!(verdict, Verdict::Unknown(Doubt::Disconnected));
-        if trouble.contains(words) { Ok(()) } else { Err(trouble) }
-    })
-    .await;
+    let site = Site::with(&Authority::new("one"), "no");
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tls::the_systems_roots_are_trusted"])
+        .env(URL, format!("rediss://localhost:{}/", site.port))
+        .env("SSL_CERT_FILE", site.directory.path().join("server-ca.pem"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[tokio::test]
-async fn a_port_that_takes_tls_only_is_named() {
-    let server = TlsServer::start();
-    told(&format!("redis://localhost:{}/", server.port), "rediss://").await;
+async fn a_port_that_takes_tls_only_and_one_that_takes_none_are_named() {
+    let (site, redis) = (Site::with(&Authority::new("one"), "no"), RedisServer::start());
+    for (url, words) in [
+        (format!("redis://localhost:{}/", site.port), "rediss://"),
+        (format!("rediss://localhost:{}/", redis.port()), "redis://"),
+    ] {
+        let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+        told(&guard, Doubt::Disconnected, words).await;
+    }
 }
 
-#[tokio::test]
-async fn a_port_that_takes_no_tls_is_named() {
-    let redis = RedisServer::start();
-    told(&format!("rediss://localhost:{}/", redis.port()), "redis://").await;
+/// The problems of settings that cannot be, in words.
+fn problem(builder: Builder) -> String {
+    let error = builder.build().expect_err("it cannot be");
+    let [SettingError::TlsUrl | SettingError::TlsPem { .. }] = error.problems() else {
+        panic!("{error:?}")
+    };
+    error.to_string()
+}
+
+#[test]
+fn what_cannot_be_read_or_used_is_an_error_at_once() {
+    let (ours, table) = (Authority::new("one"), Table::with(0..1));
+    let ([chain, key], [_, other]) = (ours.signs(), ours.signs());
+    let tls = TlsSettings::new;
+    let over = |url: &str, tls: TlsSettings| problem(guard_over(url, &table).tls(tls));
+    for url in ["redis://localhost", "redis+sentinel://a,b,c/mymaster", "redis+cluster://a,b"] {
+        assert!(over(url, tls()).contains("no rediss:// url"), "{url}");
+    }
+    let nowhere = support::model::in_process(&table, 100, 0.01).tls(tls());
+    assert!(problem(nowhere).contains("no rediss:// url"));
+    for (tls, words) in [
+        (tls().root_certificates_pem("no pem"), "there is no certificate"),
+        (tls().root_certificates_pem(&key), "there is no certificate"),
+        (tls().root_certificates_pem("-----BEGIN CERTIFICATE-----\nAAAA"), "section end"),
+        (tls().client_certificate_pem("no pem", &key), "there is no certificate"),
+        (tls().client_certificate_pem(&chain, &chain), "there is no private key"),
+        (tls().client_certificate_pem(&chain, &other), "does not go with its key"),
+    ] {
+        let told = over("rediss://localhost", tls);
+        assert!(told.contains(words) && !told.contains("PRIVATE"), "{told}");
+    }
+    let shown =
+        format!("{:?}", tls().client_certificate_pem(&chain, &key).root_certificates_file("/ca"));
+    assert!(shown.contains("/ca") && !shown.contains("BEGIN"), "{shown}");
 }

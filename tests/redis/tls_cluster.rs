@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, SecretKey, TlsSettings, Verdict};
 use support::eventually;
-use support::model::{Table, guard_over, live};
+use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};
 
-use super::certificates::Authority;
+use super::tls::Authority;
 
 const SOON: Duration = Duration::from_secs(20);
 const SLOTS: usize = 16_384;
@@ -102,11 +102,5 @@ async fn a_cluster_over_tls_is_guarded_on_all_of_its_nodes_and_no_other_authorit
         assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
     }
     let stranger = cluster.guard(&table, &other);
-    eventually("its state says why", SOON, || async {
-        let state = stranger.state();
-        let trouble = state.trouble.clone().unwrap_or_default();
-        let is = state.live == Err(Doubt::Disconnected) && trouble.contains("UnknownIssuer");
-        if is { Ok(()) } else { Err(format!("{state:?}")) }
-    })
-    .await;
+    told(&stranger, Doubt::Disconnected, "UnknownIssuer").await;
 }

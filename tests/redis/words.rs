@@ -2,29 +2,22 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Verdict};
+use bloom_guard::{BloomGuard, Doubt};
 use support::eventually;
-use support::model::{Table, guard_over, live};
+use support::model::{Table, guard_over, live, told};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Waits until the state gives this doubt, its advice, and these words; an insert gives the words, too.
-async fn told(guard: &BloomGuard, doubt: Doubt, words: &str) {
-    eventually(words, SOON, || async {
-        let state = guard.state();
-        let trouble = state.trouble.clone().unwrap_or_default();
-        let all =
-            state.live == Err(doubt) && trouble.contains(words) && trouble.contains(doubt.advice());
-        if all { Ok(()) } else { Err(format!("{state:?}")) }
-    })
-    .await;
+/// The state says so, and so does an insert.
+async fn named(guard: &BloomGuard, doubt: Doubt, words: &str) {
+    told(guard, doubt, words).await;
     let error = guard.insert(&7).await.unwrap_err();
     assert!(error.to_string().contains(words), "{error}");
     assert_eq!(error.advice(), doubt.advice(), "{error}");
-    assert!(!matches!(guard.check(&7).await.unwrap(), Verdict::Absent(_)));
+    assert!(guard.state().trouble.is_some_and(|trouble| trouble.contains(doubt.advice())));
 }
 
 #[tokio::test]
@@ -39,7 +32,7 @@ async fn a_node_of_a_cluster_is_named_also_where_it_owns_the_slot() {
     })
     .await;
     let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
-    told(&guard, Doubt::Cluster, "a node of a cluster").await;
+    named(&guard, Doubt::Cluster, "a node of a cluster").await;
     assert_eq!(redis.keys(), ["mine"], "nothing was written");
 }
 
@@ -49,7 +42,7 @@ async fn a_sentinel_is_named() {
     let sentinel = Sentinel::start("ids", redis.port(), SOON, &[]);
     let url = format!("redis://127.0.0.1:{}/", sentinel.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    told(&guard, Doubt::Replica, "redis is a sentinel").await;
+    named(&guard, Doubt::Replica, "redis is a sentinel").await;
 }
 
 #[tokio::test]
@@ -61,7 +54,7 @@ async fn a_password_that_is_set_at_run_time_is_asked_for() {
     let client = redis::Client::open(format!("redis://:s3cret@127.0.0.1:{}/", redis.port()));
     let mut connection = client.unwrap().get_connection().unwrap();
     redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("NORMAL").exec(&mut connection).unwrap();
-    told(&guard, Doubt::Denied, "NOAUTH").await;
+    named(&guard, Doubt::Denied, "NOAUTH").await;
 }
 
 #[tokio::test]
@@ -69,7 +62,7 @@ async fn a_password_that_redis_has_not_is_named() {
     let redis = RedisServer::start();
     let url = format!("redis://:s3cret@127.0.0.1:{}/", redis.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    told(&guard, Doubt::Denied, "without any password").await;
+    named(&guard, Doubt::Denied, "without any password").await;
 }
 
 #[tokio::test]
@@ -103,7 +96,7 @@ async fn protected_mode_is_named() {
             }
         });
         let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-        told(&guard, Doubt::Denied, "protected mode").await;
+        named(&guard, Doubt::Denied, "protected mode").await;
         serving.abort();
     }
 }
