@@ -156,31 +156,6 @@ async fn an_invalid_id_is_refused_as_the_application_likes() {
 }
 
 #[tokio::test]
-async fn a_closure_makes_the_response_and_the_guard_says_why() {
-    let rejection = |rejected: &Rejected| Response::new(format!("no: {rejected}"));
-    let layer = builder().build().unwrap().rejecting_with(rejection);
-    let inner = tower::service_fn(|_: Request<()>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
-    });
-    let response = layer.layer(inner).oneshot(request(Method::GET, "/users/!")).await.unwrap();
-    assert_eq!(response.body(), "no: id does not parse as its type");
-    assert!(response.extensions().get::<Rejected>().is_some());
-}
-
-#[tokio::test]
-async fn methods_can_be_chosen() {
-    let guard = builder().methods([Method::DELETE]).build().unwrap();
-    let inner = tower::service_fn(|_: Request<()>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
-    });
-    for (method, status) in [(Method::DELETE, StatusCode::NOT_FOUND), (Method::GET, StatusCode::OK)]
-    {
-        let response = guard.layer(inner).oneshot(request(method, "/users/!")).await.unwrap();
-        assert_eq!(response.status(), status);
-    }
-}
-
-#[tokio::test]
 async fn a_concurrency_limit_works_on_either_side() {
     let (inner, mut handle) = mock::pair::<Request<()>, Response<String>>();
     handle.allow(10);

@@ -4,8 +4,7 @@ use bloom_guard::{
     BloomGuard, Builder, NotFound, OnUnknown, QueryList, Rejected, Rejection, Schedule, from_iter,
 };
 use http::{Request, Response, StatusCode};
-use support::model::{self, Table, handler, live};
-use support::redis_server::RedisServer;
+use support::model::{self, Table, handler};
 use tower::{Layer, ServiceExt};
 
 /// Nobody listens there.
@@ -52,42 +51,18 @@ async fn a_refusal_tells_what_proved_it_and_by_which_generation() {
     let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
     assert_eq!(why(&guard, &table, "/users/70000").await, by("filter", &guard));
     assert_eq!(why(&guard, &table, "/users/seven").await.as_deref(), Some("invalid"));
+    // What the application answers is not taken for the guard's.
+    guard.insert(&5_000).await.unwrap();
+    for (target, status) in [("/users/7", 200), ("/users/5000", 404), ("/orders/7", 200)] {
+        let response = ask(&guard, NotFound, &table, target).await;
+        assert_eq!((response.status().as_u16(), said(&response)), (status, None), "{target}");
+    }
     // Deleted: the handler's 404, then the null that it leaves.
     table.delete(8);
     assert_eq!(why(&guard, &table, "/users/8").await, None);
     assert_eq!(why(&guard, &table, "/users/8").await, by("null", &guard));
     guard.rebuild_now().await.unwrap();
     assert_eq!(why(&guard, &table, "/users/8").await, by("filter", &guard));
-}
-
-#[tokio::test]
-async fn with_redis_a_refusal_tells_it_too() {
-    let (redis, table) = (RedisServer::start(), Table::with(0..1_000));
-    let builder = model::guard_over(&redis.url(), &table).explain_refusals(true);
-    let guard = builder.build().unwrap();
-    live(&guard).await;
-    assert_eq!(why(&guard, &table, "/users/70000").await, by("filter", &guard));
-}
-
-#[tokio::test]
-async fn an_answer_of_the_applications_is_never_taken_for_the_guards() {
-    let table = Table::with(0..1_000);
-    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
-    guard.insert(&5_000).await.unwrap();
-    for (target, status) in [("/users/7", 200), ("/users/5000", 404), ("/orders/7", 200)] {
-        let response = ask(&guard, NotFound, &table, target).await;
-        assert_eq!((response.status().as_u16(), said(&response)), (status, None), "{target}");
-    }
-}
-
-#[tokio::test]
-async fn a_503_of_the_lane_is_told_from_the_applications() {
-    let table = Table::default();
-    let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).explain_refusals(true);
-    let busy = busy.build().unwrap();
-    let response = ask(&busy, NotFound, &table, "/users/7").await;
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(said(&response).as_deref(), Some("busy"));
 }
 
 #[tokio::test]
@@ -134,6 +109,10 @@ async fn a_client_is_told_nothing_unless_the_application_wants_it() {
         assert!(response.extensions().get::<Rejected>().is_some());
         assert_eq!(said(&response), None);
     }
-    let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
-    assert_eq!(why(&busy, &table, "/users/7").await, None);
+    for (is_told, words) in [(false, None), (true, Some("busy"))] {
+        let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).explain_refusals(is_told);
+        let response = ask(&busy.build().unwrap(), NotFound, &table, "/users/7").await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(said(&response).as_deref(), words);
+    }
 }

@@ -17,63 +17,14 @@ use uuid::Uuid;
 
 /// Path segments as they arrive, from the plain to the hostile.
 fn segments() -> Vec<String> {
-    let mut segments: Vec<String> = [
-        "7",
-        "007",
-        "+7",
-        "-7",
-        "-0",
-        "7.0",
-        "7e0",
-        "0x7",
-        "1_000",
-        "abc",
-        "me",
-        "18446744073709551615",
-        "18446744073709551616",
-        "99999999999999999999999999",
-        "%37",
-        "%30%30%37",
-        "%2B7",
-        "%2D7",
-        "%207",
-        "7%20",
-        "%09",
-        "7%0A",
-        "%00",
-        "7%00",
-        "%D9%A7",
-        "%EF%BC%97",
-        "%2F",
-        "7%2F8",
-        "%2e%2e",
-        // Overlong encodings of "/" and NUL, a surrogate, a lone continuation: not UTF-8.
-        "%C0%AF",
-        "%C0%80",
-        "%ED%A0%80",
-        "%80",
-        "%FF",
-        "7%FF",
-        // Escapes that are none stay as they are.
-        "%",
-        "7%",
-        "%4",
-        "%zz",
-        "%%37",
-        "%u0037",
-        "%2537",
-        "caf%C3%A9",
-        "cafe%CC%81",
-        "%C3%84",
-        "%F0%9F%92%A9",
-        "a+b",
-        "a;b=c",
-        "A",
-        "*",
-        "{id}",
-    ]
-    .map(str::to_owned)
-    .into();
+    // Among them overlong encodings of "/" and NUL, a surrogate, a lone continuation, and escapes that are none.
+    const SHORT: &str = "
+        7 007 +7 -7 -0 7.0 7e0 0x7 1_000 abc me 18446744073709551615 18446744073709551616
+        99999999999999999999999999 %37 %30%30%37 %2B7 %2D7 %207 7%20 %09 7%0A %00 7%00 %D9%A7
+        %EF%BC%97 %2F 7%2F8 %2e%2e %C0%AF %C0%80 %ED%A0%80 %80 %FF 7%FF % 7% %4 %zz %%37
+        %u0037 %2537 caf%C3%A9 cafe%CC%81 %C3%84 %F0%9F%92%A9 a+b a;b=c A * {id}
+    ";
+    let mut segments: Vec<String> = SHORT.split_whitespace().map(str::to_owned).collect();
     for length in [255, 256, 257, 300, 768, 769, 5_000] {
         segments.push("0".repeat(length));
         segments.push("x".repeat(length));
@@ -154,20 +105,6 @@ async fn an_insert_refuses_exactly_what_a_request_is_refused_for() {
 fn spelt<T: FromStr + Display + 'static>(text: &str) -> Result<String, InvalidId> {
     let id = PathPattern::<T>::new("/{id}").unwrap().canonical(text)?;
     Ok(String::from_utf8(id.as_bytes().to_vec()).unwrap())
-}
-
-#[test]
-fn all_spellings_of_a_uuid_are_one_id() {
-    let hyphenated = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-    for text in [
-        hyphenated,
-        "67e5504410b1426f9247bb680e5fe0c8",
-        "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
-        "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8",
-        "67E55044-10B1-426F-9247-BB680E5FE0C8",
-    ] {
-        assert_eq!(spelt::<Uuid>(text).as_deref(), Ok(hyphenated), "{text}");
-    }
 }
 
 proptest! {
