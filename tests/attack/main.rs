@@ -2,6 +2,5 @@
 
 mod bound;
 mod copies;
-mod flood;
 mod lanes;
 mod neighbour;

@@ -136,9 +136,6 @@ async fn a_neighbours_404s_take_nothing_from_an_owner_where_the_marker_is_requir
         tenants.flood(way).await;
         let served = tenants.served.load(Ordering::Relaxed) - 1;
         let absent = tenants.absent.load(Ordering::Relaxed);
-        println!(
-            "{way:?}, marked: {served} of {SECONDS} of the owner's requests served, {absent} handler calls for absent ids"
-        );
         assert_eq!(served, SECONDS, "{way:?}");
         // Once in a null's life, which is a tenth shorter at the least. No null comes of a HEAD: its ids keep to the lane.
         let lives = (SECONDS as f64 / (0.9 * TTL.as_secs_f64())).floor();
@@ -152,13 +149,10 @@ async fn a_neighbours_404s_take_nothing_from_an_owner_where_the_marker_is_requir
 /// The scene of the test above, so that it can fail.
 #[tokio::test(start_paused = true)]
 async fn without_the_marker_the_same_404s_make_the_owner_wait() {
-    for way in WAYS {
-        let tenants = Tenants::new(false).await;
-        tenants.flood(way).await;
-        let (served, busy) = (&tenants.served, &tenants.busy);
-        let (served, busy) = (served.load(Ordering::Relaxed) - 1, busy.load(Ordering::Relaxed));
-        println!("{way:?}, unmarked: {busy} of {SECONDS} of the owner's requests answered 503");
-        assert_eq!(served + busy, SECONDS);
-        assert!(busy > SECONDS / 4, "{way:?}: {busy}");
-    }
+    let tenants = Tenants::new(false).await;
+    tenants.flood(Way::Cookies).await;
+    let (served, busy) = (&tenants.served, &tenants.busy);
+    let (served, busy) = (served.load(Ordering::Relaxed) - 1, busy.load(Ordering::Relaxed));
+    assert_eq!(served + busy, SECONDS);
+    assert!(busy > SECONDS / 4, "{busy}");
 }
