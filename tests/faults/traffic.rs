@@ -12,7 +12,7 @@ use crate::account::About;
 use crate::site::{ABSENT, GONE, NEW, People, ROWS};
 
 /// Readers of one instance, and how often each reads.
-const READERS: u64 = 24;
+const READERS: u64 = 12;
 const READ_EVERY: Duration = Duration::from_millis(30);
 /// Creators of one instance; each waits for the answers about its last record.
 const CREATORS: u64 = 4;

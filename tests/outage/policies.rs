@@ -1,35 +1,23 @@
 //! What is not proven passes as far as it can be borne, and is never answered 404.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{
-    BloomGuard, Builder, Doubt, Mode, OnUnknown, PathPattern, RejectReason, Rejected, Schedule,
-    Verdict,
-};
+use bloom_guard::{Builder, Mode, OnUnknown, RejectReason, Rejected, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
-use support::model::{Table, get, guard_over, handler, live};
+use support::model::{Table, get, guard_over, handler, in_process, live};
 use support::redis_server::RedisServer;
-use tokio::sync::Semaphore;
 use tower::{Layer, ServiceExt};
 
-/// The defaults, but for the time a check may take on a machine that is shared.
-fn default_policy(url: &str, table: &Table) -> Builder {
-    guard_over(url, table).on_unknown(OnUnknown::default())
-}
-
-/// A guard without Redis; its table is scanned once, and whatever is committed later behind its back.
-fn in_process(table: &Table) -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .in_process()
-        .capacity(10_000, 1e-9)
-        .rebuild(Schedule::manual(), table.clone())
-}
-
-async fn unknown(guard: &BloomGuard) {
+#[tokio::test]
+async fn what_the_lane_does_not_take_is_told_when_to_come_again() {
+    let mut redis = RedisServer::start();
+    let table = Table::with(0..10);
+    let guard = guard_over(&redis.url(), &table).on_unknown(OnUnknown::PassLimited).lane(1, 1);
+    let guard = guard.build().unwrap();
+    live(&guard).await;
+    redis.kill();
     eventually("nothing is known", Duration::from_secs(10), || async {
         match guard.check(&1).await.unwrap() {
             Verdict::Unknown(_) => Ok(()),
@@ -37,51 +25,6 @@ async fn unknown(guard: &BloomGuard) {
         }
     })
     .await;
-}
-
-#[tokio::test]
-async fn while_redis_is_away_known_ids_flow_and_others_share_the_lane() {
-    let mut redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = default_policy(&redis.url(), &table).build().unwrap();
-    live(&guard).await;
-    for id in 0..500 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
-    }
-    redis.kill();
-    unknown(&guard).await;
-
-    let before = guard.stats();
-    for id in 0..500 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id} was found lately");
-    }
-    let mut busy = 0;
-    for id in 500..1_000 {
-        match get(&guard, &table, id).await {
-            StatusCode::OK => {}
-            StatusCode::SERVICE_UNAVAILABLE => busy += 1,
-            other => panic!("{id}: {other}"),
-        }
-    }
-    let stats = guard.stats();
-    assert_eq!(stats.admitted_found - before.admitted_found, 500);
-    assert_eq!(stats.overloaded - before.overloaded, busy);
-    assert_eq!(stats.admitted_unknown - before.admitted_unknown, 500 - busy);
-    assert!(busy > 0, "500 requests at once are more than a lane of 64 and 500 a second takes");
-
-    redis.restart();
-    live(&guard).await;
-    assert_eq!(get(&guard, &table, 999).await, StatusCode::OK);
-}
-
-#[tokio::test]
-async fn what_the_lane_does_not_take_is_told_when_to_come_again() {
-    let mut redis = RedisServer::start();
-    let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).lane(1, 1).build().unwrap();
-    live(&guard).await;
-    redis.kill();
-    unknown(&guard).await;
     let service = guard.layer(handler(&table));
     let send = |id: u64| {
         let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
@@ -96,110 +39,15 @@ async fn what_the_lane_does_not_take_is_told_when_to_come_again() {
     assert!(matches!(rejected.reason(), RejectReason::Busy(Verdict::Unknown(_))), "{rejected:?}");
 }
 
-/// Slow handlers hold the lane, and a client that goes away gives its place back.
-#[tokio::test]
-async fn the_lane_is_as_wide_as_it_is_said_to_be() {
-    const WIDTH: u32 = 7;
-    let mut redis = RedisServer::start();
-    let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).lane(WIDTH, 100_000).build().unwrap();
-    live(&guard).await;
-    assert_eq!(get(&guard, &table, 3).await, StatusCode::OK);
-    redis.kill();
-    unknown(&guard).await;
-
-    let (door, inside) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU64::new(0)));
-    let service = guard.layer(tower::service_fn({
-        let (door, inside) = (Arc::clone(&door), Arc::clone(&inside));
-        move |_: Request<String>| {
-            let (door, inside) = (Arc::clone(&door), Arc::clone(&inside));
-            async move {
-                inside.fetch_add(1, Ordering::SeqCst);
-                door.acquire().await.unwrap().forget();
-                Ok::<_, Infallible>(Response::new(String::new()))
-            }
-        }
-    }));
-    let send = |id: u64| {
-        let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
-        tokio::spawn(service.clone().oneshot(request))
-    };
-    let waiting: Vec<_> = (100..200).map(&send).collect();
-    eventually("the others are turned away", Duration::from_secs(10), || async {
-        let ended = waiting.iter().filter(|request| request.is_finished()).count();
-        if ended == 100 - WIDTH as usize { Ok(()) } else { Err(ended.to_string()) }
-    })
-    .await;
-    assert_eq!(inside.load(Ordering::SeqCst), u64::from(WIDTH));
-
-    let known = send(3);
-    eventually("an id found lately passes the full lane", Duration::from_secs(10), || async {
-        let inside = inside.load(Ordering::SeqCst);
-        if inside == u64::from(WIDTH) + 1 { Ok(()) } else { Err(inside.to_string()) }
-    })
-    .await;
-
-    for request in &waiting {
-        request.abort();
-    }
-    for request in waiting {
-        let _aborted = request.await;
-    }
-    door.add_permits(2);
-    assert_eq!(known.await.unwrap().unwrap().status(), StatusCode::OK);
-    assert_eq!(send(300).await.unwrap().unwrap().status(), StatusCode::OK);
-}
-
-#[tokio::test]
-async fn an_answer_gives_the_place_in_the_lane_back() {
-    let mut redis = RedisServer::start();
-    let table = Table::with(0..100);
-    let guard = default_policy(&redis.url(), &table).lane(1, 1_000_000).build().unwrap();
-    live(&guard).await;
-    redis.kill();
-    unknown(&guard).await;
-    for id in 0..100 {
-        // Without Redis to wait for, a million requests a second would be no feat.
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id}");
-    }
-}
-
-#[tokio::test]
-async fn before_the_first_filter_all_requests_pass() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = support::model::guard(&redis.url()).on_unknown(OnUnknown::Shed).build().unwrap();
-    eventually("redis is reached", Duration::from_secs(10), || async {
-        match guard.check(&1).await.unwrap() {
-            Verdict::Unknown(Doubt::NoFilter) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    for id in 0..1_000 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
-    }
-    assert!(guard.state().trouble.is_some(), "and it is said");
-}
-
-#[tokio::test]
-async fn a_service_may_prefer_to_shed_what_is_unknown() {
-    let mut redis = RedisServer::start();
-    let table = Table::with(0..10);
-    let guard = default_policy(&redis.url(), &table).on_unknown(OnUnknown::Shed).build().unwrap();
-    live(&guard).await;
-    assert_eq!(get(&guard, &table, 3).await, StatusCode::OK);
-    redis.kill();
-    unknown(&guard).await;
-    assert_eq!(get(&guard, &table, 3).await, StatusCode::OK, "found lately");
-    assert_eq!(get(&guard, &table, 4).await, StatusCode::SERVICE_UNAVAILABLE);
+/// Its table is scanned once, and whatever is committed later behind its back.
+fn over(table: &Table) -> Builder {
+    in_process(table, 10_000, 1e-9)
 }
 
 #[tokio::test]
 async fn the_mode_is_switched_while_requests_run() {
     let table = Table::with(0..10);
-    let guard = in_process(&table).audits_per_second(0).build().unwrap();
+    let guard = over(&table).build().unwrap();
     guard.ready().await;
     let answered = async |id| {
         let before = table.lookups();
@@ -229,7 +77,7 @@ async fn the_mode_is_switched_while_requests_run() {
 
 #[tokio::test]
 async fn only_an_enforcing_guard_refuses_what_is_no_id() {
-    let guard = in_process(&Table::with(0..10)).build().unwrap();
+    let guard = over(&Table::with(0..10)).build().unwrap();
     guard.ready().await;
     let service = guard.layer(tower::service_fn(|_: Request<String>| async {
         Ok::<_, Infallible>(Response::new(String::new()))
@@ -245,37 +93,10 @@ async fn only_an_enforcing_guard_refuses_what_is_no_id() {
     assert_eq!(guard.stats().invalid, 2, "which shadow counts");
 }
 
-/// One false positive, replayed with a cookie that no null may be learnt from.
-#[tokio::test]
-async fn a_missing_id_that_cannot_be_remembered_keeps_to_the_lane() {
-    let table = Table::with(0..10);
-    let guard = in_process(&table).lane(5, 10).build().unwrap();
-    guard.ready().await;
-    table.delete(3);
-    let service = guard.layer(handler(&table));
-    let mut busy = 0;
-    for _ in 0..1_000 {
-        let request = Request::get("/users/3").header("cookie", "a=b").body(String::new()).unwrap();
-        match service.clone().oneshot(request).await.unwrap().status() {
-            StatusCode::NOT_FOUND => {}
-            StatusCode::SERVICE_UNAVAILABLE => busy += 1,
-            other => panic!("{other}"),
-        }
-    }
-    assert!(busy > 900, "{busy}");
-    assert_eq!(table.lookups(), 1_000 - busy);
-
-    table.commit(3);
-    guard.insert(&3).await.unwrap();
-    for _ in 0..100 {
-        assert_eq!(get(&guard, &table, 3).await, StatusCode::OK, "it was created anew");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn nulls_are_written_at_a_bounded_rate() {
     let table = Table::with(0..10_000);
-    let guard = in_process(&table).build().unwrap();
+    let guard = over(&table).build().unwrap();
     guard.ready().await;
     (0..10_000).for_each(|id| table.delete(id));
     for (second, ids) in [0..5_000, 5_000..10_000].into_iter().enumerate() {
@@ -292,7 +113,7 @@ async fn nulls_are_written_at_a_bounded_rate() {
 #[tokio::test]
 async fn a_broken_backend_is_not_remembered() {
     let table = Table::with(0..1_000);
-    let guard = in_process(&table).build().unwrap();
+    let guard = over(&table).build().unwrap();
     guard.ready().await;
     for id in 0..1_000 {
         assert_eq!(get(&guard, &table, id).await, StatusCode::OK);

@@ -44,22 +44,15 @@ async fn one_id_in_a_hundred_hidden_from_the_filter_is_noticed_within_a_minute()
 
     let began = Instant::now();
     let mut requests = 0_u64;
-    let mut refused = 0;
     while guard.stats().false_negatives == 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", guard.stats());
         for _ in 0..500 {
             let existing = requests.wrapping_mul(7_919) % IDS;
-            refused += u64::from(get(&guard, &table, existing).await == StatusCode::NOT_FOUND);
+            get(&guard, &table, existing).await;
             get(&guard, &table, u64::MAX - requests).await;
             requests += 1;
         }
     }
-    println!(
-        "canary: noticed after {:.1} s, {} requests, {refused} refusals of existing ids, {} audits",
-        began.elapsed().as_secs_f64(),
-        2 * requests,
-        guard.stats().audits,
-    );
     for guard in [&guard, &other] {
         eventually("no process trusts the filter", Duration::from_secs(10), || async {
             // By now it may have been rebuilt, and then it is trusted with reason.
@@ -74,31 +67,6 @@ async fn one_id_in_a_hundred_hidden_from_the_filter_is_noticed_within_a_minute()
     for id in (0..IDS).filter(|id| id % 100 == 7) {
         assert_eq!(get(&other, &table, id).await, StatusCode::OK, "{id}");
     }
-}
-
-#[tokio::test]
-async fn a_disproved_filter_answers_nobody_until_it_is_rebuilt() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..100);
-    let without_source = support::model::guard(&redis.url()).build().unwrap();
-    let guard = guard_over(&redis.url(), &table).build().unwrap();
-    guard.set_mode(Mode::Shadow);
-    live(&guard).await;
-    live(&without_source).await;
-    let generation = guard.state().live.unwrap().generation;
-    table.commit(1_000);
-    assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK, "shadow refuses nobody");
-    noticed(&guard).await;
-
-    eventually("another filter is live", Duration::from_secs(10), || async {
-        match guard.state().live {
-            Ok(live) if live.generation > generation => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    live(&without_source).await;
-    assert_eq!(without_source.check(&1_000).await.unwrap(), Verdict::Present);
 }
 
 /// A source that gives fewer ids than there are rows: a view that is filtered, a wrong schema.
@@ -122,7 +90,7 @@ async fn one_rebuild_follows(builder: Builder, source: &Misses) {
     guard.set_mode(Mode::Shadow);
     guard.ready().await;
     let first = guard.state().live.unwrap().generation;
-    for id in 1_000..1_010_u64 {
+    for id in 1_000..1_004_u64 {
         let found = guard.stats().false_negatives;
         table.commit(id);
         assert_eq!(get(&guard, table, id).await, StatusCode::OK);
@@ -152,16 +120,12 @@ async fn one_rebuild_follows(builder: Builder, source: &Misses) {
 #[tokio::test]
 async fn a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
     let redis = RedisServer::start();
-    let source = Misses(Table::with(0..1_000), Arc::default());
-    one_rebuild_follows(support::model::guard(&redis.url()), &source).await;
-}
-
-#[tokio::test]
-async fn in_process_a_source_that_misses_rows_is_scanned_once_more_and_not_for_ever() {
-    let source = Misses(Table::with(0..1_000), Arc::default());
-    let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
-    let builder = BloomGuard::builder("users", pattern).in_process();
-    one_rebuild_follows(builder.audits_per_second(0), &source).await;
+    let table = Table::with(0..1_000);
+    let in_redis = support::model::guard(&redis.url());
+    for builder in [in_redis, in_process(&table).audits_per_second(0)] {
+        let source = Misses(Table::with(0..1_000), Arc::default());
+        one_rebuild_follows(builder, &source).await;
+    }
 }
 
 #[tokio::test]
@@ -185,58 +149,6 @@ async fn without_a_source_a_disproved_filter_stays_out_of_use() {
     })
     .await;
     assert_eq!(guard.state().live.unwrap_err(), Doubt::Disproved);
-}
-
-#[tokio::test]
-async fn in_process_a_disproved_filter_is_rebuilt_too() {
-    let table = Table::with(0..100);
-    let guard = in_process(&table).build().unwrap();
-    guard.set_mode(Mode::Shadow);
-    guard.ready().await;
-    let generation = guard.state().live.unwrap().generation;
-    table.commit(1_000);
-    assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
-    noticed(&guard).await;
-    eventually("another filter is live", Duration::from_secs(10), || async {
-        match guard.state().live {
-            Ok(live) if live.generation > generation => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    guard.set_mode(Mode::Enforce);
-    assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
-}
-
-/// Between a finding and its consequence the filter may have been rebuilt.
-#[tokio::test]
-async fn the_disproof_of_a_filter_is_none_of_its_successor() {
-    const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
-    const BITS: &str = "bg:{users}:bits";
-    let redis = RedisServer::start();
-    let table = Table::with(0..100);
-    let guard = guard_over(&redis.url(), &table).build().unwrap();
-    live(&guard).await;
-    let before: Vec<u8> = redis.run(&["GET", BITS]);
-    let (generation, state) = (&before[16..24], &before[11..12]);
-    let distrust = |generation: &[u8]| {
-        redis::Script::new(DISTRUST)
-            .key(BITS)
-            .key("bg:{users}:meta")
-            .arg(generation)
-            .arg(16)
-            .arg(b"?")
-            .arg(11)
-            .arg("not looked at")
-            .invoke::<u8>(&mut redis.connection())
-            .unwrap()
-    };
-    let mut other = generation.to_vec();
-    other[7] ^= 1;
-    assert_eq!(distrust(&other), 0);
-    assert_eq!(redis.run::<Vec<u8>>(&["GET", BITS]), before);
-    assert_eq!(distrust(generation), 1);
-    assert_ne!(redis.run::<Vec<u8>>(&["GET", BITS])[11..12], *state);
 }
 
 /// The row is created while the request is between check and handler: that is no fault of the filter.

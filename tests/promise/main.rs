@@ -7,8 +7,6 @@ mod exactness;
 mod findings;
 mod fleet;
 mod hostile;
-mod lessons;
-mod neighbours;
 mod nulls;
 mod own_inserts;
 mod scope;

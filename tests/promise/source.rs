@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Doubt, IdSink, InvalidId, PathPattern, RebuildError,
-    RebuildSource, Schedule, Verdict, from_blocking, from_fn, from_iter,
+    BloomGuard, BoxError, Builder, IdSink, InvalidId, PathPattern, RebuildError, RebuildSource,
+    Schedule, Verdict, from_blocking, from_fn, from_iter,
 };
 use futures_util::{StreamExt, stream};
 use support::eventually;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 
 fn builder() -> Builder {
@@ -34,12 +34,8 @@ async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {
 }
 
 #[tokio::test]
-async fn an_iterator_is_read_to_its_end() {
+async fn a_source_is_read_to_its_end() {
     holds(from_iter(|| 0..5_000_u64), 0..5_000).await;
-}
-
-#[tokio::test]
-async fn a_stream_is_read_to_its_end() {
     let rows = from_fn(async |ids| {
         let mut rows = stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
         while let Some(row) = rows.next().await {
@@ -48,10 +44,6 @@ async fn a_stream_is_read_to_its_end() {
         Ok(())
     });
     holds(rows, 0..5_000).await;
-}
-
-#[tokio::test]
-async fn a_blocking_scan_is_read_to_its_end() {
     let scan = |ids: &mut bloom_guard::BlockingIds| (0..5_000_u64).try_for_each(|id| ids.push(id));
     holds(from_blocking(scan), 0..5_000).await;
 }
@@ -64,26 +56,37 @@ async fn error_of(source: impl RebuildSource) -> Arc<RebuildError> {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_no_whole_scan() {
-    let rows = from_fn(async |ids| {
+async fn a_scan_that_breaks_off_or_panics_is_no_whole_scan() {
+    struct Counts;
+    impl RebuildSource for Counts {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            Ok(ids.push(&1_u64).await?)
+        }
+
+        async fn count(&self) -> Result<Option<u64>, BoxError> {
+            panic!("no such table")
+        }
+    }
+    let breaks_off = from_fn(async |ids| {
         for id in 0..4_999_u64 {
             ids.push(&id).await?;
         }
         Err("the connection broke".into())
     });
-    let error = error_of(rows).await;
-    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_blocking_scan_that_panics_is_no_whole_scan() {
-    let error = error_of(from_blocking(|ids| {
+    let blocking = from_blocking(|ids| {
         ids.push(1)?;
         panic!("the driver panicked")
-    }))
-    .await;
-    let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
-    assert_eq!(cause.to_string(), "it panicked: the driver panicked");
+    });
+    let (closure, counts) = (from_fn(async |_| panic!("no connection")), Counts);
+    for (error, words) in [
+        (error_of(breaks_off).await, "the connection broke"),
+        (error_of(blocking).await, "it panicked: the driver panicked"),
+        (error_of(closure).await, "no connection"),
+        (error_of(counts).await, "no such table"),
+    ] {
+        let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
+        assert!(cause.to_string().contains(words), "{cause}");
+    }
 }
 
 #[tokio::test]
@@ -136,71 +139,40 @@ async fn without_a_source_a_rebuild_says_so() {
     assert!(matches!(&*error, RebuildError::NoSource), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_source_that_panics_does_not_end_all_rebuilds() {
-    struct Panics(AtomicU32);
-    impl RebuildSource for Panics {
-        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-            assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "the first scan panics");
-            Ok(ids.push(&1_u64).await?)
-        }
-    }
-    let guard = builder().rebuild(Schedule::manual(), Panics(AtomicU32::new(0))).build().unwrap();
-    tokio::time::timeout(Duration::from_secs(20), guard.ready()).await.expect("a second scan");
-    assert_eq!(guard.check(&1).await.unwrap(), Verdict::Present);
-}
-
-/// Comes to a row that it cannot read, and counts how often.
+/// Comes to a row that it cannot read after so much time, and counts how often.
 struct Stumbles {
-    scans: Arc<AtomicU32>,
+    after: Duration,
     panics: bool,
+    scans: Arc<AtomicU32>,
 }
 
 impl RebuildSource for Stumbles {
     async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
         ids.push(&1_u64).await?;
         self.scans.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.after).await;
         assert!(!self.panics, "row 9,000,001 has a NULL");
         Err("row 9,000,001 has a NULL".into())
-    }
-}
-
-/// Fails after so much time.
-struct Fails(Duration, Arc<AtomicU32>);
-
-impl RebuildSource for Fails {
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        ids.push(&1_u64).await?;
-        self.1.fetch_add(1, Ordering::SeqCst);
-        tokio::time::sleep(self.0).await;
-        Err("the connection is closed".into())
     }
 }
 
 /// The wait after a failed scan is twice the time that it took, a second at least and 300 at most.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_fails_is_read_for_a_third_of_the_time_at_most_and_asked_again_soon() {
-    for (takes, scans_in_an_hour) in [(0, 3_500..=3_600), (60, 19..=21), (1_000, 2..=3)] {
+    for (takes, panics, scans_in_an_hour) in [
+        (0, false, 3_500..=3_600),
+        (0, true, 3_500..=3_600),
+        (60, false, 19..=21),
+        (1_000, false, 2..=3),
+    ] {
         let scans = Arc::new(AtomicU32::new(0));
-        let source = Fails(Duration::from_secs(takes), Arc::clone(&scans));
+        let after = Duration::from_secs(takes);
+        let source = Stumbles { after, panics, scans: Arc::clone(&scans) };
         let _guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         let scans = scans.load(Ordering::SeqCst);
         assert!(scans_in_an_hour.contains(&scans), "{scans} scans that take {takes} s in an hour");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_source_that_panics_is_scanned_no_more_often_than_one_that_fails() {
-    let scans_in_an_hour = async |panics| {
-        let scans = Arc::new(AtomicU32::new(0));
-        let source = Stumbles { scans: Arc::clone(&scans), panics };
-        let _guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
-        tokio::time::sleep(Duration::from_secs(3_600)).await;
-        scans.load(Ordering::SeqCst)
-    };
-    let (panics, fails) = (scans_in_an_hour(true).await, scans_in_an_hour(false).await);
-    assert_eq!(panics, fails, "scans in an hour where it panics, and where it returns an error");
 }
 
 /// Outgrows its filter at first, and then fails once.
@@ -223,65 +195,6 @@ async fn the_size_that_a_failed_rebuild_has_learnt_saves_the_next_one_a_scan() {
     guard.rebuild_now().await.unwrap_err();
     let report = guard.rebuild_now().await.unwrap();
     assert_eq!((report.ids, report.scans), (500, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_scan_that_panics_is_the_sources_failure_and_hinders_no_later_rebuild() {
-    let scans = Arc::new(AtomicU32::new(0));
-    let source = Stumbles { scans: Arc::clone(&scans), panics: true };
-    let guard = builder().rebuild(Schedule::manual(), source).build().unwrap();
-    // The second finds the lease given back.
-    for scan in 1..=2 {
-        let error = guard.rebuild_now().await.unwrap_err();
-        let RebuildError::Source(cause) = &*error else { panic!("{error:?}") };
-        assert!(cause.to_string().contains("row 9,000,001 has a NULL"), "{cause}");
-        assert_eq!(scans.load(Ordering::SeqCst), scan);
-    }
-    let trouble = guard.state().trouble.expect("there is no filter, and a reason");
-    assert!(trouble.contains("row 9,000,001 has a NULL"), "{trouble}");
-}
-
-#[tokio::test]
-async fn whatever_of_a_source_panics_is_an_error() {
-    struct Counts;
-    impl RebuildSource for Counts {
-        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-            Ok(ids.push(&1_u64).await?)
-        }
-
-        async fn count(&self) -> Result<Option<u64>, BoxError> {
-            panic!("no such table")
-        }
-    }
-    let error = error_of(Counts).await;
-    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
-    let rows = from_fn(async |_| panic!("no connection"));
-    let error = error_of(rows).await;
-    assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_rebuilds_once_a_period() {
-    let scans = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&scans);
-    let source = from_iter(move || {
-        counted.fetch_add(1, Ordering::SeqCst);
-        0..100_u64
-    });
-    let hour = Duration::from_secs(3600);
-    let guard = builder().rebuild(Schedule::every(hour), source).build().unwrap();
-    guard.ready().await;
-    assert_eq!(scans.load(Ordering::SeqCst), 1);
-    let first = guard.state().live.unwrap().generation;
-    tokio::time::advance(hour - Duration::from_secs(2)).await;
-    assert_eq!(guard.state().live.unwrap().generation, first);
-    // The period is lengthened by a tenth at most.
-    tokio::time::advance(hour / 10 + Duration::from_secs(5)).await;
-    eventually("the second rebuild", Duration::from_secs(10), || async {
-        let scans = scans.load(Ordering::SeqCst);
-        if scans == 2 { Ok(()) } else { Err(scans.to_string()) }
-    })
-    .await;
 }
 
 /// Hangs in its first scan for ever, as on a connection whose other end is gone.
@@ -374,38 +287,4 @@ async fn a_process_that_begins_beside_a_filter_out_of_use_knows_how_many_ids_the
         assert!(error.contains("gave 100 ids where the live filter has 1000"), "{error}");
         assert!(newcomer.state().live.is_err());
     }
-}
-
-/// Whoever can create and delete records of his own could stop all rebuilds otherwise.
-#[tokio::test(start_paused = true)]
-async fn a_source_that_stays_smaller_is_believed_after_a_day_and_no_earlier() {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let table = Table::with(0..1_000);
-    let hourly = Schedule::every(HOUR);
-    let guard = builder().rebuild(hourly, table.clone()).build().unwrap();
-    guard.ready().await;
-    (0..150).for_each(|id| table.delete(id));
-    tokio::time::sleep(24 * HOUR).await;
-    assert_eq!(guard.state().live.unwrap().items, 1_000, "a wrong tenant, as far as is known");
-    let error = guard.rebuild_status().last.unwrap().unwrap_err();
-    assert!(matches!(&*error, RebuildError::Shrunk { found: 850, .. }), "{error:?}");
-    tokio::time::sleep(3 * HOUR).await;
-    assert_eq!(guard.state().live.unwrap().items, 850);
-}
-
-/// Requests would keep to a lane until somebody came.
-#[tokio::test(start_paused = true)]
-async fn a_filter_that_nobody_trusts_is_replaced_by_a_smaller_one_within_minutes() {
-    let table = Table::with(0..1_000);
-    let guard = builder().rebuild(Schedule::manual(), table.clone()).build().unwrap();
-    guard.ready().await;
-    (0..150).for_each(|id| table.delete(id));
-    // A row that nobody told the guard of.
-    table.commit(4_711);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(get(&guard, &table, 4_711).await, 200, "let through for a look");
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(guard.state().live.unwrap_err(), Doubt::Disproved, "the source may be at fault");
-    tokio::time::sleep(Duration::from_secs(150)).await;
-    assert_eq!(guard.state().live.unwrap().items, 851);
 }

@@ -10,7 +10,7 @@ use bloom_guard::{
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
 use support::redis_server::RedisServer;
-use support::route::{Route, Traffic};
+use support::route::Route;
 
 use super::builds::{Harm, Process, RECORDS, both_ways};
 use super::page::{changes, holds};
@@ -316,7 +316,7 @@ async fn turned_url(steps: &mut Steps) -> Harm {
     live(&new).await;
     steps.off(&[&old, &new]).await;
     steps.then("turn");
-    quick.turn(Traffic::To(other.port()));
+    quick.lead_to(other.port());
     eventually("one is over there", SOON, || async {
         let (keys, state) = (other.keys(), new.state());
         let is_there = keys.iter().any(|key| key == BITS) && state.live.is_ok();
@@ -325,7 +325,7 @@ async fn turned_url(steps: &mut Steps) -> Harm {
     .await;
     let (before, after) = (Process::guarded(&old, &table), Process::guarded(&new, &table));
     let mut harm = both_ways(&before, &after, CREATED).await;
-    slow.turn(Traffic::To(other.port()));
+    slow.lead_to(other.port());
     steps.enforce(&new).await;
     if steps.are_taken {
         harm += enforces(&new, &table).await;

@@ -9,9 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use support::eventually;
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
-use support::{eventually, throughout};
 
 /// Which of two servers each connection reaches.
 #[derive(Clone, Copy, PartialEq)]
@@ -123,28 +123,24 @@ async fn links_that_reach_two_servers_refuse_nothing_and_come_together() {
     let table = Table::with(0..1_000);
     let servers = two_servers(&table).await;
     let ports = [servers[0].port(), servers[1].port()];
-    for (first, later) in [(0, 1), (1, 0)] {
-        let router = Router::start(ports, Way::ByTurns).await;
-        let guard = guard(&router.url(), &table);
-        let mut ids = Vec::new();
-        none_is_refused(&guard, &mut ids, Duration::from_secs(2)).await;
-        for to in [first, later] {
-            // No connection is cut: the guard finds out by itself that they lead to two.
-            router.way.send_replace(Way::NewTo(to));
-            eventually("all three lead to one server", Duration::from_secs(20), || async {
-                let clients: Vec<usize> = servers.iter().map(connections).collect();
-                if clients.contains(&3) { Ok(()) } else { Err(format!("{clients:?}")) }
-            })
-            .await;
-            live(&guard).await;
-            none_is_refused(&guard, &mut ids, Duration::from_secs(1)).await;
-        }
-        assert!(!ids.is_empty(), "inserts were acknowledged");
-        for id in &ids {
-            assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
-        }
-        drop(guard);
-        closed(&servers).await;
+    let router = Router::start(ports, Way::ByTurns).await;
+    let guard = guard(&router.url(), &table);
+    let mut ids = Vec::new();
+    none_is_refused(&guard, &mut ids, Duration::from_secs(2)).await;
+    for to in [0, 1] {
+        // No connection is cut: the guard finds out by itself that they lead to two.
+        router.way.send_replace(Way::NewTo(to));
+        eventually("all three lead to one server", Duration::from_secs(20), || async {
+            let clients: Vec<usize> = servers.iter().map(connections).collect();
+            if clients.contains(&3) { Ok(()) } else { Err(format!("{clients:?}")) }
+        })
+        .await;
+        live(&guard).await;
+        none_is_refused(&guard, &mut ids, Duration::from_secs(1)).await;
+    }
+    assert!(!ids.is_empty(), "inserts were acknowledged");
+    for id in &ids {
+        assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
     }
 }
 
@@ -152,14 +148,6 @@ async fn links_that_reach_two_servers_refuse_nothing_and_come_together() {
 fn connections(server: &RedisServer) -> usize {
     let clients: String = server.run(&["CLIENT", "LIST"]);
     clients.lines().filter(|line| !line.contains("cmd=client")).count()
-}
-
-async fn closed(servers: &[RedisServer; 2]) {
-    eventually("the guard's connections are closed", Duration::from_secs(10), || async {
-        let left: usize = servers.iter().map(connections).sum();
-        if left == 0 { Ok(()) } else { Err(left.to_string()) }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +158,7 @@ async fn another_server_behind_open_connections_refuses_nothing_that_this_proces
     let guard = guard(&router.url(), &table);
     live(&guard).await;
     let mut ids = Vec::new();
-    for to in [1, 0, 1] {
+    for to in [1, 0] {
         none_is_refused(&guard, &mut ids, Duration::from_secs(1)).await;
         router.way.send_replace(Way::AllTo(to));
         none_is_refused(&guard, &mut ids, Duration::from_secs(3)).await;
@@ -179,29 +167,4 @@ async fn another_server_behind_open_connections_refuses_nothing_that_this_proces
     for id in &ids {
         assert_eq!(guard.check(id).await.unwrap(), Verdict::Present, "{id}");
     }
-}
-
-/// The second server is a copy of the first, as of before the insert that another process made.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_reaches_a_copy_of_the_others_server_does_not_believe_its_filter() {
-    let (here, copy) = (RedisServer::start(), RedisServer::start());
-    let table = Table::with(0..1_000);
-    let ours = guard(&here.url(), &table);
-    live(&ours).await;
-    copy.run::<()>(&["REPLICAOF", "127.0.0.1", &here.port().to_string()]);
-    eventually("it is a copy", Duration::from_secs(20), || async {
-        let same = copy.run::<Option<Vec<u8>>>(&["GET", super::BITS]);
-        if same.is_some() { Ok(()) } else { Err("not yet".to_owned()) }
-    })
-    .await;
-    copy.run::<()>(&["REPLICAOF", "NO", "ONE"]);
-    ours.insert(&4_711).await.unwrap();
-    let theirs = support::model::guard(&copy.url()).secret_key(SecretKey::new([7; 16]));
-    let theirs = theirs.build().unwrap();
-    throughout(Duration::from_secs(3), || async {
-        let verdict = theirs.check(&4_711).await.unwrap();
-        assert!(!matches!(verdict, Verdict::Absent(_)), "{:?}", theirs.state());
-    })
-    .await;
-    assert_eq!(ours.check(&4_711).await.unwrap(), Verdict::Present);
 }

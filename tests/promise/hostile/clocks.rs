@@ -1,15 +1,10 @@
 //! Clocks that stand still or jump: this machine is suspended, or Redis's clock is set.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
-use tokio::sync::oneshot;
 use tokio::time::{pause, resume};
-use tower::{Layer, ServiceExt};
 
-use super::{META, passes};
+use super::{META, has_read, passes};
 use support::eventually;
 use support::model::{Table, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
@@ -46,28 +41,13 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
         .unwrap();
     live(&guard).await;
     guard.insert(&OPEN).await.unwrap();
-    let (has_read, read) = oneshot::channel();
-    let (answer, may_answer) = oneshot::channel();
-    let (steps, rows) = (Arc::new(Mutex::new(Some((has_read, may_answer)))), table.clone());
-    let service = guard.layer(tower::service_fn(move |_: Request<String>| {
-        let (has_read, may_answer) = steps.lock().unwrap().take().unwrap();
-        let found = rows.look_up(OPEN);
-        async move {
-            has_read.send(()).unwrap();
-            may_answer.await.unwrap();
-            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-            Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
-        }
-    }));
-    let request = Request::get(format!("/users/{OPEN}")).body(String::new()).unwrap();
-    let answered = tokio::spawn(service.oneshot(request));
-    read.await.unwrap();
+    let (answer, answered) = has_read(&guard, &table, OPEN).await;
     table.commit(OPEN);
     suspended(&redis, Duration::from_millis(8_200)).await;
     // Time for a look at Redis's clock, and not so much that the handler was too slow.
     passes(&redis, Duration::from_millis(1_500)).await;
     answer.send(()).unwrap();
-    assert_eq!(answered.await.unwrap().unwrap().status(), 404, "it has read before the commit");
+    assert_eq!(answered.await.unwrap(), 404, "it has read before the commit");
     assert_eq!(get_looked_up(&guard, &table, OPEN).await, 200, "hidden by a null");
 }
 

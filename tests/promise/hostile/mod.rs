@@ -4,17 +4,21 @@ mod apart;
 mod clocks;
 mod other_keys;
 mod other_servers;
-mod replaced;
 mod rewound;
-mod sizes;
 mod times;
 
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::BloomGuard;
+use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tower::{Layer, ServiceExt};
 
 const BITS: &str = "bg:{users}:bits";
 const META: &str = "bg:{users}:meta";
@@ -41,4 +45,31 @@ pub(crate) async fn passes(redis: &RedisServer, time: Duration) {
         if passed >= time { Ok(()) } else { Err(format!("{passed:?}")) }
     })
     .await;
+}
+
+/// Sends a request whose handler has read the table when this returns, and answers when it is told to.
+async fn has_read(
+    guard: &BloomGuard,
+    table: &Table,
+    id: u64,
+) -> (oneshot::Sender<()>, JoinHandle<StatusCode>) {
+    let (has_read, read) = oneshot::channel();
+    let (answer, may_answer) = oneshot::channel();
+    let steps = Arc::new(Mutex::new(Some((has_read, may_answer))));
+    let rows = table.clone();
+    let service = guard.layer(tower::service_fn(move |_: Request<String>| {
+        let (has_read, may_answer) = steps.lock().unwrap().take().unwrap();
+        let found = rows.look_up(id);
+        async move {
+            has_read.send(()).unwrap();
+            may_answer.await.unwrap();
+            let status = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            Ok::<_, Infallible>(Response::builder().status(status).body(String::new()).unwrap())
+        }
+    }));
+    let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
+    let sent = service.oneshot(request);
+    let answered = tokio::spawn(async move { sent.await.unwrap().status() });
+    read.await.unwrap();
+    (answer, answered)
 }
