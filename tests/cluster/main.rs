@@ -19,13 +19,13 @@ use run::{KINDS, Kind, Outcome};
 
 /// Returns the kinds that are run.
 fn kinds() -> Vec<Kind> {
-    let Ok(wanted) = std::env::var("CLUSTER_KIND") else {
-        let can_all = doors::are_possible();
-        return KINDS.into_iter().filter(|kind| can_all || !kind.needs_doors()).collect();
+    let wanted = std::env::var("CLUSTER_KIND").ok();
+    let is_wanted = |kind: &Kind| match &wanted {
+        Some(wanted) => format!("{kind:?}") == *wanted,
+        None => *kind != Kind::CutOff || doors::are_possible(),
     };
-    let all = KINDS.into_iter().chain([Kind::MovedAtOnce]);
-    let kinds: Vec<_> = all.filter(|kind| format!("{kind:?}") == wanted).collect();
-    assert!(!kinds.is_empty(), "{wanted:?} is none of {KINDS:?}, nor MovedAtOnce");
+    let kinds: Vec<_> = KINDS.into_iter().filter(is_wanted).collect();
+    assert!(!kinds.is_empty(), "{wanted:?} is none of {KINDS:?}");
     kinds
 }
 
@@ -39,31 +39,19 @@ fn shards(run: usize) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
-    let runs = std::env::var("CLUSTER_RUNS").map_or(8, |runs| runs.parse().expect("a number"));
+    let runs = std::env::var("CLUSTER_RUNS").map_or(4, |runs| runs.parse().expect("a number"));
     let kinds = kinds();
     assert!(runs > 0, "no fault shows nothing");
-    let mut outcomes = Vec::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
     for index in 0..runs {
         let outcome = run::run(kinds[index % kinds.len()], shards(index)).await;
         println!("{:>3} {outcome}", index + 1);
         outcomes.push(outcome);
     }
-    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
-    let wrong = sum(|outcome| outcome.false_refusals.len() as u64);
-    println!(
-        "cluster: {runs} runs, {} requests, {} adds, {wrong} false 404s",
-        sum(|outcome| outcome.requests),
-        sum(|outcome| outcome.adds),
-    );
-    let examples: Vec<_> =
+    let wrong: Vec<_> =
         outcomes.iter().flat_map(|outcome| outcome.false_refusals.iter().take(5)).collect();
-    assert_eq!(wrong, 0, "for instance {examples:#?}");
+    assert!(wrong.is_empty(), "for instance {wrong:#?}");
     assert!(outcomes.iter().all(|outcome| outcome.refusals > 0), "a guard that refuses nothing");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guard_has_three_connections_to_each_node_that_has_shards() {
-    run::connections().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,9 +62,4 @@ async fn a_node_that_is_gone_keeps_no_other_shards_from_being_rebuilt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_node_needs_room_for_its_shards_and_one_without_keeps_no_other_from_being_built() {
     run::built_where_there_is_room().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_whose_nodes_were_all_replaced_is_found() {
-    run::all_replaced().await;
 }

@@ -37,7 +37,16 @@ impl Nodes {
     }
 
     fn launch(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
-        let start = |_| started(timeout, full_coverage);
+        let coverage = if full_coverage { "yes" } else { "no" };
+        let timeout = timeout.as_millis().to_string();
+        let start = |_| {
+            RedisServer::with(&[
+                &["--cluster-enabled", "yes", "--cluster-node-timeout", &timeout],
+                &["--cluster-require-full-coverage", coverage, "--repl-diskless-sync", "yes"][..],
+                &["--repl-diskless-sync-delay", "0"],
+            ]
+            .concat())
+        };
         let each: Vec<_> = (0..2 * PRIMARIES).map(start).collect();
         let key = if shards > 1 {
             format!("bg:{{users#0/{shards}}}:bits")
@@ -109,29 +118,6 @@ impl Nodes {
             let primary = index - PRIMARIES;
             self.reports(primary, &["INFO", "replication"], "state=online").await;
         }
-    }
-
-    /// Has another node take a primary's place, and returns which one that is.
-    pub async fn replace(&mut self, primary: usize, timeout: Duration) -> usize {
-        let (new, port) = (self.each.len(), self.port(primary).to_string());
-        self.each.push(started(timeout, false));
-        self.each[new].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
-        let (id, of) = (self.id(new), self.id(primary));
-        // Those before are gone.
-        for node in (primary..PRIMARIES).chain(2 * PRIMARIES..=new) {
-            self.reports(node, &["CLUSTER", "NODES"], &id).await;
-        }
-        eventually("it knows the primary", PATIENCE, || async {
-            let said = self.each[new].try_run::<()>(&["CLUSTER", "REPLICATE", &of]);
-            said.map_err(|error| error.to_string())
-        })
-        .await;
-        self.reports(new, &["INFO", "replication"], "master_link_status:up").await;
-        self.reports(primary, &["INFO", "replication"], "state=online").await;
-        // The others may not know yet whose replica it is, and would not vote for it.
-        self.each[new].run::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
-        self.reports(new, &["INFO", "replication"], "role:master").await;
-        new
     }
 
     /// Waits until a node says so.
@@ -217,20 +203,4 @@ impl Nodes {
         }
         self.each[to].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "STABLE"]);
     }
-}
-
-fn started(timeout: Duration, full_coverage: bool) -> RedisServer {
-    let coverage = if full_coverage { "yes" } else { "no" };
-    RedisServer::with(&[
-        "--cluster-enabled",
-        "yes",
-        "--cluster-node-timeout",
-        &timeout.as_millis().to_string(),
-        "--cluster-require-full-coverage",
-        coverage,
-        "--repl-diskless-sync",
-        "yes",
-        "--repl-diskless-sync-delay",
-        "0",
-    ])
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::ledger::False;
 use crate::nodes::Nodes;
-use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK, PATIENCE};
+use crate::traffic::{Application, LONGEST_TRANSACTION, PATIENCE};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 
@@ -31,40 +31,23 @@ pub enum Kind {
     Paused,
     /// No other node reaches it, and guards do, until its replica has taken over and a while longer.
     CutOff,
-    /// Its answers to guards are late for a while.
-    Slow,
-    /// The slot moves to another node at once, as Valkey 9 can.
-    MovedAtOnce,
     /// The slot moves to another node, loses its data there, and comes back to what was left of before.
     ThereAndBack,
-    /// The replica takes over: by agreement with its primary, without it, and without the others.
+    /// The replica takes over by agreement with its primary.
     Failover,
-    Force,
-    Takeover,
     /// A move of the slot is begun, stands for a while with half of the keys gone, and is given up.
     Aborted,
     /// Another primary is killed, and its slots are not served for a while. The filter's are.
     OtherKilled,
 }
 
-impl Kind {
-    /// Whether nodes have to be told by the address from which they come.
-    pub fn needs_doors(self) -> bool {
-        matches!(self, Self::CutOff | Self::Slow)
-    }
-}
-
-/// What every server can, the doors apart.
-pub const KINDS: [Kind; 11] = [
+pub const KINDS: [Kind; 8] = [
     Kind::Killed,
     Kind::CutOff,
-    Kind::Slow,
     Kind::Moved,
-    Kind::Paused,
     Kind::ThereAndBack,
+    Kind::Paused,
     Kind::Failover,
-    Kind::Force,
-    Kind::Takeover,
     Kind::Aborted,
     Kind::OtherKilled,
 ];
@@ -73,8 +56,8 @@ pub const KINDS: [Kind; 11] = [
 pub struct Outcome {
     kind: Kind,
     shards: u32,
-    pub requests: u64,
-    pub adds: u64,
+    requests: u64,
+    adds: u64,
     pub refusals: u64,
     rebuilds: u64,
     pub false_refusals: Vec<False>,
@@ -105,7 +88,7 @@ impl fmt::Display for Outcome {
 /// Carries one fault through.
 pub async fn run(kind: Kind, shards: u32) -> Outcome {
     let full_coverage = kind != Kind::OtherKilled;
-    let mut nodes = if kind.needs_doors() {
+    let mut nodes = if kind == Kind::CutOff {
         Nodes::start_behind_doors(TIMEOUT, full_coverage, shards).await
     } else {
         Nodes::start(TIMEOUT, full_coverage, shards).await
@@ -117,7 +100,7 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
     sleep(Duration::from_millis(500)).await;
     let second = instance(&nodes, &table, shards);
     live(&second).await;
-    let application = Application::new([first, second], table, LONGEST_WORK);
+    let application = Application::new([first, second], table);
     let traffic = application.start(&[0, 1]);
     application.adds(TAIL).await;
     let begun = application.ledger.elapsed();
@@ -126,10 +109,8 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
         Kind::Killed => killed(&application, &mut nodes, primary).await,
         Kind::Paused => paused(&nodes, primary).await,
         Kind::CutOff => cut_off(&application, &nodes, primary).await,
-        Kind::Slow => slow(&application, &nodes, primary).await,
-        Kind::Failover | Kind::Force | Kind::Takeover => taken_over(kind, &nodes, primary).await,
+        Kind::Failover => taken_over(&nodes, primary).await,
         Kind::Moved => moved(&nodes, primary),
-        Kind::MovedAtOnce => moved_at_once(&nodes, primary).await,
         Kind::Aborted => aborted(&application, &nodes, primary).await,
         Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
         Kind::OtherKilled if shards > 1 => some_killed(&application, &mut nodes, primary).await,
@@ -226,25 +207,8 @@ async fn cut_off(application: &Application, nodes: &Nodes, primary: usize) {
     nodes.reports(primary, &["INFO", "replication"], "role:slave").await;
 }
 
-/// Slower than a check may be, and than an insert's first attempt.
-async fn slow(application: &Application, nodes: &Nodes, primary: usize) {
-    let doors = nodes.doors.as_ref().expect("it was started so");
-    doors.slow_down(primary, Duration::from_millis(300));
-    let begun = application.ledger.elapsed();
-    let unknown_before = application.guards.each_ref().map(|guard| guard.stats().unknown);
-    sleep(Duration::from_secs(3)).await;
-    let unknown = application.guards.each_ref().map(|guard| guard.stats().unknown);
-    assert_ne!(unknown, unknown_before, "after {} s", application.ledger.elapsed() - begun);
-    doors.heal();
-}
-
-async fn taken_over(kind: Kind, nodes: &Nodes, primary: usize) {
-    let how: &[&str] = match kind {
-        Kind::Force => &["FORCE"],
-        Kind::Takeover => &["TAKEOVER"],
-        _ => &[],
-    };
-    nodes.each[primary + 3].run::<()>(&[&["CLUSTER", "FAILOVER"], how].concat());
+async fn taken_over(nodes: &Nodes, primary: usize) {
+    nodes.each[primary + 3].run::<()>(&["CLUSTER", "FAILOVER"]);
     replaced(nodes, primary).await;
 }
 
@@ -253,14 +217,6 @@ fn moved(nodes: &Nodes, primary: usize) {
     nodes.begin_move(primary, to);
     nodes.move_keys(primary, to);
     nodes.end_move(primary, to);
-}
-
-async fn moved_at_once(nodes: &Nodes, primary: usize) {
-    let to = (primary + 1) % 3;
-    let (slot, id) = (nodes.slot.as_str(), nodes.id(to));
-    let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", &id];
-    nodes.each[primary].run::<()>(&words);
-    replaced(nodes, primary).await;
 }
 
 async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {
@@ -352,22 +308,6 @@ async fn some_killed(application: &Application, nodes: &mut Nodes, primary: usiz
     nodes.each[other].restart();
 }
 
-/// A guard has three connections to each node that has shards, however many.
-pub async fn connections() {
-    let nodes = Nodes::start(TIMEOUT, true, 32).await;
-    let guard = instance(&nodes, &Table::with(0..4_000), 32);
-    guard.rebuild_now().await.unwrap();
-    guard.ready().await;
-    for node in &nodes.each[..3] {
-        eventually("there are three connections", PATIENCE, || async {
-            let clients: String = node.run(&["CLIENT", "LIST", "TYPE", "normal"]);
-            // And the one that asks this.
-            if clients.lines().count() == 4 { Ok(()) } else { Err(clients) }
-        })
-        .await;
-    }
-}
-
 /// A node that is gone keeps no other node's shards from being rebuilt.
 pub async fn rebuilt_beside() {
     const SHARDS: u32 = 16;
@@ -434,45 +374,4 @@ pub async fn built_where_there_is_room() {
     }
     guard.rebuild_now().await.unwrap();
     guard.ready().await;
-}
-
-/// A guard finds the nodes of a cluster of which none is left that the URL names: they were replaced one by one.
-pub async fn all_replaced() {
-    const SHARDS: u32 = 8;
-    let mut nodes = Nodes::start(TIMEOUT, false, SHARDS).await;
-    let guard = instance(&nodes, &Table::with(0..4_000), SHARDS);
-    let whole = || {
-        eventually("all shards are live", PATIENCE, || async {
-            let state = guard.state();
-            let live = state.shards.map_or(0, |shards| shards.live);
-            if live == u64::from(SHARDS) { Ok(()) } else { Err(state.to_string()) }
-        })
-    };
-    whole().await;
-    for primary in 0..3 {
-        let new = nodes.replace(primary, TIMEOUT).await;
-        // The others may not have told yet who left.
-        sleep(Duration::from_secs(2)).await;
-        whole().await;
-        nodes.each[primary].kill();
-        nodes.each[primary + 3].kill();
-        nodes.reports(new, &["CLUSTER", "INFO"], "cluster_state:ok").await;
-    }
-    for node in &nodes.each[6..] {
-        node.run::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);
-    }
-    for node in &nodes.each[6..] {
-        eventually("the guard is back", PATIENCE, || async {
-            let clients: String = node.run(&["CLIENT", "LIST", "TYPE", "normal"]);
-            let guards = clients.lines().count() - 1;
-            if guards >= 3 { Ok(()) } else { Err(guard.state().to_string()) }
-        })
-        .await;
-    }
-    eventually("inserts are acknowledged", PATIENCE, || async {
-        let ids: Vec<u64> = (5_000..5_100).collect();
-        guard.insert_many(&ids).await.map_err(|error| error.to_string())
-    })
-    .await;
-    whole().await;
 }

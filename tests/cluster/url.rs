@@ -4,32 +4,25 @@ use std::time::Duration;
 
 use bloom_guard::{BoxError, Credentials, Doubt, Verdict};
 use support::eventually;
-use support::model::{Table, guard_over};
+use support::model::{Table, guard_over, live, told};
 use support::redis_server::RedisServer;
 
-async fn told(url: &str, doubt: Doubt, words: &str) {
-    let guard = guard_over(url, &Table::with(0..100)).build().unwrap();
-    eventually("the state says why", Duration::from_secs(20), || async {
-        let trouble = guard.state().trouble.unwrap_or_default();
-        let verdict = guard.check(&1).await.unwrap();
-        let is_told = verdict == Verdict::Unknown(doubt) && trouble.contains(words);
-        if is_told { Ok(()) } else { Err(format!("{verdict:?} {trouble}")) }
-    })
-    .await;
+async fn named(url: &str, doubt: Doubt, words: &str) {
+    told(&guard_over(url, &Table::with(0..100)).build().unwrap(), doubt, words).await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_no_node_is_named() {
     let redis = RedisServer::start();
     let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
-    told(&url, Doubt::Disconnected, "cluster support disabled").await;
+    named(&url, Doubt::Disconnected, "cluster support disabled").await;
 }
 
 #[tokio::test]
 async fn a_cluster_whose_slots_nobody_serves_is_named() {
     let redis = RedisServer::with(&["--cluster-enabled", "yes"]);
     let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
-    told(&url, Doubt::Disconnected, "no node for slot").await;
+    named(&url, Doubt::Disconnected, "no node for slot").await;
 }
 
 /// The words behind `ACL SETUSER` in the guide, and what it says of a cluster.
@@ -58,9 +51,9 @@ async fn the_rights_that_the_guide_lists_for_a_cluster_suffice_and_are_needed() 
         node.run::<()>(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
         let url = format!("redis+cluster://guard:password@127.0.0.1:{}", node.port());
         if suffices {
-            support::model::live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
+            live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
         } else {
-            told(&url, Doubt::Disconnected, "NOPERM").await;
+            named(&url, Doubt::Disconnected, "NOPERM").await;
         }
     }
 }
@@ -74,7 +67,7 @@ async fn a_node_that_says_that_the_cluster_is_down_is_left_by_an_idle_guard_too(
     node.run::<()>(&all.collect::<Vec<_>>());
     let url = format!("redis+cluster://127.0.0.1:{}", node.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    support::model::live(&guard).await;
+    live(&guard).await;
     node.run::<()>(&["CLUSTER", "DELSLOTS", "0"]);
     eventually("the connection is left", Duration::from_secs(20), || async {
         let trouble = guard.state().trouble.unwrap_or_default();
@@ -82,7 +75,7 @@ async fn a_node_that_says_that_the_cluster_is_down_is_left_by_an_idle_guard_too(
     })
     .await;
     node.run::<()>(&["CLUSTER", "ADDSLOTS", "0"]);
-    support::model::live(&guard).await;
+    live(&guard).await;
 }
 
 /// It takes longer than a node is given to say who serves the slot.
@@ -99,23 +92,17 @@ async fn credentials_that_the_application_gives_slowly_are_told_to_every_node_th
     let slow = || async {
         tokio::time::sleep(Duration::from_millis(600)).await;
         let given = Credentials::new("one").user("guard");
-        Ok::<_, BoxError>(given.expires_in(Duration::from_secs(4)))
+        Ok::<_, BoxError>(given.expires_in(Duration::from_secs(3)))
     };
     let guard = open(&url).credentials(slow).build().unwrap();
-    support::model::live(&guard).await;
-    // Longer than three lives of them.
-    for id in 1_000..1_120_u64 {
+    live(&guard).await;
+    // Longer than two lives of them.
+    for id in 1_000..1_070_u64 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         guard.insert(&id).await.unwrap();
         assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present);
     }
     let fails = || async { Err::<Credentials, BoxError>("the vault is sealed".into()) };
     let guard = open(&url).credentials(fails).build().unwrap();
-    eventually("the state says why", Duration::from_secs(20), || async {
-        let state = guard.state();
-        let trouble = state.trouble.clone().unwrap_or_default();
-        let is_told = state.live == Err(Doubt::Credentials) && trouble.contains("vault is sealed");
-        if is_told { Ok(()) } else { Err(format!("{state:?}")) }
-    })
-    .await;
+    told(&guard, Doubt::Credentials, "vault is sealed").await;
 }

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use bloom_guard::{BloomGuard, Verdict};
 use tokio::time::sleep;
 
-use crate::front::Front;
 use crate::ledger::False;
 use crate::network::Weather;
 use crate::topology::{NAME, Topology};
-use crate::traffic::{Application, LONGEST_TRANSACTION, LONGEST_WORK, PATIENCE};
+use crate::traffic::{Application, LONGEST_TRANSACTION, PATIENCE};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 
@@ -33,58 +32,32 @@ pub enum Kind {
     CutOff,
     /// An operator has a Sentinel promote the replica.
     Planned,
-    /// The same without `min-replicas-to-write`: two primaries at once, which is outside of the promise.
-    PlannedBare,
-    /// Its process stands still. A proxy leads to the primary, and keeps open connections: they lead to the old one again.
-    PausedBehindProxy,
-    /// It is severed, and goes on serving until it is demoted: the proxy keeps open connections.
-    SeveredBehindProxy,
 }
 
 /// An old primary stops when it has no replica any more.
 const STOPS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
 
 impl Kind {
-    pub const fn is_behind_proxy(self) -> bool {
-        matches!(self, Self::PausedBehindProxy | Self::SeveredBehindProxy)
-    }
-
-    /// Whether the promise holds.
-    pub fn is_promised(self) -> bool {
-        self != Self::PlannedBare
-    }
-
     /// Through which instances records are created. One that cannot reach the new primary cannot repeat its inserts there,
     /// which is one of the guide's exceptions.
     const fn creating(self) -> &'static [usize] {
         if matches!(self, Self::CutOff) { &[1] } else { &[0, 1] }
     }
 
-    /// How long a transaction may be open. What is committed at once shows best that there are two primaries.
-    const fn work(self) -> Duration {
-        if matches!(self, Self::PlannedBare) { Duration::from_millis(10) } else { LONGEST_WORK }
-    }
-
     /// How Redis is configured, and the Sentinels' patience. A primary notices within 2 s and a little
     /// that its replica is silent, so that is how long Sentinels must wait.
     fn configuration(self) -> (&'static [&'static str], Duration) {
         match self {
-            Self::Severed | Self::CutOff | Self::Planned => (&STOPS, Duration::from_secs(4)),
-            _ => (&[], Duration::from_millis(500)),
+            Self::Paused => (&[], Duration::from_millis(500)),
+            _ => (&STOPS, Duration::from_secs(4)),
         }
-    }
-
-    const fn pauses(self) -> bool {
-        matches!(self, Self::Paused | Self::PausedBehindProxy)
     }
 
     fn fail(self, topology: &Topology) {
         match self {
-            Self::Paused | Self::PausedBehindProxy => topology.old.server.pause(),
-            Self::Severed | Self::CutOff | Self::SeveredBehindProxy => {
-                topology.old.network.set(Weather::Cut);
-            }
-            Self::Planned | Self::PlannedBare => {
+            Self::Paused => topology.old.server.pause(),
+            Self::Severed | Self::CutOff => topology.old.network.set(Weather::Cut),
+            Self::Planned => {
                 // It may have heard nothing of the replica for a moment.
                 let fail_over = || topology.sentinels[0].run::<()>(&["SENTINEL", "FAILOVER", NAME]);
                 let begun = Instant::now();
@@ -102,7 +75,7 @@ impl Kind {
     fn heal(self, topology: &Topology) {
         topology.old.network.set(Weather::Clear);
         topology.ways.iter().for_each(|way| way.set(Weather::Clear));
-        if self.pauses() {
+        if self == Self::Paused {
             topology.old.server.resume();
         }
     }
@@ -110,16 +83,16 @@ impl Kind {
 
 /// What a run saw.
 pub struct Outcome {
-    pub kind: Kind,
+    kind: Kind,
     promoted: f64,
-    pub requests: u64,
-    pub adds: u64,
+    requests: u64,
+    adds: u64,
     pub lost: u64,
     pub refusals: u64,
-    pub rebuilds: u64,
+    rebuilds: u64,
     pub false_refusals: Vec<False>,
     /// From the primary's failure until absent ids are refused by the new one, s.
-    pub recovery: f64,
+    recovery: f64,
     took: f64,
 }
 
@@ -147,22 +120,14 @@ impl fmt::Display for Outcome {
 pub async fn run(kind: Kind) -> Outcome {
     let (arguments, patience) = kind.configuration();
     let topology = Topology::start(arguments, patience).await;
-    let mut fronts = Vec::new();
-    if kind.is_behind_proxy() {
-        fronts = vec![Front::start(&topology).await, Front::start(&topology).await];
-    }
-    let urls = [0, 1].map(|index| {
-        let front = fronts.get(index);
-        front.map_or_else(|| topology.url(index), Front::url)
-    });
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
-    let first = instance(&urls[0], &table);
+    let first = instance(&topology.url(0), &table);
     live(&first).await;
     // Two processes look at Redis at different moments.
     sleep(Duration::from_millis(500)).await;
-    let guards = [first, instance(&urls[1], &table)];
+    let guards = [first, instance(&topology.url(1), &table)];
     live(&guards[1]).await;
-    let application = Application::new(guards, table, kind.work());
+    let application = Application::new(guards, table);
     let ledger = &application.ledger;
     let traffic = application.start(kind.creating());
     application.adds(TAIL).await;
@@ -174,9 +139,8 @@ pub async fn run(kind: Kind) -> Outcome {
     let acknowledged = Cell::new(ledger.adds());
     kind.fail(&topology);
     eventually("the replica is promoted", PATIENCE, || async {
-        let new = topology.new.server.port();
-        let promoted = topology.is_promoted() && fronts.iter().all(|front| front.primary() == new);
-        if !kind.pauses() && !promoted {
+        let promoted = topology.is_promoted();
+        if kind != Kind::Paused && !promoted {
             acknowledged.set(ledger.adds());
         }
         if promoted { Ok(()) } else { Err("it is not".to_owned()) }
@@ -187,7 +151,7 @@ pub async fn run(kind: Kind) -> Outcome {
         refused_by_the_new(&application).await;
     }
     kind.heal(&topology);
-    let recovery = recovered(&application, &topology, &fronts).await - failed;
+    let recovery = recovered(&application, &topology).await - failed;
     topology.old.reports("role:slave").await;
     application.adds(TAIL).await;
     application.ended().await;
@@ -242,11 +206,9 @@ async fn refused_by_the_new(application: &Application) {
 }
 
 /// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.
-async fn recovered(application: &Arc<Application>, topology: &Topology, fronts: &[Front]) -> f64 {
+async fn recovered(application: &Arc<Application>, topology: &Topology) -> f64 {
     eventually("both instances refuse by the new primary", PATIENCE, || async {
-        let old = topology.old.server.port();
-        let proxied: usize = fronts.iter().map(|front| front.open_to(old)).sum();
-        let behind = proxied + topology.old.network.clients();
+        let behind = topology.old.network.clients();
         if behind == 0 && application.refuses().await {
             return Ok(application.ledger.elapsed());
         }

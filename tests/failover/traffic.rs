@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub const LONGEST_TRANSACTION: Duration = Duration::from_secs(8);
 /// A transaction that has not committed by then is rolled back, as the database would see to.
 const DEADLINE: Duration = Duration::from_millis(7_500);
-pub const LONGEST_WORK: Duration = Duration::from_millis(7_000);
+const LONGEST_WORK: Duration = Duration::from_millis(7_000);
 /// What is open when the application closes commits within this time.
 const CLOSING: Duration = Duration::from_secs(1);
 /// Between two creates of one instance.
@@ -36,8 +36,6 @@ const REBUILD_EVERY: Duration = Duration::from_millis(300);
 pub struct Application {
     pub guards: [BloomGuard; 2],
     pub table: Table,
-    /// The longest time from an insert to its commit.
-    work: Duration,
     pub ledger: Ledger,
     pub requests: AtomicU64,
     /// Requests for ids that do not exist which no handler had to answer.
@@ -48,11 +46,10 @@ pub struct Application {
 }
 
 impl Application {
-    pub fn new(guards: [BloomGuard; 2], table: Table, work: Duration) -> Arc<Self> {
+    pub fn new(guards: [BloomGuard; 2], table: Table) -> Arc<Self> {
         Arc::new(Self {
             guards,
             table,
-            work,
             ledger: Ledger::new(),
             requests: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
@@ -121,7 +118,7 @@ impl Application {
             sleep(self.share_of(CLOSING)).await;
         };
         tokio::select! {
-            () = sleep(self.share_of(self.work)) => {}
+            () = sleep(self.share_of(LONGEST_WORK)) => {}
             () = closed => {}
         }
     }
