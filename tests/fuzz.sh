@@ -66,7 +66,7 @@ keep() {
 }
 
 failed=0
-for target in header journal extractor; do
+for target in header extractor; do
   run "$target" || failed=1
   if [ "$failed" -eq 0 ] && [ "${KEEP:-0}" = 1 ]; then keep "$target"; fi
 done

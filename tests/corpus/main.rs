@@ -8,12 +8,9 @@
 mod application;
 pub mod extractor;
 pub mod header;
-pub mod journal;
 mod patterns;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 mod replies;
-mod source;
-mod values;
 
 #[cfg(test)]
 #[path = "../edge/extraction/kept.rs"]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{extractor, header, journal};
+use crate::{extractor, header};
 
 pub fn directory(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
@@ -33,18 +33,13 @@ fn no_stored_bytes_are_taken_for_another_filter() {
 }
 
 #[test]
-fn no_reply_makes_a_journal_lose_or_invent_a_digest() {
-    replay("journal", journal::run);
-}
-
-#[test]
 fn no_request_has_another_id_than_its_handler() {
     replay("extractor", extractor::run);
 }
 
 #[test]
 fn the_corpus_is_small() {
-    let targets = ["header", "journal", "extractor"];
+    let targets = ["header", "extractor"];
     let sizes = targets
         .iter()
         .flat_map(|target| files(target))

@@ -6,7 +6,7 @@ use crate::filter::lengths::FRONT_LEN;
 use crate::filter::{Filter, Generation, Header, Sizing, State};
 use crate::id::{Digester, Id, SecretKey};
 use crate::replay::directory;
-use crate::{extractor, header, journal, kept};
+use crate::{extractor, header, kept};
 
 const STATES: [State; 4] = [State::Loading, State::CatchingUp, State::Live, State::Disproved];
 
@@ -42,44 +42,6 @@ fn filters() -> Vec<Vec<u8>> {
         damaged[at] = byte;
         seeds.push(damaged);
     }
-    seeds
-}
-
-/// Journals, sound and damaged, and replies as they stand on the wire.
-fn journals() -> Vec<Vec<u8>> {
-    let sound = [0, 5, 0x29, 0x42, 0x60, 0x0b, 0x31, 2];
-    let mut seeds = vec![sound.to_vec()];
-    // One damage each: how, to which entry, to which of its fields, and what else that takes.
-    for how in 0..9 {
-        let more: &[u8] = if matches!(how, 2 | 5 | 6 | 8) { b"\x03" } else { b"" };
-        for (at, field) in [(0, 0), (1, 2), (2, 3), (3, 1), (4, 4)] {
-            seeds.push([&sound as &[u8], &[how, at, field], more].concat());
-        }
-    }
-    let entry: &[u8] =
-        b"*2\r\n$4\r\n60-0\r\n*10\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\ni\r\n$8\r\n0badf00d\r\n\
-        $1\r\ns\r\n$1\r\n7\r\n$1\r\np\r\n$2\r\n50\r\n$1\r\nd\r\n$16\r\n0123456789abcdef\r\n";
-    let live =
-        b"*2\r\n$4\r\n61-0\r\n*6\r\n$1\r\nk\r\n$1\r\ng\r\n$1\r\ns\r\n:8\r\n$1\r\np\r\n:60\r\n";
-    let wire = |bytes: &[u8]| [b"\x02", bytes].concat();
-    seeds.push(wire(&[b"*1\r\n", entry].concat()));
-    seeds.push(wire(&[b"*2\r\n", entry, live].concat()));
-    for odd in [
-        b"*0\r\n" as &[u8],
-        b"$-1\r\n",
-        b"*-1\r\n",
-        b"+OK\r\n",
-        b":1\r\n",
-        b"-LOADING Redis is loading\r\n",
-        b"*1\r\n*2\r\n$4\r\n60-0\r\n*0\r\n",
-        b"%1\r\n$4\r\n60-0\r\n*2\r\n$1\r\nk\r\n$1\r\na\r\n",
-        b"*1\r\n:1\r\n",
-        b"_\r\n",
-        b"=7\r\ntxt:abc\r\n",
-    ] {
-        seeds.push(wire(odd));
-    }
-    seeds.extend((0..20).map(|kind| vec![1, 10, 3, kind, kind, 15, 6, 0, 1, 1, 1, 7, 2, 1, 9]));
     seeds
 }
 
@@ -130,11 +92,6 @@ fn kept(target: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
 #[test]
 fn the_corpus_has_the_filters_that_are_written_today() {
     kept("header", &filters(), header::run);
-}
-
-#[test]
-fn the_corpus_has_journals_and_replies() {
-    kept("journal", &journals(), journal::run);
 }
 
 #[test]

@@ -45,12 +45,6 @@ fn assert_kept(rate: f64, bits_per_id: f64, probes: u64) {
 
     let false_positives = sum(probes, CAPACITY, |ids| ids.filter(possible).count() as u64);
     let measured = false_positives as f64 / probes as f64;
-    println!(
-        "rate {rate}: {false_positives} of {probes}, {:.3} of the target; {:.3} bits per id, k = {}",
-        measured / rate,
-        sizing.bits_per_id(),
-        sizing.hashes()
-    );
     assert!(probes as f64 * rate > 1200.0, "too few probes to tell");
     assert!((measured / rate - 1.0).abs() < 0.1, "{measured}");
 }
@@ -61,11 +55,6 @@ fn one_per_cent_is_kept() {
 }
 
 #[test]
-fn one_per_mille_is_kept() {
-    assert_kept(0.001, 15.49, 4_000_000);
-}
-
-#[test]
 fn one_in_ten_thousand_is_kept() {
-    assert_kept(0.0001, 21.91, 20_000_000);
+    assert_kept(0.0001, 21.91, 13_000_000);
 }

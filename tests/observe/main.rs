@@ -1,7 +1,6 @@
 //! The board and the alerts of `examples/observe`, against a guarded service, its Redis and a real Prometheus.
 //!
-//! `OUTAGE_RECORD=1` writes the recorded outage anew (twelve minutes). `OUTAGE_FIRES=1` has the outage under the
-//! board last until the alert fires (a minute).
+//! `OUTAGE_FIRES=1` has the outage under the board last until the alert fires (a minute).
 
 mod outage;
 mod page;
@@ -12,7 +11,7 @@ mod service;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use queries::{Query, alerts, board};
+use queries::{Query, alerts, board, recorded};
 use service::Guarded;
 
 /// What Prometheus adds to each series, and what it keeps of alerts.
@@ -35,6 +34,12 @@ async fn board_and_alerts_name_what_a_scrape_has() {
         scraped.iter().flat_map(|(series, _)| series.labels.keys().map(String::as_str)).collect();
     let (board, alerts) = (board(), alerts());
     let mut wrong = Vec::new();
+    // What an outage was recorded of is scraped today, too.
+    for series in recorded() {
+        if !scraped.iter().any(|(scraped, _)| scraped.is_like(&series)) {
+            wrong.push(format!("recorded, and not scraped: {series:?}"));
+        }
+    }
     for Query { from, text } in board.iter().chain(&alerts) {
         let selectors = queries::selectors(text);
         assert!(!selectors.is_empty(), "{from}: names nothing");
@@ -80,18 +85,4 @@ fn each_alert_is_tested_and_leads_to_a_page_of_the_guide() {
 #[tokio::test]
 async fn each_query_of_the_board_has_a_value_through_an_outage() {
     outage::watched_by_prometheus(std::env::var_os("OUTAGE_FIRES").is_some()).await;
-}
-
-#[tokio::test]
-async fn the_recorded_outage_has_the_series_of_today() {
-    if std::env::var_os("OUTAGE_RECORD").is_some() {
-        let recorded = outage::record(outage::LONG).await;
-        std::fs::write(file(outage::FILE), recorded).expect("it is written");
-    }
-    let today = outage::record(outage::SHORT).await;
-    assert_eq!(
-        outage::series(&read(outage::FILE)),
-        outage::series(&today),
-        "`OUTAGE_RECORD=1` records it anew"
-    );
 }

@@ -86,14 +86,6 @@ impl Api {
         }
     }
 
-    /// Sends a GET for an id that is gone through all instances but the first. Their copies may let it pass, once.
-    pub async fn may_pass_once(&self, id: i64) {
-        for guard in &self.guards[1..] {
-            let first = self.get_from(guard, id).await;
-            assert!(matches!(first, Answer::Missing | Answer::Refused), "user {id}: {first:?}");
-        }
-    }
-
     /// Sends a GET through every instance, which agree.
     #[track_caller]
     pub fn get(&self, id: i64) -> impl Future<Output = Answer> {
