@@ -65,8 +65,8 @@ pub enum SettingError {
     Sizing(#[from] SizingError),
     /// The Redis URL cannot be read. The URL is not repeated here, as it may hold a password.
     #[error(
-        "the redis url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/db], or one of the other kinds that \
-         Builder::redis lists"
+        "the redis url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/database], or one of the other forms \
+         that Builder::redis lists (in a password, / ? # @ and & are percent-encoded)"
     )]
     RedisUrl {
         /// The reason.

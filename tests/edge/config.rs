@@ -245,58 +245,6 @@ fn a_schedule_is_one_that_can_be_read() {
     assert!(with_cron("0 0 29 2 *").build().is_ok(), "leap days come");
 }
 
-#[test]
-fn a_redis_url_is_refused_with_the_reason_and_without_its_password() {
-    for (url, words) in [
-        ("", "scheme"),
-        ("localhost:6379", "scheme"),
-        ("http://:hunter2@localhost", "scheme"),
-        ("redis://:hunter2@", "no url"),
-        ("redis://:hunter2#@localhost", "no url"),
-        ("redis://:hunter2@localhost:port", "no url"),
-        ("redis://:hunter2@localhost/users", "database number"),
-        ("redis://:hunter2@localhost/?protocol=hunter2", "protocol version"),
-        ("rediss://localhost/#insecure", ""),
-        ("redis+sentinel://:hunter2@h", "it lacks the name"),
-        ("redis+sentinel://h/", "it lacks the name"),
-        ("redis+sentinel:///name", "it lacks a sentinel's host"),
-        ("redis+sentinel://h,,i/name", "it lacks a sentinel's host"),
-        ("redis+sentinel://h:port/name", "it is no url"),
-        ("redis+sentinel://a,b,a:26379/name", "it names the sentinel a:26379 twice"),
-        ("redis+sentinel://h/name/first", "no number of a database"),
-        ("redis+sentinel://h/name/-1", "no number of a database"),
-        ("redis+sentinel://h/name?sentinel_pasword=hunter2", "it has a parameter other than"),
-        ("redis+sentinel://h/name?sentinel_username=guard", "no sentinel_password beside it"),
-        ("redis+sentinel://h/name#hunter2", "a fragment"),
-        ("redis+sentinel://u:hunter2/x@h/name", ""),
-        ("redis+sentinel://u:x/y/hunter2@h/name", "no number of a database"),
-        ("redis+sentinel://u:x/y?hunter2@h/name", "it has a parameter other than"),
-        ("redis+sentinel://h/name?sentinel_password=x&hunter2", "it has a parameter other than"),
-        ("valkey+sentinel://h/name", "another scheme"),
-        ("redis+cluster://:hunter2@", "it lacks a node's host"),
-        ("redis+cluster://h,h:6379", "it names the node h:6379 twice"),
-        ("redis+cluster://h/3", "a cluster has one database"),
-        ("redis+cluster://h?hunter2=1", "no parameters"),
-        ("redis+cluster://h#hunter2", "a fragment"),
-    ] {
-        let error = refused(named("users").redis(url));
-        let [SettingError::RedisUrl { reason }] = error.problems() else { panic!("{error:?}") };
-        assert!(reason.contains(words), "{url}: {reason}");
-        for told in [told(&error), format!("{error:?}"), format!("{:?}", named("users").redis(url))]
-        {
-            assert!(!told.contains("hunter2"), "{url}: {told}");
-        }
-    }
-    for url in [
-        "redis+sentinel://[::1],[::2]:7/name/3",
-        "rediss+sentinel://:s%2F@h,i:1/a%20b",
-        "redis+cluster://[::1],h",
-        "rediss://localhost",
-    ] {
-        assert!(named("users").redis(url).build().is_ok(), "{url}");
-    }
-}
-
 #[tokio::test]
 async fn an_insert_that_fails_says_why() {
     let guard = named("users").redis("redis://127.0.0.1:1").build().unwrap();

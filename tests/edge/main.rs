@@ -8,3 +8,4 @@ mod http;
 mod ids;
 mod list;
 mod metrics;
+mod url;

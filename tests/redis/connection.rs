@@ -40,21 +40,24 @@ async fn redis_away_at_start_stops_nothing_and_is_found_later() {
 
 #[tokio::test]
 async fn user_password_and_database_come_from_the_url() {
-    let redis = RedisServer::start();
+    let redis = RedisServer::with(&["--unixsocket", "redis.sock"]);
     redis.run::<()>(&["ACL", "SETUSER", "guard", "on", ">s3cret", "~bg:*", "+@all"]);
+    let (_, directory): (String, String) = redis.run(&["CONFIG", "GET", "dir"]);
     redis.run::<()>(&["ACL", "SETUSER", "default", "off"]);
     let table = Table::with(0..100);
-    let url = format!("redis://guard:s3cret@127.0.0.1:{}/3", redis.port());
-    let right = guard_over(&url, &table).build().unwrap();
-    live(&right).await;
+    let address = format!("redis://guard:s3cret@127.0.0.1:{}", redis.port());
+    let socket = format!("redis+unix://{directory}/redis.sock?user=guard&pass=s3cret&db=5");
+    for (url, database) in
+        [(format!("{address}/3"), 3), (format!("{address}?db=4"), 4), (socket, 5)]
+    {
+        live(&guard_over(&url, &table).build().unwrap()).await;
+        let client = redis::Client::open(format!("{address}/{database}")).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let here: i64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
+        assert!(here >= 2, "the filter of {url} is in database {database}");
+    }
 
-    let client = redis::Client::open(url.as_str()).unwrap();
-    let mut connection = client.get_connection().unwrap();
-    let here: i64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
-    assert!(here >= 2, "the filter is in database 3");
-    let named = format!("{right:?} {:?}", guard(&url));
-    assert!(!named.contains("s3cret"), "{named}");
-
+    let url = format!("{address}/3");
     let wrong =
         guard(&format!("redis://guard:wr0ng@127.0.0.1:{}/3", redis.port())).build().unwrap();
     assert_eq!(get_looked_up(&wrong, &table, 7).await, StatusCode::OK);
@@ -63,6 +66,27 @@ async fn user_password_and_database_come_from_the_url() {
     })
     .await;
     assert!(!trouble.contains("wr0ng"), "{trouble}");
+    assert!(!format!("{wrong:?} {:?}", guard(&url)).contains("s3cret"));
+}
+
+/// Both have the filter's name, and only their URLs tell them apart.
+#[tokio::test]
+async fn two_services_in_two_databases_of_one_server_refuse_none_of_their_records() {
+    let redis = RedisServer::start();
+    let tables = [Table::with(0..1_000), Table::with(5_000..6_000)];
+    let urls = [1, 2].map(|db| format!("redis://127.0.0.1:{}?db={db}", redis.port()));
+    let guards = [0, 1].map(|n| guard_over(&urls[n], &tables[n]).build().unwrap());
+    for guard in &guards {
+        live(guard).await;
+        guard.rebuild_now().await.unwrap();
+    }
+    for (guard, table) in guards.iter().zip(&tables) {
+        for id in table.snapshot() {
+            assert_eq!(get_looked_up(guard, table, id).await, StatusCode::OK, "{id}");
+        }
+        assert!(matches!(guard.check(&9_999).await.unwrap(), Verdict::Absent(_)));
+    }
+    assert_eq!(redis.run::<i64>(&["DBSIZE"]), 0, "nothing is in database 0");
 }
 
 #[tokio::test]

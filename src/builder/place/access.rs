@@ -37,10 +37,7 @@ impl Builder {
 impl Place {
     /// Has Redis reached so, wherever it is.
     pub(super) fn reach(&mut self, is_named: bool) -> Result<(), SettingError> {
-        if self.access.is_plain() {
-            return Ok(());
-        }
-        if !is_named {
+        if !is_named && !self.access.is_plain() {
             return Err(self.access.unused());
         }
         if let Some(redis) = &mut self.redis {

@@ -16,19 +16,18 @@ impl Builder {
     /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
     /// same name. Redis 6.2 or later, or Valkey. Whether a server is there does not matter now.
     ///
-    /// | URL | what |
-    /// |---|---|
-    /// | `redis://[user][:password@]host[:port][/database]` | a server |
-    /// | `redis+unix:///path` | a server's socket |
-    /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's |
-    /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes |
-    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same with TLS, to the Sentinels, too (with the crate feature `tls`) |
+    /// | URL | leads to | parameters |
+    /// |---|---|---|
+    /// | `redis://[user][:password@]host[:port][/database]` | a server | `db` |
+    /// | `redis+unix:///path` | a server's socket | `db`, `user`, `pass` |
+    /// | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database]` | the primary that a majority of these [Sentinels](crate::guide::redis#sentinel) knows by this name; user and password are the primary's, the parameters' the Sentinels' | `db`, `sentinel_username`, `sentinel_password` |
+    /// | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | the node that serves the filter's slot in the [cluster](crate::guide::redis#cluster) of these nodes; it has one database | none |
     ///
-    /// Where Sentinels want a password of their own: `?sentinel_username=…&sentinel_password=…`, the first if there is one, with
-    /// `& + % #` percent-encoded.
+    /// With `rediss` instead of `redis` it is TLS, to the Sentinels, too (with the crate feature `tls`). `valkey` and `valkeys` are the same.
+    /// `db` is the database where the path names none. Anything else, such as `ssl=true` or a fragment, is an error that names it.
     ///
-    /// In a password, `/ ? # @` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says otherwise. The feature `tls` installs
-    /// rustls's `ring` provider, unless the application chose one before.
+    /// In user, password and parameters, `/ ? # @ & %` are percent-encoded. TLS trusts the system's root certificates, unless `tls` says
+    /// otherwise, and takes the cryptography that the application chose for rustls, or else `ring`.
     ///
     /// There is no default: a guard says this or [`in_process`](Self::in_process).
     pub fn redis(mut self, url: &str) -> Self {

@@ -56,8 +56,14 @@ impl Access {
 
     /// Says what a URL cannot have beside it.
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
-        if self.credentials.is_some() && url.redis_settings().password().is_some() {
-            return Err(SettingError::CredentialsTwice);
+        let redis = url.redis_settings();
+        match (&self.credentials, redis.username(), redis.password()) {
+            (Some(_), _, Some(_)) => return Err(SettingError::CredentialsTwice),
+            (None, Some(_), None) => {
+                let reason = "it has a user without a password, and there are no credentials";
+                return Err(SettingError::RedisUrl { reason: reason.to_owned() });
+            }
+            _ => {}
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {

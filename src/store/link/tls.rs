@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -94,7 +95,12 @@ impl TlsSettings {
     }
 
     fn with_roots(&self, roots: RootCertStore) -> io::Result<ClientConfig> {
-        let config = ClientConfig::builder().with_root_certificates(roots);
+        // Where several are compiled in, rustls would panic if the application has chosen none.
+        let provider = CryptoProvider::get_default().cloned();
+        let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+        let config = ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+        let config = config.with_root_certificates(roots);
         let Some((chain, key)) = &self.client else { return Ok(config.with_no_client_auth()) };
         let certificates = chain.certificates()?;
         let key = key.key()?;

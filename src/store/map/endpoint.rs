@@ -3,13 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisError};
-
 use super::cluster::{Cluster, Slots};
-use super::url::{Hosts, Parts};
 use crate::error::SettingError;
 use crate::store::link::access::Access;
-use crate::store::link::connector::{Address, Connector};
+use crate::store::link::connector::Connector;
 
 /// Where Redis is.
 #[derive(Clone)]
@@ -20,24 +17,6 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Reads a URL: see [`Builder::redis`](crate::Builder::redis).
-    pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
-        if ["rediss:", "rediss+"].iter().any(|tls| url.starts_with(tls)) && !cfg!(feature = "tls") {
-            return Err(SettingError::TlsFeature);
-        }
-        #[cfg(feature = "tls")]
-        choose_crypto();
-        let endpoint = match Parts::of(url) {
-            Some(parts) if parts.hosts_are == Hosts::Sentinels => {
-                parts.sentinels(server).map(|sentinels| Self::Primary(Arc::new(sentinels)))
-            }
-            Some(parts) => parts.cluster(server).map(|cluster| Self::Cluster(Arc::new(cluster))),
-            None => server(url)
-                .map(|server| Self::Primary(Arc::new(Address::new(server, Access::default())))),
-        };
-        endpoint.map_err(|reason| SettingError::RedisUrl { reason })
-    }
-
     /// Returns the same place with this access.
     ///
     /// # Errors
@@ -78,43 +57,5 @@ impl fmt::Debug for Endpoint {
             Self::Primary(connector) => connector.fmt(f),
             Self::Cluster(cluster) => cluster.fmt(f),
         }
-    }
-}
-
-/// Reads the URL of one server.
-fn server(url: &str) -> Result<ConnectionInfo, String> {
-    // The client finds more mistakes than the URL's parser does.
-    let client = Client::open(url).map_err(|error| reason(url, &error))?;
-    let info = client.get_connection_info();
-    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
-        return Err("it asks for certificates not to be checked".to_owned());
-    }
-    Ok(info.clone())
-}
-
-/// Says what is wrong with a URL without quoting it, because it may hold a password.
-fn reason(url: &str, error: &RedisError) -> String {
-    const SCHEMES: [&str; 7] =
-        ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:", "unix:"];
-    if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
-        return "it has another scheme, or none".to_owned();
-    }
-    // The client's description comes first; what follows may quote the URL.
-    let told = error.to_string();
-    match told.split(" - ").next().unwrap_or_default() {
-        "" | "Redis URL did not parse" => {
-            "it is no url (in a password, / ? # and @ are percent-encoded)".to_owned()
-        }
-        description => description.to_lowercase(),
-    }
-}
-
-/// Chooses the cryptography of rustls for the process, if the application has not. With more than one
-/// provider compiled in and none chosen, the first connection would panic.
-#[cfg(feature = "tls")]
-fn choose_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may have been first; then its choice stands.
-        let _chosen_elsewhere = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `endpoint` | a URL that has been read |
-//! | `url` | reads one that names several hosts |
+//! | `endpoint` | where Redis is |
+//! | `url` | reads one |
 //! | `server` | a server that somebody names |
 //! | `named` | who was named last, and who was named again |
 //! | `listed` | the nodes of a cluster beside those that its URL names |

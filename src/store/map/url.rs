@@ -1,197 +1,234 @@
-//! Reads URLs that name several hosts.
+//! Reads the URL of a Redis. [`Builder::redis`](crate::Builder::redis) lists the forms, and the parameters of each.
 //!
-//! | URL | |
-//! |---|---|
-//! | `redis+sentinel://[user][:password@]host[:port][,host[:port]…]/name[/database][?sentinel_username=…&sentinel_password=…]` | Sentinels |
-//! | `redis+cluster://[user][:password@]host[:port][,host[:port]…]` | nodes of a cluster |
-//! | `rediss+…` | the same with TLS |
+//! What is not understood is an error: a database that is ignored is another service's filter. Errors quote nothing that may be a
+//! part of a password.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+use ::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
 use super::cluster::Cluster;
+use super::endpoint::Endpoint;
 use super::listed::Listed;
 use super::sentinel::Sentinels;
 use super::server::Server;
+use crate::error::SettingError;
 use crate::store::link::access::Access;
-
-/// What the hosts of a URL are, by how its scheme ends, and the port of one that has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hosts {
-    Sentinels,
-    Nodes,
-}
+use crate::store::link::connector::Address;
 
 /// The parts of a URL, as they stand there.
-pub(super) struct Parts<'a> {
-    pub(super) hosts_are: Hosts,
-    scheme: &'a str,
-    /// With its `@`.
+struct Parts<'a> {
+    tls: bool,
     user: &'a str,
     hosts: &'a str,
     path: &'a str,
     query: &'a str,
 }
 
-impl Hosts {
-    const fn port(self) -> u16 {
-        match self {
-            Self::Sentinels => 26_379,
-            Self::Nodes => 6_379,
-        }
-    }
+type Parameters<'a> = BTreeMap<&'a str, &'a str>;
 
-    const fn one(self) -> &'static str {
-        match self {
-            Self::Sentinels => "sentinel",
-            Self::Nodes => "node",
+impl Endpoint {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
+        let url = url.trim();
+        if !cfg!(feature = "tls") && (url.starts_with("rediss") || url.starts_with("valkeys")) {
+            return Err(SettingError::TlsFeature);
         }
+        endpoint(url).map_err(|reason| SettingError::RedisUrl { reason })
+    }
+}
+
+fn endpoint(url: &str) -> Result<Endpoint, String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (system, form) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let tls = matches!(system, "rediss" | "valkeys");
+    if rest.contains('#') {
+        return Err("it has a fragment, of which nothing is known".to_owned());
+    }
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let parts = Parts { tls, user, hosts, path, query };
+    match form {
+        _ if !tls && !matches!(system, "redis" | "valkey") => {
+            Err("it has another scheme, or none".to_owned())
+        }
+        "" => parts.server(),
+        "unix" if !tls => parts.socket(),
+        "sentinel" => parts.sentinels(),
+        "cluster" => parts.cluster(),
+        _ => Err("it has another scheme, or none".to_owned()),
     }
 }
 
 impl<'a> Parts<'a> {
-    /// Returns the parts of a URL that names several hosts.
-    pub(super) fn of(url: &'a str) -> Option<Self> {
-        let (kind, rest) = url.split_once("://")?;
-        let (scheme, hosts_are) = match kind.split_once('+')? {
-            (scheme @ ("redis" | "rediss"), "sentinel") => (scheme, Hosts::Sentinels),
-            (scheme @ ("redis" | "rediss"), "cluster") => (scheme, Hosts::Nodes),
-            _ => return None,
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let user = authority.rfind('@').map_or(0, |at| at + 1);
-        let (user, hosts) = authority.split_at(user);
-        Some(Self { hosts_are, scheme, user, hosts, path, query })
+    fn server(&self) -> Result<Endpoint, String> {
+        let database = database(self.path, &self.parameters(&["db"])?)?;
+        let mut servers = self.servers(6_379)?;
+        let server = servers.pop().filter(|_| servers.is_empty());
+        let server =
+            server.ok_or("it names several hosts, and is no +sentinel:// and no +cluster://")?;
+        Ok(primary(self.info(server, self.account()?.set_db(database))?))
     }
 
-    /// Reads a URL that names Sentinels, where that of one server is read by `server`.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it, without quoting what may be a password.
-    pub(super) fn sentinels(
-        &self,
-        server: impl Fn(&str) -> Result<ConnectionInfo, String>,
-    ) -> Result<Sentinels, String> {
-        let (name, database) = name_and_database(self.path)?;
-        let credentials = credentials(self.query)?;
-        let sentinels = self.hosts(&server)?.into_iter();
-        let sentinels = sentinels.map(|info| info.set_redis_settings(credentials.clone()));
-        let redis = self.redis(&server)?;
-        let settings = redis.redis_settings().clone().set_db(database);
-        Ok(Sentinels::new(sentinels.collect(), &name, redis.set_redis_settings(settings)))
+    fn socket(&self) -> Result<Endpoint, String> {
+        if !(self.user.is_empty() && self.hosts.is_empty()) || self.path.is_empty() {
+            return Err("a socket has a path and no host, as in redis+unix:///path".to_owned());
+        }
+        let given = self.parameters(&["db", "user", "pass"])?;
+        let account = account(given.get("user"), given.get("pass"))?;
+        let path = PathBuf::from(format!("/{}", decoded(self.path)?));
+        let account = account.set_db(database("", &given)?);
+        Ok(primary(info(ConnectionAddr::Unix(path), account)?))
     }
 
-    /// The same of one that names nodes of a cluster.
-    ///
-    /// # Errors
-    ///
-    /// As [`sentinels`](Self::sentinels).
-    pub(super) fn cluster(
-        &self,
-        server: impl Fn(&str) -> Result<ConnectionInfo, String>,
-    ) -> Result<Cluster, String> {
-        if !self.path.is_empty() || !self.query.is_empty() {
-            let more = "something follows its hosts: a cluster has one database, and no parameters";
-            return Err(more.to_owned());
+    fn sentinels(&self) -> Result<Endpoint, String> {
+        let given = self.parameters(&["db", "sentinel_username", "sentinel_password"])?;
+        let (name, number) = self.path.split_once('/').unwrap_or((self.path, ""));
+        if name.is_empty() {
+            let lacks = "it lacks the name by which the sentinels know the primary: /mymaster";
+            return Err(lacks.to_owned());
         }
-        let mut named = Vec::new();
-        for info in self.hosts(&server)? {
-            match info.addr() {
-                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                    named.push(Server { host: host.clone(), port: *port });
-                }
-                _ => return Err("a node is no host".to_owned()),
-            }
+        let asked = account(given.get("sentinel_username"), given.get("sentinel_password"))?;
+        if asked.username().is_some() && asked.password().is_none() {
+            return Err("sentinel_username has no sentinel_password beside it".to_owned());
         }
-        let (redis, access) = (self.redis(&server)?, Access::default());
-        Ok(Cluster {
-            named,
+        let sentinels = self.servers(26_379)?.into_iter();
+        let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
+        let sentinels = sentinels.collect::<Result<_, _>>()?;
+        let redis = self.any(self.account()?.set_db(database(number, &given)?))?;
+        let sentinels = Sentinels::new(sentinels, &decoded(name)?, redis);
+        Ok(Endpoint::Primary(Arc::new(sentinels)))
+    }
+
+    fn cluster(&self) -> Result<Endpoint, String> {
+        self.parameters(&[])?;
+        if !self.path.is_empty() {
+            return Err("a cluster has one database, so nothing follows its hosts".to_owned());
+        }
+        Ok(Endpoint::Cluster(Arc::new(Cluster {
+            named: self.servers(6_379)?,
             listed: Listed::default(),
-            redis,
-            access,
+            redis: self.any(self.account()?)?,
+            access: Access::default(),
             dial: |node, like, by| Arc::new(node.address(like, by)),
-        })
+        })))
     }
 
-    /// Returns how to connect to each host. One that is named twice would have two votes.
-    fn hosts(
-        &self,
-        server: impl Fn(&str) -> Result<ConnectionInfo, String>,
-    ) -> Result<Vec<ConnectionInfo>, String> {
-        if [self.hosts, self.path, self.query].iter().any(|part| part.contains('#')) {
-            return Err("it has a fragment, of which nothing is known".to_owned());
-        }
-        let (port, one) = (self.hosts_are.port(), self.hosts_are.one());
-        let (mut seen, mut infos) = (BTreeSet::new(), Vec::new());
+    /// Returns the servers that the URL names. A Sentinel that is named twice would have two votes.
+    fn servers(&self, port: u16) -> Result<Vec<Server>, String> {
+        let mut servers = Vec::new();
         for host in self.hosts.split(',') {
-            if host.is_empty() {
-                return Err(format!("it lacks a {one}'s host"));
+            let server = server(host, port)?;
+            if servers.contains(&server) {
+                return Err(format!("it names {server} twice"));
             }
-            let info = server(&format!("{}://{}", self.scheme, with_port(host, port)))?;
-            if !seen.insert(info.addr().to_string()) {
-                return Err(format!("it names the {one} {host} twice"));
-            }
-            infos.push(info);
+            servers.push(server);
         }
-        Ok(infos)
+        Ok(servers)
     }
 
-    /// Returns how to connect to a server that the hosts name.
-    fn redis(
-        &self,
-        server: impl Fn(&str) -> Result<ConnectionInfo, String>,
-    ) -> Result<ConnectionInfo, String> {
-        server(&format!("{}://{}named", self.scheme, self.user))
-    }
-}
-
-/// Returns a host with its port. What else is wrong with it is found by whoever reads it.
-fn with_port(host: &str, port: u16) -> String {
-    let has_port = host.rfind(':').is_some_and(|colon| !host[colon..].contains(']'));
-    if has_port { host.to_owned() } else { format!("{host}:{port}") }
-}
-
-fn name_and_database(path: &str) -> Result<(String, i64), String> {
-    let (name, database) = path.split_once('/').unwrap_or((path, ""));
-    let name = percent_decode_str(name).decode_utf8().map_err(|_| "the name is no text")?;
-    if name.is_empty() {
-        return Err(
-            "it lacks the name by which the sentinels know the primary, as in /mymaster".to_owned()
-        );
-    }
-    let database = match database {
-        "" => 0,
-        number => number
-            .parse()
-            .ok()
-            .filter(|number| *number >= 0)
-            .ok_or("behind its name stands what is no number of a database")?,
-    };
-    Ok((name.into_owned(), database))
-}
-
-/// Reads what the Sentinels want to know of whoever asks.
-fn credentials(query: &str) -> Result<RedisConnectionInfo, String> {
-    let mut settings = RedisConnectionInfo::default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        settings = match &*name {
-            "sentinel_username" => settings.set_username(value),
-            "sentinel_password" => settings.set_password(value),
-            _ => {
-                return Err(
-                    "it has a parameter other than sentinel_username and sentinel_password"
-                        .to_owned(),
-                );
+    /// Reads the parameters, of which these are known.
+    fn parameters(&self, known: &[&str]) -> Result<Parameters<'a>, String> {
+        let mut parameters = Parameters::new();
+        for pair in self.query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or("it has a parameter without a value")?;
+            if !known.contains(&name) {
+                // What is no plain word may be the rest of a password.
+                let is_plain = name.bytes().all(|b| b.is_ascii_alphabetic() || b"_-".contains(&b));
+                let name = if is_plain { name } else { "?" };
+                return Err(format!("it has the parameter {name:?}, and can have {known:?}"));
             }
+            if value.is_empty() || parameters.insert(name, value).is_some() {
+                return Err(format!("it has the parameter {name:?} twice, or without a value"));
+            }
+        }
+        Ok(parameters)
+    }
+
+    fn account(&self) -> Result<RedisConnectionInfo, String> {
+        let (user, password) = self.user.split_once(':').unwrap_or((self.user, ""));
+        account(Some(&user), Some(&password))
+    }
+
+    fn info(
+        &self,
+        Server { host, port }: Server,
+        account: RedisConnectionInfo,
+    ) -> Result<ConnectionInfo, String> {
+        let address = if self.tls {
+            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+        } else {
+            ConnectionAddr::Tcp(host, port)
         };
+        info(address, account)
     }
-    if settings.username().is_some() && settings.password().is_none() {
-        return Err("sentinel_username has no sentinel_password beside it".to_owned());
+
+    /// Returns how to connect to a server that somebody else will name.
+    fn any(&self, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
+        self.info(Server { host: String::new(), port: 0 }, account)
     }
-    Ok(settings)
+}
+
+fn server(text: &str, default_port: u16) -> Result<Server, String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            let port = port.parse::<NonZeroU16>().map_err(|_| "a port is no number")?;
+            (host, port.get())
+        }
+        _ => (text, default_port),
+    };
+    let is_name = |host: &&str| {
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+    };
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().ok().map(|address| address.to_string()),
+        None => Some(host).filter(is_name).map(str::to_owned),
+    };
+    Ok(Server { host: host.ok_or("it lacks a host, or one is no name or address")?, port })
+}
+
+/// Returns the database that the path or `db` names.
+fn database(path: &str, given: &Parameters<'_>) -> Result<i64, String> {
+    let number = match (path, given.get("db").copied()) {
+        ("", None) => return Ok(0),
+        ("", Some(number)) | (number, None) => number,
+        (_, Some(_)) => return Err("it names a database before `db`, too".to_owned()),
+    };
+    let number = number.parse::<u32>().ok().filter(|_| !number.starts_with('+'));
+    number.map(i64::from).ok_or_else(|| "its database is no number".to_owned())
+}
+
+fn primary(info: ConnectionInfo) -> Endpoint {
+    Endpoint::Primary(Arc::new(Address::new(info, Access::default())))
+}
+
+fn info(address: ConnectionAddr, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
+    let info = address.into_connection_info().map_err(|error| error.to_string())?;
+    Ok(info.set_redis_settings(account))
+}
+
+fn account(user: Option<&&str>, password: Option<&&str>) -> Result<RedisConnectionInfo, String> {
+    let mut account = RedisConnectionInfo::default();
+    if let Some(user) = user.filter(|user| !user.is_empty()) {
+        account = account.set_username(decoded(user)?);
+    }
+    if let Some(password) = password.filter(|password| !password.is_empty()) {
+        account = account.set_password(decoded(password)?);
+    }
+    Ok(account)
+}
+
+fn decoded(part: &str) -> Result<String, String> {
+    let text = percent_decode_str(part).decode_utf8();
+    Ok(text.map_err(|_| "a part of it is no text, once percent-decoded")?.into_owned())
 }

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::settings;
 use crate::store::JournalReach;
+use crate::store::link::access::Access;
 use crate::store::link::refusal::doubt;
 use crate::store::link::transport::Trouble;
 use crate::store::map::endpoint::Endpoint;
@@ -111,7 +112,7 @@ async fn homes<'a>(
     keys: impl ExactSizeIterator<Item = &'a str>,
 ) -> Result<Vec<Option<Node>>, InspectError> {
     let count = keys.len();
-    match Endpoint::parse(url)?.slots(keys.map(Arc::from).collect()) {
+    match Endpoint::parse(url)?.with(&Access::default())?.slots(keys.map(Arc::from).collect()) {
         Some(slots) => {
             let nodes = slots.primaries().await.map_err(RedisError::from).map_err(Trouble::from);
             Ok(nodes.map_err(|trouble| trouble.error)?)

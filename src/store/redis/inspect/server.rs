@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::error::InspectError;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
+use crate::store::link::access::Access;
 use crate::store::link::process::{Eviction, RedisProcess};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, values};
@@ -47,7 +48,7 @@ impl Server {
     ///
     /// The URL cannot be read, or leads nowhere.
     pub async fn open(url: &str, key: &str) -> Result<Self, InspectError> {
-        let endpoint = Endpoint::parse(url)?;
+        let endpoint = Endpoint::parse(url)?.with(&Access::default())?;
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
         let deadline = connector.patience();
