@@ -1,5 +1,6 @@
 //! Where a guard's filter is, without the crate feature `redis`: in this process.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::here::{self, Stores};
@@ -17,6 +18,7 @@ impl Place {
         &mut self,
         settings: &Settings,
         _: bool,
+        _: &BTreeSet<&'static str>,
         problems: Vec<(&'static str, SettingError)>,
     ) -> Result<Stores, Vec<SettingError>> {
         if !problems.is_empty() {

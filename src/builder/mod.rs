@@ -5,6 +5,7 @@ mod here;
 pub(crate) mod place;
 mod tuning;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,6 @@ const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     pub(crate) settings: Settings,
-    in_process: bool,
     pub(crate) place: Place,
     /// How many ids at which rate, and over how many shards.
     capacity: (u64, f64),
@@ -66,6 +66,8 @@ pub struct Builder {
     extractor: Arc<dyn IdExtractor>,
     options: Options,
     pub(crate) policy: Policy,
+    /// The setters that were called.
+    called: BTreeSet<&'static str>,
     problems: Vec<(&'static str, SettingError)>,
 }
 
@@ -87,12 +89,12 @@ impl BloomGuard {
             settings,
             capacity: (sizing.capacity(), sizing.rate()),
             shards: 1,
-            in_process: false,
             place: Place::default(),
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
             policy: Policy::default(),
+            called: BTreeSet::new(),
             problems: Vec::new(),
         };
         builder.judge("name", named)
@@ -104,9 +106,8 @@ impl Builder {
     /// Keeps the filter in this process: for a service of *one* process. Of two, each refuses the records that the other has
     /// created since the last rebuild, until the canary finds one of them. A service of several processes, now or while a new
     /// version replaces the old one, needs `redis`.
-    pub const fn in_process(mut self) -> Self {
-        self.in_process = true;
-        self
+    pub fn in_process(self) -> Self {
+        self.judge("in_process", Ok(()))
     }
 
     /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
@@ -159,7 +160,7 @@ impl Builder {
     /// every process without Redis.
     pub fn secret_key(mut self, key: SecretKey) -> Self {
         self.settings.secret_key = Some(key);
-        self
+        self.judge("secret_key", Ok(()))
     }
 
     /// Builds the guard. Waits for nothing: Redis may be down, and the database too. What runs in the
@@ -168,12 +169,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits.
+    /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits; or that has no effect where the
+    /// filter lives.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, in_process, mut place, source, extractor, options, policy, .. } = self;
+        let Self { settings, mut place, source, extractor, options, policy, called, .. } = self;
         let mut problems = self.problems;
-        let is_named = place.is_shared() || problems.iter().any(|(name, _)| *name == "redis");
-        let misplaced = match (in_process, is_named) {
+        let misplaced = match (called.contains("in_process"), called.contains("redis")) {
             (false, false) => Some(SettingError::NoPlace),
             (true, true) => Some(SettingError::TwoPlaces),
             (true, false) | (false, true) => None,
@@ -181,7 +182,7 @@ impl Builder {
         problems.extend(misplaced.map(|problem| ("in_process", problem)));
         let schedule = source.as_ref().map(|(schedule, _)| schedule);
         let has_schedule = schedule.is_some_and(|schedule| !schedule.is_manual());
-        let stores = place.stores(&settings, has_schedule, problems);
+        let stores = place.stores(&settings, has_schedule, &called, problems);
         let Stores { store, foreign } = stores.map_err(ConfigError::new)?;
         if source.is_none() && foreign.is_none() {
             tell_that_nobody_builds(&settings.name, place.is_shared());
@@ -207,8 +208,9 @@ impl Builder {
         self.judge("capacity", sizing.map(drop).map_err(SettingError::from))
     }
 
-    /// Notes what is wrong with a setting, or that nothing is any more.
+    /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.
     fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
+        self.called.insert(setting);
         self.problems.retain(|(name, _)| *name != setting);
         self.problems.extend(judged.err().map(|problem| (setting, problem)));
         self

@@ -60,6 +60,14 @@ pub enum SettingError {
     /// The filter cannot live in this process and in Redis.
     #[error("in_process and redis: the filter lives in one of the two")]
     TwoPlaces,
+    /// A setting means nothing where the filter lives. It would be ignored, so it is refused.
+    #[error("{setting} has no effect on {place}: leave it out")]
+    NoEffect {
+        /// The name of its setter.
+        setting: &'static str,
+        /// Where the filter lives.
+        place: &'static str,
+    },
     /// The capacity or the false-positive rate cannot be had.
     #[error(transparent)]
     Sizing(#[from] SizingError),
@@ -75,9 +83,6 @@ pub enum SettingError {
     /// The URL asks for TLS, and the crate was built without the `tls` feature.
     #[error("a rediss:// url needs the crate feature `tls`")]
     TlsFeature,
-    /// There are settings of TLS, and no URL that asks for it.
-    #[error("tls: the redis url is no rediss:// url")]
-    TlsUrl,
     /// What was given to `TlsSettings` as bytes cannot be read.
     #[error("tls: {reason}")]
     TlsPem {
@@ -87,12 +92,6 @@ pub enum SettingError {
     /// There is a provider of credentials, and the URL has a password.
     #[error("credentials: the redis url has a password, too")]
     CredentialsTwice,
-    /// There is a provider of credentials, and no Redis was named.
-    #[error("credentials: there is no redis url")]
-    CredentialsWithoutRedis,
-    /// A filter of another system is to be guarded, and no Redis was named.
-    #[error("a foreign filter needs a redis url")]
-    ForeignWithoutRedis,
     /// A filter of another system is to be guarded in a Redis Cluster: its key and what the guard keeps beside it are in different
     /// slots.
     #[error(
@@ -110,11 +109,6 @@ pub enum SettingError {
     /// A filter in shards has no secret key. By its digest an id is told to be in a shard, before Redis is asked.
     #[error("shards need a secret_key, the same in all processes")]
     ShardsWithoutKey,
-    /// Only a filter of the guard's own in Redis has shards.
-    #[error(
-        "shards are for a filter of the guard's own in redis: not without redis(), and not for foreign()"
-    )]
-    ShardsElsewhere,
     /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
     /// ever leaves it.
     #[error(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomSize, ForeignFilter, Verdict};
 use support::eventually;
-use support::model::{guard, live};
+use support::model::{foreign_guard, live};
 use support::redis_server::RedisServer;
 
 use super::Ran;
@@ -15,7 +15,7 @@ async fn another_systems_filter_is_trusted_by_right_numbers_only_and_then_by_eve
     let url = redis.url();
     let BloomSize { bits, .. } = BloomSize::go_zero(10_000);
     let filter = ForeignFilter::go_zero("bloom:users", bits);
-    let guard = guard(&url).foreign(filter).build().unwrap();
+    let guard = foreign_guard(&url).foreign(filter).build().unwrap();
     eventually("it is connected", Duration::from_secs(20), || async {
         guard
             .insert_many(&(0..1_000).collect::<Vec<u64>>())

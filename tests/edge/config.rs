@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Display;
 use std::fs;
@@ -9,14 +10,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, ConfigError, Extraction, ForeignFilter, Schedule, SecretKey, SettingError,
-    Sizing, SizingError, from_iter,
+    BloomGuard, BoxError, Builder, ConfigError, Credentials, Extraction, ForeignFilter, OnInvalid,
+    OnUnknown, Schedule, SecretKey, SettingError, Sizing, SizingError, TlsSettings, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The setters that say where the filter lives.
+const PLACES: [&str; 2] = ["in_process", "redis"];
 const NANO: Duration = Duration::from_nanos(1);
 
 fn named(name: &str) -> Builder {
@@ -25,6 +28,14 @@ fn named(name: &str) -> Builder {
 
 fn builder() -> Builder {
     named("users").in_process()
+}
+
+fn in_redis() -> Builder {
+    named("users").redis("rediss://localhost")
+}
+
+fn in_foreign() -> Builder {
+    in_redis().foreign(ForeignFilter::go_zero("key", 1_000))
 }
 
 fn scheduled(schedule: Schedule) -> Builder {
@@ -79,7 +90,7 @@ fn a_duration_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(Duration) -> Builder;
     let table: [(&str, Setter, Duration, Duration); 5] = [
         ("negative_ttl", |d| builder().negative_ttl(d), SECOND, HOUR),
-        ("check_deadline", |d| builder().check_deadline(d), MS, 10 * SECOND),
+        ("check_deadline", |d| in_redis().check_deadline(d), MS, 10 * SECOND),
         ("handler_time", |d| builder().handler_time(d), 100 * MS, HOUR),
         ("longest_transaction", |d| builder().longest_transaction(d), SECOND, DAY),
         ("rebuild period", |d| scheduled(Schedule::every(d)), SECOND, 31 * DAY),
@@ -94,6 +105,86 @@ fn a_duration_is_within_its_bounds_or_refused_by_name() {
                 panic!("{name}: {error:?}")
             };
             assert_eq!((*setting, *value, *min, *max), (name, outside, least, greatest));
+        }
+    }
+}
+
+/// Returns the names of all setters, as the code has them.
+fn setters() -> BTreeSet<String> {
+    let mut files = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/builder")];
+    let mut setters = BTreeSet::new();
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(fs::read_dir(path).unwrap().map(|file| file.unwrap().path()));
+            continue;
+        }
+        let code = fs::read_to_string(path).unwrap();
+        let lines = code.lines().filter(|line| line.contains("self") && line.contains("-> Self {"));
+        let names = lines.filter_map(|line| line.trim().strip_prefix("pub fn ")?.split_once('('));
+        setters.extend(names.map(|(name, _)| name.to_owned()));
+    }
+    setters
+}
+
+/// Each setter, and whether it has an effect on a filter in this process, in Redis, and of another system.
+#[test]
+fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
+    const ALL: [bool; 3] = [true; 3];
+    const IN_REDIS: [bool; 3] = [false, true, true];
+    const OWN: [bool; 3] = [true, true, false];
+    const OWN_IN_REDIS: [bool; 3] = [false, true, false];
+    type Setter = fn(Builder) -> Builder;
+    let rebuild = |builder: Builder| builder.rebuild(Schedule::manual(), from_iter(|| 0..10_u64));
+    let credentials = |builder: Builder| {
+        builder.credentials(|| async { Err::<Credentials, BoxError>("none".into()) })
+    };
+    let rows: [(&str, Setter, [bool; 3]); 24] = [
+        ("accept_eviction", |b| b.accept_eviction(true), OWN_IN_REDIS),
+        ("audits_per_second", |b| b.audits_per_second(2), ALL),
+        ("capacity", |b| b.capacity(1_000, 0.01), ALL),
+        ("check_deadline", |b| b.check_deadline(SECOND), IN_REDIS),
+        ("copy_limit", |b| b.copy_limit(0), OWN_IN_REDIS),
+        ("credentials", credentials, IN_REDIS),
+        ("explain_refusals", |b| b.explain_refusals(true), ALL),
+        ("foreign", |b| b.foreign(ForeignFilter::go_zero("key", 1_000)), IN_REDIS),
+        ("gone_counts", |b| b.gone_counts(true), ALL),
+        ("handler_time", |b| b.handler_time(SECOND), OWN),
+        ("journal_entries", |b| b.journal_entries(1_000), OWN),
+        ("lane", |b| b.lane(1, 1), ALL),
+        ("longest_transaction", |b| b.longest_transaction(SECOND), ALL),
+        ("methods", |b| b.methods([]), ALL),
+        ("negative_ttl", |b| b.negative_ttl(SECOND), ALL),
+        ("on_invalid", |b| b.on_invalid(OnInvalid::Pass), ALL),
+        ("on_unknown", |b| b.on_unknown(OnUnknown::Pass), ALL),
+        ("rebuild", rebuild, ALL),
+        ("require_marker", |b| b.require_marker(true), ALL),
+        ("secret_key", |b| b.secret_key(SecretKey::new([7; 16])), OWN),
+        ("settle", |b| b.settle(Duration::ZERO), OWN_IN_REDIS),
+        ("shards", |b| b.shards(1), OWN_IN_REDIS),
+        ("shared_absence", |b| b.shared_absence(true), ALL),
+        ("tls", |b| b.tls(TlsSettings::new()), IN_REDIS),
+    ];
+    let named = rows.iter().map(|(name, ..)| *name);
+    let named: BTreeSet<_> = named.chain(PLACES).map(str::to_owned).collect();
+    assert_eq!(named, setters(), "each setter has a row");
+    let places = [
+        ("a filter in this process", builder as fn() -> Builder),
+        ("a filter in redis", in_redis),
+        ("a filter that another system writes", in_foreign),
+    ];
+    for (setter, set, effects) in rows {
+        for ((there, builder), has_effect) in places.into_iter().zip(effects) {
+            let built = set(builder()).build();
+            if has_effect {
+                assert!(built.is_ok(), "{setter} on {there}: {built:?}");
+                continue;
+            }
+            let error = built.unwrap_err();
+            let [SettingError::NoEffect { setting, place }] = error.problems() else {
+                panic!("{setter} on {there}: {error:?}")
+            };
+            assert_eq!((*setting, *place), (setter, there));
+            assert_tells(&error, &[&setter, &there]);
         }
     }
 }
@@ -127,8 +218,6 @@ fn a_filter_of_another_system_is_in_no_cluster() {
     let clustered = named("users").redis("redis+cluster://localhost").foreign(filter);
     let error = clustered.build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ForeignInCluster]), "{error:?}");
-    let error = builder().foreign(ForeignFilter::go_zero("key", 1_000)).build().unwrap_err();
-    assert!(matches!(error.problems(), [SettingError::ForeignWithoutRedis]), "{error:?}");
 }
 
 #[test]
@@ -149,13 +238,6 @@ fn shards_are_a_power_of_two_with_a_secret_key_in_redis() {
     }
     let error = named("users").redis("redis://localhost").shards(2).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::ShardsWithoutKey]), "{error:?}");
-    let foreign = ForeignFilter::go_zero("key", 1_000);
-    for elsewhere in
-        [builder().secret_key(key()).shards(2), on("redis://localhost").shards(2).foreign(foreign)]
-    {
-        let error = elsewhere.build().unwrap_err();
-        assert!(matches!(error.problems(), [SettingError::ShardsElsewhere]), "{error:?}");
-    }
     // A set that is too large for one string fits many, whichever is said first.
     let billion = || on("redis://localhost");
     assert!(billion().capacity(1_000_000_000, 0.01).build().is_err());

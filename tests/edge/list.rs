@@ -85,9 +85,7 @@ impl Stage {
         let table = Table::with(0..IDS);
         let guard = BloomGuard::builder("users", QueryList::<u64>::separated("ids", ','))
             .capacity(10_000, 1e-9)
-            .check_deadline(Duration::from_secs(1))
             .rebuild(Schedule::manual(), table.clone())
-            .copy_limit(0)
             .audits_per_second(0);
         let guard = builder(guard).build().unwrap();
         guard.ready().await;
@@ -115,6 +113,11 @@ impl Stage {
     }
 }
 
+fn in_redis(builder: Builder, redis: &RedisServer) -> Builder {
+    let builder = builder.redis(&redis.url()).settle(Duration::ZERO).copy_limit(0);
+    builder.check_deadline(Duration::from_secs(1))
+}
+
 fn list(ids: impl IntoIterator<Item = u64>) -> String {
     ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -123,7 +126,7 @@ fn list(ids: impl IntoIterator<Item = u64>) -> String {
 async fn in_both_stores(test: impl AsyncFn(Stage)) {
     test(Stage::new(Builder::in_process).await).await;
     let redis = RedisServer::start();
-    test(Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO)).await).await;
+    test(Stage::new(|guard| in_redis(guard, &redis)).await).await;
 }
 
 #[tokio::test]
@@ -156,8 +159,7 @@ async fn a_list_is_refused_only_when_all_its_ids_are_absent_and_each_that_exists
 #[tokio::test]
 async fn the_ids_of_a_list_that_the_copy_holds_are_not_asked_for_unless_they_are_suspect() {
     let redis = RedisServer::start();
-    let copying = |guard: Builder| guard.redis(&redis.url()).settle(Duration::ZERO);
-    let mut stage = Stage::new(|guard| copying(guard).copy_limit(1 << 20)).await;
+    let mut stage = Stage::new(|guard| in_redis(guard, &redis).copy_limit(1 << 20)).await;
     model::copied(&stage.guard).await;
     assert_eq!(stage.ask("8,7").await, (200, "[8, 7]".into()));
     assert_eq!(stage.ask("70000,10").await, (200, "[10]".into()), "one of them is absent");
@@ -212,8 +214,7 @@ async fn no_answer_to_a_list_hides_an_id() {
 #[tokio::test]
 async fn what_a_list_found_passes_without_a_look_up_also_without_redis() {
     let mut redis = RedisServer::start();
-    let mut stage =
-        Stage::new(|guard| guard.redis(&redis.url()).settle(Duration::ZERO).lane(1, 1)).await;
+    let mut stage = Stage::new(|guard| in_redis(guard, &redis).lane(1, 1)).await;
     assert_eq!(stage.status("1,2,3").await, 200);
     let asked = stage.guard.stats().present;
     redis.kill();

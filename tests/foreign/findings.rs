@@ -2,7 +2,7 @@
 
 use bloom_guard::{BloomGuard, Doubt, Mode};
 use support::eventually;
-use support::model::{Table, get, guard};
+use support::model::{Table, foreign_guard, get};
 use support::redis_server::RedisServer;
 
 use crate::guarded::{SOON, refuses_strangers, trust, untrusted};
@@ -28,7 +28,7 @@ async fn records_that_no_program_inserts_end_trust_once_between_two_statements()
     let server = RedisServer::start();
     let writer = Writer::go_zero(10 * IDS);
     writer.write(&server, 0..IDS);
-    let build = || guard(&server.url()).foreign(writer.filter()).build().unwrap();
+    let build = || foreign_guard(&server.url()).foreign(writer.filter()).build().unwrap();
     let (guard, table) = (build(), Table::with(0..IDS));
     let other = build();
     for round in 0..2 {
@@ -60,7 +60,7 @@ async fn a_record_that_the_filter_lacks_ends_trust_in_all_processes_and_says_why
     let server = RedisServer::start();
     let writer = Writer::jedis(10 * IDS);
     writer.write(&server, 0..IDS);
-    let build = || guard(&server.url()).foreign(writer.filter()).build().unwrap();
+    let build = || foreign_guard(&server.url()).foreign(writer.filter()).build().unwrap();
     let (guard, other, table) = (build(), build(), Table::with(0..IDS));
     trust(&guard).await;
     refuses_strangers(&guard, "it is trusted").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Id, Verdict};
 use support::eventually;
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -18,7 +18,7 @@ pub(crate) async fn connected(server: &RedisServer, filter: ForeignFilter) -> Bl
 
 /// A guard like [`connected`], by a way of its own to the server.
 pub(crate) async fn connected_at(url: &str, filter: ForeignFilter) -> BloomGuard {
-    let guard = guard(url).foreign(filter).build().unwrap();
+    let guard = foreign_guard(url).foreign(filter).build().unwrap();
     eventually("a connection", SOON, || async {
         match guard.state().live {
             Err(Doubt::Disconnected) => Err("not connected".to_owned()),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bloom_guard::{BloomGuard, ForeignFilter, PathPattern, TrustError};
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{KNOWN, STRANGERS, connected, refused, refuses_strangers, trust, trusting};
@@ -95,7 +95,7 @@ async fn ids_written_in_another_form_are_not_taken_for_proof() {
     for writer in Writer::all(IDS) {
         server.run::<()>(&["FLUSHALL"]);
         writer.write(&server, 0..IDS);
-        let guard = guard(&server.url()).foreign(writer.filter()).build().unwrap();
+        let guard = foreign_guard(&server.url()).foreign(writer.filter()).build().unwrap();
         // As a codec does that puts quotes around them.
         let quoted = PathPattern::<String>::new("/users/{id}").unwrap();
         let other = BloomGuard::builder("users", quoted).redis(&server.url());

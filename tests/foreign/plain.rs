@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bloom_guard::{BloomGuard, ForeignFilter, Schedule, from_iter};
 use redis::{Client, Pipeline};
 use support::eventually;
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -305,7 +305,7 @@ async fn run(system: System, repair: Repair) {
         attempts: AtomicU64::default(),
     });
     let build = |filter| {
-        let guard = guard(&url).foreign(filter).longest_transaction(LONGEST_TRANSACTION);
+        let guard = foreign_guard(&url).foreign(filter).longest_transaction(LONGEST_TRANSACTION);
         let table = Arc::clone(&world);
         match repair {
             Repair::Operator => guard.build().unwrap(),

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use bloom_guard::{BloomGuard, Doubt, ForeignFilter, StoreError, Verdict};
 use redis::Pipeline;
 use support::eventually;
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{
@@ -343,7 +343,7 @@ async fn a_filter_that_was_lost_after_it_was_inspected_is_not_trusted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_the_module_is_a_clear_error() {
     let server = RedisServer::start();
-    let guard = guard(&server.url()).foreign(filter()).build().unwrap();
+    let guard = foreign_guard(&server.url()).foreign(filter()).build().unwrap();
     eventually("it says so", SOON, || async {
         let state = format!("{:?}", guard.state());
         let is_clear = state.contains("ERR unknown command") && state.contains("BF.INFO");

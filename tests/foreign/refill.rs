@@ -10,7 +10,7 @@ use bloom_guard::{
 };
 use redis::Commands;
 use support::eventually;
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 use tokio::sync::Semaphore;
 
@@ -37,7 +37,8 @@ fn waiting(
     longest_transaction: Duration,
     source: impl RebuildSource,
 ) -> BloomGuard {
-    let guard = guard(&server.url()).foreign(filter).longest_transaction(longest_transaction);
+    let guard =
+        foreign_guard(&server.url()).foreign(filter).longest_transaction(longest_transaction);
     guard.rebuild(Schedule::manual(), source).build().unwrap()
 }
 

@@ -63,7 +63,7 @@ async fn do_all(
     repair();
     let source = from_iter(|| 0..IDS + 200);
     let refilling =
-        support::model::guard(url).foreign(refilled).rebuild(Schedule::manual(), source);
+        support::model::foreign_guard(url).foreign(refilled).rebuild(Schedule::manual(), source);
     let refilling = refilling.longest_transaction(Duration::from_secs(1)).build().unwrap();
     refuses_strangers(&refilling, "it is refilled").await;
     assert_eq!(refused(&refilling, 0..IDS + 200).await, [0; 0]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloom_guard::{BoxError, Credentials, ForeignFilter, SettingError, Verdict};
 use support::far::Far;
-use support::model::guard;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
 
 use crate::guarded::{STRANGERS, trust_by};
@@ -22,7 +22,7 @@ async fn a_list_over_many_servers_takes_no_longer_than_the_farthest_of_them() {
     let others: Vec<&str> = urls[1..].iter().map(String::as_str).collect();
     let filter = ForeignFilter::php_bkdr_sharded("php", 1_000_000, 4, &others);
     let deadline = Duration::from_secs(1);
-    let guard = guard(&urls[0]).check_deadline(deadline).foreign(filter).build().unwrap();
+    let guard = foreign_guard(&urls[0]).check_deadline(deadline).foreign(filter).build().unwrap();
     guard.insert_many(IDS).await.unwrap();
     trust_by(&guard, IDS).await;
     // One after the other they would take half as long again as there is time.
@@ -42,7 +42,8 @@ async fn credentials_that_the_application_gives_are_for_each_of_the_servers() {
     let [first, second] = servers.each_ref().map(RedisServer::url);
     let sharded = |other: &str| ForeignFilter::php_bkdr_sharded("php", 1_000_000, 4, &[other]);
     let given = || async { Ok::<_, BoxError>(Credentials::new("one").user("guard")) };
-    let guarded = guard(&first).foreign(sharded(&second)).credentials(given).build().unwrap();
+    let guarded =
+        foreign_guard(&first).foreign(sharded(&second)).credentials(given).build().unwrap();
     guarded.insert_many(IDS).await.unwrap();
     trust_by(&guarded, IDS).await;
     for server in &servers {
@@ -50,6 +51,6 @@ async fn credentials_that_the_application_gives_are_for_each_of_the_servers() {
         assert!(killed >= 2, "{killed}");
     }
     let twice = sharded(&second.replace("//", "//:s3cret@"));
-    let error = guard(&first).foreign(twice).credentials(given).build().unwrap_err();
+    let error = foreign_guard(&first).foreign(twice).credentials(given).build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::CredentialsTwice]), "{error}");
 }

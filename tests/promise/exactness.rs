@@ -17,7 +17,6 @@ const WORKERS: u64 = 512;
 fn builder() -> Builder {
     BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
         .capacity(IDS, RATE)
-        .check_deadline(Duration::from_secs(10))
         .rebuild(Schedule::manual(), from_iter(|| 0..IDS))
 }
 
@@ -60,8 +59,9 @@ async fn no_existing_id_is_refused_in_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_existing_id_is_refused_through_redis() {
     let redis = RedisServer::start();
-    a_million_ids(&builder().redis(&redis.url()).settle(Duration::ZERO).build().unwrap(), 200_000)
-        .await;
+    let builder = builder().redis(&redis.url()).settle(Duration::ZERO);
+    let guard = builder.check_deadline(Duration::from_secs(10)).build().unwrap();
+    a_million_ids(&guard, 200_000).await;
 }
 
 #[tokio::test]

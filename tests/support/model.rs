@@ -100,22 +100,32 @@ impl Iterator for Strangers {
 
 /// A guard over `/users/{id}` in Redis with the default deadline, lane and audits.
 pub fn by_default(url: &str) -> Builder {
-    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap())
-        .redis(url)
-        .settle(Duration::ZERO)
+    at(url).settle(Duration::ZERO)
+}
+
+fn at(url: &str) -> Builder {
+    BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").unwrap()).redis(url)
 }
 
 /// A guard over `/users/{id}` in Redis, patient and permissive.
 pub fn guard(url: &str) -> Builder {
-    by_default(url)
+    // A copy comes at a moment that is drawn, and answers what they ask of Redis; those of the copy have it.
+    patient(by_default(url)).copy_limit(0)
+}
+
+/// The same for a filter that another system writes, which neither settles nor is copied.
+pub fn foreign_guard(url: &str) -> Builder {
+    patient(at(url))
+}
+
+fn patient(builder: Builder) -> Builder {
+    builder
         // Tests share two cores with servers and other tests: what they check is not speed.
         .check_deadline(Duration::from_secs(1))
         // Most tests count what reaches the handler; those of the canary turn it on.
         .audits_per_second(0)
         // And most ask for more in a second than the lane takes; those of the lane have it.
         .on_unknown(OnUnknown::Pass)
-        // A copy comes at a moment that is drawn, and answers what they ask of Redis; those of the copy have it.
-        .copy_limit(0)
 }
 
 /// A guard over `/users/{id}` in Redis with a table behind it, rebuilt only by hand once it is live.

@@ -20,7 +20,7 @@ impl Builder {
     /// Defaults to what the URL says; one with a password is an error then.
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
         self.place.access.set_credentials(provider);
-        self
+        self.judge("credentials", Ok(()))
     }
 
     /// Makes TLS connections with these settings: a certificate authority of one's own, a certificate to show. With `rediss://`,
@@ -30,16 +30,13 @@ impl Builder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, settings: TlsSettings) -> Self {
         self.place.access.set_tls(settings);
-        self
+        self.judge("tls", Ok(()))
     }
 }
 
 impl Place {
     /// Has Redis reached so, wherever it is.
-    pub(super) fn reach(&mut self, is_named: bool) -> Result<(), SettingError> {
-        if !is_named && !self.access.is_plain() {
-            return Err(self.access.unused());
-        }
+    pub(super) fn reach(&mut self) -> Result<(), SettingError> {
         if let Some(redis) = &mut self.redis {
             *redis = redis.with(&self.access)?;
         }

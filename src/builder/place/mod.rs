@@ -6,6 +6,7 @@ mod setters;
 mod stores;
 mod tuning;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::here::Stores;
@@ -26,19 +27,43 @@ pub(crate) struct Place {
     foreign: Option<ForeignFilter>,
 }
 
+/// What has no effect on a filter in this process.
+const IGNORED_IN_PROCESS: &[&str] = &[
+    "accept_eviction",
+    "check_deadline",
+    "copy_limit",
+    "credentials",
+    "foreign",
+    "settle",
+    "shards",
+    "tls",
+];
+/// What has no effect on a filter that another system writes: it has no nulls and no journal, and is neither copied nor settles.
+const IGNORED_BY_FOREIGN: &[&str] = &[
+    "accept_eviction",
+    "copy_limit",
+    "handler_time",
+    "journal_entries",
+    "secret_key",
+    "settle",
+    "shards",
+];
+
 impl Place {
     /// Makes the store of a guard, if nothing is wrong with its settings.
     pub(super) fn stores(
         &mut self,
         settings: &Settings,
         has_schedule: bool,
-        mut problems: Vec<(&'static str, SettingError)>,
+        called: &BTreeSet<&'static str>,
+        problems: Vec<(&'static str, SettingError)>,
     ) -> Result<Stores, Vec<SettingError>> {
-        let is_named = self.redis.is_some() || problems.iter().any(|(name, _)| *name == "redis");
-        problems.extend(self.reach(is_named).err().map(|problem| ("access", problem)));
-        let problems = problems.into_iter().map(|(_, problem)| problem);
-        let wrong = self.wrong_with(settings, has_schedule);
-        let problems: Vec<_> = problems.chain(wrong).collect();
+        let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
+        problems.extend(self.reach().err());
+        problems.extend(self.wrong_with(settings, has_schedule));
+        let (place, ignored) = self.ignores(called);
+        let ignored = called.iter().filter(|setting| ignored.contains(setting));
+        problems.extend(ignored.map(|setting| SettingError::NoEffect { setting, place }));
         // Values that are out of bounds make no store.
         if problems.is_empty() {
             self.store(settings).map_err(|problem| vec![problem])
@@ -51,14 +76,20 @@ impl Place {
     fn wrong_with(&self, settings: &Settings, has_schedule: bool) -> Vec<SettingError> {
         let mut wrong = Vec::new();
         let is_own = self.foreign.is_none();
-        if settings.sizing.shards() > 1 {
-            let without_key = settings.secret_key.is_none();
-            wrong.extend(without_key.then_some(SettingError::ShardsWithoutKey));
-            let is_here = is_own && self.redis.is_some();
-            wrong.extend((!is_here).then_some(SettingError::ShardsElsewhere));
-        }
+        let has_shards = is_own && self.redis.is_some() && settings.sizing.shards() > 1;
+        let lacks_key = has_shards && settings.secret_key.is_none();
+        wrong.extend(lacks_key.then_some(SettingError::ShardsWithoutKey));
         wrong.extend((has_schedule && !is_own).then_some(SettingError::ForeignSchedule));
         wrong
+    }
+
+    /// Returns where the filter is, and the setters that have no effect there.
+    fn ignores(&self, called: &BTreeSet<&'static str>) -> (&'static str, &'static [&'static str]) {
+        match (called.contains("redis"), called.contains("in_process"), &self.foreign) {
+            (true, _, Some(_)) => ("a filter that another system writes", IGNORED_BY_FOREIGN),
+            (false, true, _) => ("a filter in this process", IGNORED_IN_PROCESS),
+            (true, _, None) | (false, false, _) => ("a filter in redis", &[]),
+        }
     }
 
     /// Whether other processes may have the filter, too.

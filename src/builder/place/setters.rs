@@ -58,7 +58,7 @@ impl Builder {
     /// [`enforce_everywhere`](crate::BloomGuard::enforce_everywhere). See the guide's page [`fleet`](crate::guide::fleet).
     ///
     /// Zero is for applications whose processes all insert already, and for tests. The process that meets the new filter
-    /// first decides. Without Redis there is nothing to settle.
+    /// first decides.
     ///
     /// Defaults to 30 minutes: 15 for a roll-out, 15 for the longest transaction; to 7 days at most.
     pub fn settle(mut self, time: Duration) -> Self {

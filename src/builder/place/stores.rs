@@ -14,8 +14,7 @@ impl Place {
     /// Makes the store of a guard.
     pub(super) fn store(&self, settings: &Settings) -> Result<Stores, SettingError> {
         match (&self.redis, &self.foreign) {
-            (None, None) => here::stores(settings),
-            (None, Some(_)) => Err(SettingError::ForeignWithoutRedis),
+            (None, _) => here::stores(settings),
             (Some(redis), None) => {
                 let store = Arc::new(RedisStore::new(settings, redis));
                 Ok(Stores { store, foreign: None })

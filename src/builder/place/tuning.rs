@@ -11,7 +11,7 @@ use crate::store::redis::keys::MOST_SHARDS;
 /// The bounds of the deadline.
 const CHECK_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
-/// Settings for tuning, with the crate feature `redis`.
+/// Settings for tuning, with the crate feature `redis`. With [`in_process`](Builder::in_process) each is an error.
 impl Builder {
     /// Into how many equal shards the filter is cut: a power of two, up to 1,024. Each is a filter of its own, with its own keys
     /// in Redis, its own journal and generation; one that fails takes no other with it. A rebuild fills all from one scan, and
@@ -22,7 +22,7 @@ impl Builder {
     /// which ids are told apart before Redis is asked. All processes have to have the same number: another one is another
     /// filter, to which a fleet [moves](crate::guide::fleet#moving-to-another-filter). See the guide's page [`redis`](crate::guide::redis#shards).
     ///
-    /// Defaults to 1. More are an error without Redis.
+    /// Defaults to 1.
     pub fn shards(mut self, shards: u32) -> Self {
         let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
         if !is_good {
@@ -54,7 +54,7 @@ impl Builder {
     /// Defaults to 64 MiB: a copy of 34 million ids at 0.1 %, or of 17 million with the next one beside it. 0 for none.
     pub fn copy_limit(mut self, bytes: u64) -> Self {
         self.settings.copy_limit = bytes;
-        self
+        self.judge("copy_limit", Ok(()))
     }
 
     /// Whether to refuse also while Redis may evict any key (`maxmemory` with an `allkeys-*` policy).
@@ -65,7 +65,7 @@ impl Builder {
     /// [`Doubt::Eviction`](crate::Doubt::Eviction).
     pub fn accept_eviction(mut self, accept: bool) -> Self {
         self.settings.accept_eviction = accept;
-        self
+        self.judge("accept_eviction", Ok(()))
     }
 }
 

@@ -36,24 +36,6 @@ impl Access {
         self.tls.clone()
     }
 
-    /// Whether it changes nothing.
-    pub(crate) fn is_plain(&self) -> bool {
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            return false;
-        }
-        self.credentials.is_none()
-    }
-
-    /// Says what is missing where no Redis is named.
-    pub(crate) fn unused(&self) -> SettingError {
-        if self.credentials.is_some() {
-            SettingError::CredentialsWithoutRedis
-        } else {
-            SettingError::TlsUrl
-        }
-    }
-
     /// Says what a URL cannot have beside it.
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
         let redis = url.redis_settings();
@@ -68,7 +50,7 @@ impl Access {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             if !matches!(url.addr(), ConnectionAddr::TcpTls { .. }) {
-                return Err(SettingError::TlsUrl);
+                return Err(SettingError::NoEffect { setting: "tls", place: "a redis:// url" });
             }
             tls.judge()?;
         }

@@ -94,7 +94,6 @@ impl Contender {
         let builder =
             BloomGuard::builder("go-zero", PathPattern::<u64>::new("/users/{id}").expect("valid"))
                 .redis(&server.url())
-                .settle(Duration::ZERO)
                 .check_deadline(Duration::from_secs(1))
                 .foreign(ForeignFilter::go_zero("go-zero", layout.bits));
         let guard = builder.build().expect("valid");
