@@ -122,6 +122,7 @@ pub use filter::{Generation, Sizing, SizingError};
 pub use guard::finding::Finding;
 pub use guard::removed::Removed;
 pub use id::{Id, InvalidId, SecretKey};
+pub use middleware::fleet::Enforcement;
 pub use middleware::future::ResponseFuture;
 pub use middleware::layer::{BloomGuard, RejectingLayer};
 pub use middleware::options::OnInvalid;

@@ -1,6 +1,6 @@
 //! The HTTP edge: layer, service and future, and the responses to refused requests.
 
-mod fleet;
+pub(crate) mod fleet;
 #[cfg(feature = "redis")]
 mod foreign;
 pub(crate) mod future;

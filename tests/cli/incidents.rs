@@ -109,7 +109,7 @@ async fn a_redis_that_evicts_is_found_by_doctor_and_is_hardly_to_blame() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_deploy_that_lags_is_found_and_switched_off() {
-    let (_redis, table, settling) = stage(|guard| guard.settle(Duration::from_secs(3_600))).await;
+    let (redis, table, settling) = stage(|guard| guard.settle(Duration::from_secs(3_600))).await;
     table.commit(5_000);
     assert_eq!(answered(&settling, &table, 5_000).await, Ok(()));
     eventually("it is counted", Duration::from_secs(10), || async {
@@ -117,6 +117,8 @@ async fn a_deploy_that_lags_is_found_and_switched_off() {
         if found == 1 { Ok(()) } else { Err(found.to_string()) }
     })
     .await;
+
+    says(&redis, "mode", &["enforce"], "nothing is refused: the filter settles for ");
 
     let (redis, table, settled) = stage(|guard| guard).await;
     table.commit(5_000);

@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let (target, mode) = (&arguments.target, Mode::from(arguments.mode));
     let filter = target.read().await?;
     let (before, notes) = (Standing::of(&filter).mode, notes(&filter));
-    let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await };
+    let set = |guard: BloomGuard| async move { guard.set_fleet_mode(mode).await.map(drop) };
     let changed = joined::change(target, &filter, set).await;
     let filter = target.read_again(Some(filter)).await?;
     let standing = Standing::of(&filter);
@@ -66,6 +66,9 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
     if set == Mode::Enforce && !standing.is_whole() {
         text += &format!("\n{}", standing.refusing_words());
+        if let Some(rest) = standing.settling_words() {
+            text += &format!(" {rest}");
+        }
     }
     if let Some(away) = &standing.away {
         text += &format!(

@@ -7,7 +7,7 @@ mod table;
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Mode, OnUnknown, Schedule, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, OnUnknown, Schedule, Verdict};
 use support::eventually;
 use support::model::{Table, by_default, get, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
@@ -105,7 +105,8 @@ async fn every_process_follows_the_fleets_mode_and_takes_the_milder_of_it_and_it
     let (first, second) = (builder().build().unwrap(), builder().build().unwrap());
     live(&first).await;
     live(&second).await;
-    first.set_fleet_mode(Mode::Shadow).await.unwrap();
+    let answer = first.set_fleet_mode(Mode::Shadow).await.unwrap();
+    assert_eq!(answer, Enforcement::Suspended);
     has_mode(&first, Mode::Shadow).await;
     has_mode(&second, Mode::Shadow).await;
     second.set_mode(Mode::Off);
@@ -116,7 +117,8 @@ async fn every_process_follows_the_fleets_mode_and_takes_the_milder_of_it_and_it
     // One that comes later goes by it, too.
     let third = builder().build().unwrap();
     has_mode(&third, Mode::Shadow).await;
-    second.set_fleet_mode(Mode::Enforce).await.unwrap();
+    let answer = second.set_fleet_mode(Mode::Enforce).await.unwrap();
+    assert_eq!(answer, Enforcement::Enforced);
     for guard in [&first, &second, &third] {
         has_mode(guard, Mode::Enforce).await;
     }

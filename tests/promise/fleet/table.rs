@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ChangeError, ForeignFilter, IdSink, Mode, PathPattern,
-    RebuildSource, Schedule, SecretKey, StoreError,
+    BloomGuard, BoxError, Builder, ChangeError, Doubt, Enforcement, ForeignFilter, IdSink, Mode,
+    PathPattern, RebuildSource, Schedule, SecretKey, StoreError, Verdict,
 };
 use support::eventually;
-use support::model::{Table, brief, guard, guard_over, live};
+use support::model::{Table, brief, foreign_guard, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::Route;
 
@@ -38,6 +38,7 @@ macro_rules! rows {
 
 rows! {
     "first deploy" => a_first_deploy_refuses_no_record, first_deploy;
+    "a trial that refuses at once" => a_trial_refuses_at_once_and_no_record, trial;
     "first deploy over days, a canary" => a_canary_refuses_no_record, canary;
     "roll-back to a build without the guard" => a_roll_back_refuses_no_record, roll_back;
     "forward again" => going_forward_again_refuses_no_record, forward_again;
@@ -100,6 +101,36 @@ async fn first_deploy(steps: &mut Steps) -> Harm {
         harm += later(&redis, "users", build(), &table).await;
     }
     harm
+}
+
+/// A first attempt has begun to settle, and its next build wants to see refusals. All processes insert.
+async fn trial(steps: &mut Steps) -> Harm {
+    let (redis, table) = (RedisServer::start(), table());
+    let build = |name, settle| {
+        let new = New { redis: &redis, name, key: KEY, shards: 1 };
+        new.build(&table).settle(settle).build().unwrap()
+    };
+    let first = build("users", LONG);
+    settles(&first).await;
+    let answer = first.set_fleet_mode(Mode::Enforce).await.unwrap();
+    assert!(matches!(answer, Enforcement::Settling { rest } if rest > LONG / 2), "{answer:?}");
+    drop(first);
+    let name = steps.name();
+    steps.then("`.settle(Duration::ZERO)`");
+    steps.then("roll out");
+    let [one, other] = [(); 2].map(|()| build(name, Duration::ZERO));
+    one.ready().await;
+    other.ready().await;
+    let answer = one.set_fleet_mode(Mode::Enforce).await.unwrap();
+    let verdict = other.check(&CREATED).await.unwrap();
+    if steps.are_taken {
+        assert_eq!(answer, Enforcement::Enforced);
+        assert!(matches!(verdict, Verdict::Absent(_)), "{verdict:?}");
+    } else {
+        assert!(matches!(answer, Enforcement::Settling { .. }), "{answer:?}");
+        assert_eq!(verdict, Verdict::Unknown(Doubt::Settling));
+    }
+    both_ways(&Process::guarded(&one, &table), &Process::guarded(&other, &table), CREATED).await
 }
 
 async fn canary(steps: &mut Steps) -> Harm {
@@ -193,7 +224,7 @@ impl Old<'_> {
             Self::Own(redis) => fleet(redis, table),
             Self::GoZero(redis) => {
                 let filter = ForeignFilter::go_zero("bloom:users", 1_000_000);
-                let guard = brief(guard(&redis.url())).foreign(filter).build().unwrap();
+                let guard = foreign_guard(&redis.url()).foreign(filter).build().unwrap();
                 guard.insert_many(table.snapshot()).await.unwrap();
                 let foreign = guard.foreign().unwrap();
                 let inspected = foreign.inspect().await.unwrap();
@@ -208,7 +239,9 @@ impl Old<'_> {
     /// Has it stand aside in all processes, of which there is one.
     async fn turn_off(&self, process: &BloomGuard) {
         match self {
-            Self::Own(_) => process.set_fleet_mode(Mode::Off).await.unwrap(),
+            Self::Own(_) => {
+                process.set_fleet_mode(Mode::Off).await.unwrap();
+            }
             Self::GoZero(_) => process.set_mode(Mode::Off),
         }
     }
