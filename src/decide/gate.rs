@@ -1,12 +1,19 @@
 //! The table: which requests pass, and what is remembered of their answers.
-
-pub(crate) mod list;
+//!
+//! Each id of a request has its row, and the request is decided as one:
+//!
+//! | the ids | the request |
+//! |---|---|
+//! | all absent | 404 |
+//! | any missed lately or unknown | enters the lane with as many as need it, or is answered 503 |
+//! | otherwise | passes |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
@@ -46,23 +53,34 @@ pub(crate) struct Gate {
 }
 
 /// What becomes of a request.
+#[derive(Debug)]
 pub(crate) enum Ruling {
     Admit(Admission),
     Refuse(Proof),
     /// There is no room for it now.
     Busy {
+        verdict: Verdict,
         retry_after: Duration,
     },
 }
 
 /// A request that passes.
+#[derive(Debug)]
 pub(crate) struct Admission {
+    /// Why it passes.
     pub(crate) why: Why,
+    /// The verdict on an id that needs the lane, if there is one.
+    pub(crate) verdict: Verdict,
+    /// Of each id, why it may be read, or what proves it absent.
+    pub(crate) ids: Readings,
     /// Its permit for the lane, until it is answered.
     pub(crate) permit: Option<Permit>,
 }
 
-/// Why a request passes.
+/// Why each id of a request may be read, or what proves it absent.
+pub(crate) type Readings = SmallVec<[Result<Why, Proof>; 1]>;
+
+/// Why a request passes, or why an id may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The record was found lately.
@@ -85,21 +103,27 @@ pub(crate) enum Why {
 
 /// What is known of an id.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
-    /// What the look-up said.
-    pub(crate) verdict: Verdict,
-    /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
-    pub(crate) is_copied: bool,
-    /// Whether it belongs to the sample of a guard outside of this one.
-    pub(crate) is_sampled: bool,
+pub(crate) enum Known {
+    /// It passes, and nobody was asked.
+    Unasked(Why),
+    /// The look-up is asked.
+    Asked {
+        /// What it said.
+        verdict: Verdict,
+        /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
+        is_copied: bool,
+        /// Whether it belongs to the sample of a guard outside of this one.
+        is_sampled: bool,
+    },
 }
 
 /// What the table says of an id, before the lane is entered.
+#[derive(Clone, Copy)]
 enum Row {
     Pass(Why),
     Refuse(Proof),
-    Lane(Why),
-    Shed,
+    Lane(Why, Verdict),
+    Shed(Verdict),
 }
 
 impl Gate {
@@ -156,34 +180,54 @@ impl Gate {
         self.missed.forgotten_since(built)
     }
 
-    /// Decides on a request for an id that passes by no row before, and about which this is known.
-    pub(crate) fn rule(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
+    /// Decides on a request for ids of which this is known. How many more are listed that are no ids is `unread`: what they
+    /// mean to the handler is not known, so with any the request is not refused as absent.
+    pub(crate) fn rule(
+        &self,
+        ids: impl Iterator<Item = (IdHash, Known)>,
+        unread: usize,
+        now: Instant,
+    ) -> Ruling {
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
-        let (why, room) = match self.row(id, known, now) {
-            Row::Pass(why) => return Ruling::admit(why),
-            Row::Refuse(proof) if is_milder => return Ruling::admit(Why::Shadow(proof)),
-            Row::Refuse(proof) => return Ruling::Refuse(proof),
-            Row::Lane(why) => (why, self.enter_lane(1, now)),
-            Row::Shed => (Why::Unknown, Err(RETRY.0)),
+        let rows: SmallVec<[Row; 1]> = ids.map(|(id, known)| self.row(id, known, now)).collect();
+        let held_up = rows.iter().rev().find_map(|row| match row {
+            Row::Lane(_, verdict) | Row::Shed(verdict) => Some(*verdict),
+            Row::Pass(_) | Row::Refuse(_) => None,
+        });
+        let verdict = held_up.unwrap_or(Verdict::Present);
+        let room = self.room(&rows, now);
+        let why = match (proof(&rows).filter(|_| unread == 0), &room) {
+            (Some(proof), _) if is_milder => Why::Shadow(proof),
+            (Some(proof), _) => return Ruling::Refuse(proof),
+            (None, Ok(_)) => why(&rows),
+            (None, Err(_)) if is_milder => Why::ShadowBusy,
+            (None, Err(retry_after)) => {
+                return Ruling::Busy { verdict, retry_after: *retry_after };
+            }
         };
-        match room {
-            Ok(permit) => Ruling::Admit(Admission { why, permit: Some(permit) }),
-            Err(_) if is_milder => Ruling::admit(Why::ShadowBusy),
-            Err(retry_after) => Ruling::Busy { retry_after },
-        }
+        let reading = |row: &Row| match *row {
+            Row::Lane(..) | Row::Shed(_) if room.is_err() => Ok(Why::ShadowBusy),
+            Row::Refuse(proof) if is_milder => Ok(Why::Shadow(proof)),
+            row => row.why(),
+        };
+        let ids = rows.iter().map(reading).collect();
+        Ruling::Admit(Admission { why, verdict, ids, permit: room.ok().flatten() })
     }
 
-    /// The table's other rows.
+    /// The row of an id.
     fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
-        let Known { verdict, is_copied, is_sampled } = known;
+        let (verdict, is_copied, is_sampled) = match known {
+            Known::Unasked(why) => return Row::Pass(why),
+            Known::Asked { verdict, is_copied, is_sampled } => (verdict, is_copied, is_sampled),
+        };
         self.note_built(verdict);
         match verdict {
             Verdict::Absent(proof) if is_sampled || self.sample.take(now).is_ok() => {
                 Row::Pass(Why::Sample(proof))
             }
             Verdict::Absent(proof) => Row::Refuse(proof),
-            Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present),
+            Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present, verdict),
             Verdict::Present => Row::Pass(Why::Present),
             // What a filter that settles lacks is looked into, whatever holds it.
             Verdict::Unknown(doubt) if is_copied && doubt != Doubt::Settling => {
@@ -192,9 +236,24 @@ impl Gate {
             Verdict::Unknown(doubt) if is_copied => Row::Pass(Why::of(doubt)),
             Verdict::Unknown(doubt) => match self.on_unknown(doubt, now) {
                 OnUnknown::Pass => Row::Pass(Why::of(doubt)),
-                OnUnknown::PassLimited => Row::Lane(Why::of(doubt)),
-                OnUnknown::Shed => Row::Shed,
+                OnUnknown::PassLimited => Row::Lane(Why::of(doubt), verdict),
+                OnUnknown::Shed => Row::Shed(verdict),
             },
+        }
+    }
+
+    /// Enters the lane with the ids that need it, or says when the client should come again. None can have it where unknown
+    /// ones are shed.
+    fn room(&self, rows: &[Row], now: Instant) -> Result<Option<Permit>, Duration> {
+        if rows.iter().any(|row| matches!(row, Row::Shed(_))) {
+            return Err(RETRY.0);
+        }
+        match rows.iter().filter(|row| matches!(row, Row::Lane(..))).count() {
+            0 => Ok(None),
+            ids => {
+                let entered = self.lane.enter(ids as u32, now).map(Some);
+                entered.map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
+            }
         }
     }
 
@@ -243,11 +302,6 @@ impl Gate {
         self.missed.mark(id, now);
     }
 
-    /// Enters the lane with `ids` ids, or says when the client should come again.
-    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
-        self.lane.enter(ids, now).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
-    }
-
     /// A first deploy knows nothing of any id, and the lane must not be its outage. A server that may
     /// evict the filter is no outage either, but a setting.
     fn on_unknown(&self, doubt: Doubt, now: Instant) -> OnUnknown {
@@ -284,19 +338,50 @@ impl Why {
     fn of(doubt: Doubt) -> Self {
         if doubt == Doubt::Settling { Self::Unsettled } else { Self::Unknown }
     }
-}
 
-impl Ruling {
-    const fn admit(why: Why) -> Self {
-        Self::Admit(Admission::unasked(why))
+    /// Returns how little vouches for it.
+    const fn weight(&self) -> u8 {
+        match self {
+            Self::Found => 0,
+            Self::Copied => 1,
+            Self::Present | Self::Shadow(_) | Self::ShadowBusy => 2,
+            Self::Unknown | Self::Unsettled => 3,
+            Self::Sample(_) => 4,
+        }
     }
 }
 
-impl Admission {
-    /// A request about which nobody is asked.
-    pub(crate) const fn unasked(why: Why) -> Self {
-        Self { why, permit: None }
+impl Known {
+    /// Returns what is known until the look-up has answered.
+    pub(crate) const fn unanswered(is_copied: bool) -> Self {
+        Self::Asked { verdict: Verdict::Unknown(Doubt::Odd), is_copied, is_sampled: false }
     }
+}
+
+impl Row {
+    /// Returns why an id may be read where there is room, or what proves it absent.
+    const fn why(self) -> Result<Why, Proof> {
+        match self {
+            Self::Pass(why) | Self::Lane(why, _) => Ok(why),
+            Self::Shed(_) => Ok(Why::Unknown),
+            Self::Refuse(proof) => Err(proof),
+        }
+    }
+}
+
+/// What proves all ids absent, if they are: a null, if any of them needed one.
+fn proof(rows: &[Row]) -> Option<Proof> {
+    let proofs = rows.iter().map(|row| row.why().err());
+    let all = |all: Option<Proof>, proof: Option<Proof>| {
+        all.zip(proof).map(|(all, proof)| if all == Proof::Null { all } else { proof })
+    };
+    proofs.reduce(all).flatten()
+}
+
+/// Why a request passes, by its ids: what vouches least for one of them.
+fn why(rows: &[Row]) -> Why {
+    let whys = rows.iter().map(|row| row.why().unwrap_or(Why::Present));
+    whys.max_by_key(Why::weight).unwrap_or(Why::Present)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::finding::{Finding, Untaken};
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
 use crate::observe::throttle::Throttle;
-use crate::store::{Lookup, Store};
+use crate::store::{Lookup, Store, look_up};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Findings that wait to be looked into.
@@ -83,7 +83,7 @@ impl Findings {
     }
 
     async fn judge(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
-        let Lookup { verdict, claim, .. } = store.check(&id, Instant::now(), true).answer().await;
+        let Lookup { verdict, claim, .. } = look_up(store, &id).await;
         match verdict {
             Verdict::Absent(proof) => {
                 metrics.false_negatives.add(1);

@@ -11,13 +11,11 @@ pub(crate) mod removed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
 use self::jitter::spread;
 use crate::decide::bucket::Bucket;
-use crate::decide::gate::list::{ListRuling, Listed};
 use crate::decide::gate::{Gate, Known, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
@@ -25,6 +23,7 @@ use crate::error::StoreError;
 use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
+use crate::nulls::scope::Scope;
 use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
 use crate::observe::probe::probe;
@@ -57,18 +56,6 @@ pub(crate) struct Guard {
     nulls: NullLimits,
 }
 
-/// What the table's first row says of an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstRow {
-    /// It passes, and nobody is asked.
-    Passes(Why),
-    /// The look-up is asked.
-    Asks {
-        /// Whether it passes all the same if the answer is unknown: a copy of an earlier filter holds it.
-        is_copied: bool,
-    },
-}
-
 /// How long nulls last, and how many are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NullLimits {
@@ -98,68 +85,43 @@ impl Guard {
         }
     }
 
-    /// The table's first row: why a request for an id passes and nobody is asked.
-    pub(crate) fn first_row(&self, id: &Id, hash: IdHash, now: Instant) -> FirstRow {
+    /// Says what is known of an id before anybody is asked: enough to pass, or what the look-up's answer is missing from.
+    pub(crate) fn first_row(&self, id: &Id, hash: IdHash, now: Instant) -> Known {
         if self.gate.is_found(hash, now) {
-            return FirstRow::Passes(Why::Found);
+            return Known::Unasked(Why::Found);
         }
         match self.store.copied(id).filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
-            Some(copied) if copied.of_live => FirstRow::Passes(Why::Copied),
-            other => FirstRow::Asks { is_copied: other.is_some() },
+            Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
+            copied => Known::unanswered(copied.is_some()),
         }
     }
 
-    /// Counts a request that passes by the first row.
-    pub(crate) fn passes_unasked(&self, why: Why, now: Instant) {
-        self.count_admission(why, Verdict::Present, now);
-    }
-
-    /// Says what is known of each of these ids, in their order. All are asked for at once.
-    pub(crate) fn check_many<'a>(
+    /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
+    /// refuse.
+    pub(crate) fn heed(
         &self,
-        ids: impl Iterator<Item = &'a Id>,
+        lookup: &Lookup,
+        asked: Instant,
+        needed: impl FnOnce() -> Scope,
+    ) -> Verdict {
+        self.metrics.check(lookup.verdict, asked);
+        lookup.verdict_for(needed)
+    }
+
+    /// Decides on a request for ids of which this is known, and for others that could not be read.
+    pub(crate) fn rule(
+        &self,
+        ids: impl Iterator<Item = (IdHash, Known)>,
+        unread: usize,
         now: Instant,
-    ) -> Answer<Vec<Lookup>> {
-        let ids: SmallVec<[&Id; 1]> = ids.collect();
-        let check = |id: &&Id| self.store.check(id, now, ids.len() == 1);
-        let mut answers: Vec<_> = ids.iter().map(check).collect();
-        let ready = answers.iter().map_while(|answer| match answer {
-            Answer::Ready(lookup) => Some(*lookup),
-            Answer::Pending(_) => None,
-        });
-        let mut lookups: Vec<_> = ready.collect();
-        if lookups.len() == answers.len() {
-            return Answer::Ready(lookups);
-        }
-        answers.drain(..lookups.len());
-        Answer::Pending(Box::pin(async move {
-            for answer in answers {
-                lookups.push(answer.answer().await);
-            }
-            lookups
-        }))
-    }
-
-    /// Decides on a request for an id of which this is known.
-    pub(crate) fn rule(&self, id: IdHash, known: Known, now: Instant) -> Ruling {
-        let ruling = self.gate.rule(id, known, now);
+    ) -> Ruling {
+        let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
-            Ruling::Admit(admission) => self.count_admission(admission.why, known.verdict, now),
-            Ruling::Refuse(_) => self.metrics.refused.add(1),
-            Ruling::Busy { .. } => self.count_busy(known.verdict, now),
-        }
-        ruling
-    }
-
-    /// Decides on a request for several ids of which this is known.
-    pub(crate) fn rule_list(&self, list: &Listed<'_>, now: Instant) -> ListRuling {
-        let ruling = self.gate.rule_list(list, now);
-        match &ruling {
-            ListRuling::Admit(admission) => {
+            Ruling::Admit(admission) => {
                 self.count_admission(admission.why, admission.verdict, now);
             }
-            ListRuling::Refuse(_) => self.metrics.refused.add(1),
-            ListRuling::Busy { verdict, .. } => self.count_busy(*verdict, now),
+            Ruling::Refuse(_) => self.metrics.refused.add(1),
+            Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
     }

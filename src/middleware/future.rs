@@ -12,12 +12,11 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::list::PendingList;
+use super::invalid::InvalidSample;
 use super::rejection::{Rejection, reject};
-use super::request::{Pending, PendingRequest};
+use super::request::{Admitted, Pending};
 use super::shared::Shared;
-use super::watch::Watch;
-use crate::store::{Answer, BoxFuture};
+use crate::store::{Answer, BoxFuture, Lookups};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 
@@ -35,22 +34,43 @@ pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
         Rejected { response: Option<Response<ResBody>> },
-        LookingUp { waiting: Option<Box<Waiting<PendingRequest, S, R, ReqBody>>> },
-        LookingUpList { waiting: Option<Box<Waiting<PendingList, S, R, ReqBody>>> },
+        // Boxed, so that requests that do not wait are moved with less.
+        LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
         Running { #[pin] response: F, watch: Option<Watch> },
         Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
     }
 }
 
 /// A request that waits for its decision, with the service that was readied for it.
-pub(super) struct Waiting<P: Pending, S, R, ReqBody> {
-    pub(super) lookup: BoxFuture<'static, P::Known>,
+pub(super) struct Waiting<S, R, ReqBody> {
+    pub(super) lookup: BoxFuture<'static, Lookups>,
     pub(super) inner: S,
     pub(super) parts: Parts,
     pub(super) body: ReqBody,
-    pub(super) pending: P,
+    pub(super) pending: Pending,
     pub(super) shared: Arc<Shared>,
     pub(super) rejection: Arc<R>,
+}
+
+/// What a response is looked at for.
+pub(super) enum Watch {
+    /// What it says of records.
+    Records(Admitted),
+    /// Whether an id is invalid indeed.
+    Invalid(InvalidSample),
+}
+
+impl Watch {
+    /// Learns from the response; returns what has to be waited for before it is handed on.
+    fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
+        match self {
+            Self::Records(request) => request.conclude(response),
+            Self::Invalid(sample) => {
+                sample.conclude(response);
+                None
+            }
+        }
+    }
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
@@ -64,14 +84,9 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
         Self { state: State::Rejected { response: Some(response) } }
     }
 
-    /// The request waits to be decided. Boxed, so that requests that do not wait are moved with less.
-    pub(super) fn looking_up(waiting: Waiting<PendingRequest, S, R, ReqBody>) -> Self {
+    /// The request waits to be decided.
+    pub(super) fn looking_up(waiting: Waiting<S, R, ReqBody>) -> Self {
         Self { state: State::LookingUp { waiting: Some(Box::new(waiting)) } }
-    }
-
-    /// The request lists ids, and waits to be decided.
-    pub(super) fn looking_up_list(waiting: Waiting<PendingList, S, R, ReqBody>) -> Self {
-        Self { state: State::LookingUpList { waiting: Some(Box::new(waiting)) } }
     }
 }
 
@@ -87,7 +102,6 @@ where
         loop {
             let next = match self.as_mut().project().state.project() {
                 StateProj::LookingUp { waiting } => ready!(Waiting::poll(waiting, cx)),
-                StateProj::LookingUpList { waiting } => ready!(Waiting::poll(waiting, cx)),
                 StateProj::Running { response, watch } => {
                     let answer = ready!(response.poll(cx));
                     let learning = match (&answer, watch.as_mut()) {
@@ -116,7 +130,7 @@ where
     }
 }
 
-impl<P: Pending<Admitted: Into<Watch>>, S, R, ReqBody> Waiting<P, S, R, ReqBody> {
+impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
     /// Waits for the look-up, and decides by it.
     fn poll<ResBody>(
         waiting: &mut Option<Box<Self>>,
@@ -126,21 +140,21 @@ impl<P: Pending<Admitted: Into<Watch>>, S, R, ReqBody> Waiting<P, S, R, ReqBody>
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let known = ready!(waiting.as_mut().expect(COMPLETED).lookup.as_mut().poll(cx));
-        Poll::Ready(waiting.take().expect(COMPLETED).decide(&known))
+        let lookups = ready!(waiting.as_mut().expect(COMPLETED).lookup.as_mut().poll(cx));
+        Poll::Ready(waiting.take().expect(COMPLETED).decide(&lookups))
     }
 
     /// Calls the service within, or refuses and gives back what it had reserved.
-    fn decide<ResBody>(self, known: &P::Known) -> State<S::Future, S, R, ReqBody, ResBody>
+    fn decide<ResBody>(self, lookups: &Lookups) -> State<S::Future, S, R, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
         let Self { lookup: _, mut inner, mut parts, body, pending, shared, rejection } = self;
-        match pending.decide(&shared, &mut parts, known, Instant::now()) {
+        match pending.decide(&shared, &mut parts, lookups, Instant::now()) {
             Ok(admitted) => {
                 let response = inner.call(Request::from_parts(parts, body));
-                State::Running { response, watch: Some(admitted.into()) }
+                State::Running { response, watch: Some(Watch::Records(admitted)) }
             }
             Err(rejected) => {
                 let response = reject(&*rejection, rejected, shared.options.explains);
@@ -154,7 +168,7 @@ impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Rejected { .. } => "rejected",
-            State::LookingUp { .. } | State::LookingUpList { .. } => "looking_up",
+            State::LookingUp { .. } => "looking_up",
             State::Running { .. } => "running",
             State::Remembering { .. } => "remembering",
         };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 use tower_layer::Layer;
 
@@ -68,11 +69,7 @@ impl BloomGuard {
     ///
     /// The reason why the value is no id. A request for it would be refused as invalid.
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
-        let id = self.canonical(id)?;
-        let (guard, now) = (self.guard(), Instant::now());
-        let lookup = guard.store.check(&id, now, true).answer().await;
-        guard.metrics.check(lookup.verdict, now);
-        Ok(lookup.verdict_for(|| Scope::Everyone))
+        Ok(self.verdicts(&[&self.canonical(id)?]).await[0])
     }
 
     /// Returns what is known of each of these ids, in their order. All are asked for at once: with Redis this is a
@@ -86,16 +83,18 @@ impl BloomGuard {
         I: IntoIterator<Item: AsId>,
     {
         let ids = ids.into_iter().map(|id| self.canonical(&id)).collect::<Result<Vec<_>, _>>()?;
-        let guard = self.guard();
         let mut verdicts = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ASKED) {
-            let now = Instant::now();
-            for lookup in guard.check_many(ids.iter(), now).answer().await {
-                guard.metrics.check(lookup.verdict, now);
-                verdicts.push(lookup.verdict_for(|| Scope::Everyone));
-            }
+            verdicts.extend(self.verdicts(&ids.iter().collect::<Vec<_>>()).await);
         }
         Ok(verdicts)
+    }
+
+    /// Asks for ids, all at once.
+    async fn verdicts(&self, ids: &[&Id]) -> SmallVec<[Verdict; 1]> {
+        let (guard, now) = (self.guard(), Instant::now());
+        let lookups = guard.store.check(ids, now).answer().await;
+        lookups.iter().map(|lookup| guard.heed(lookup, now, || Scope::Everyone)).collect()
     }
 
     /// Adds an id to the filter. To be called **before** the transaction that creates the record

@@ -1,33 +1,38 @@
-//! A guarded request, from its decision to its answer.
+//! A guarded request, from what it asks for to its answer.
 
 use std::sync::Arc;
 
 use http::Response;
 use http::request::Parts;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::rejection::Rejected;
 use super::shared::Shared;
-use crate::decide::gate::{Admission, Known, Ruling, Why};
+use super::verdicts::{FoundIds, Verdicts};
+use crate::decide::gate::{Admission, Known, Readings, Ruling, Why};
+use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
+use crate::extract::IdList;
+use crate::guard::Guard;
 use crate::id::Id;
-use crate::nulls::rules::{Outcome, RequestKind};
-use crate::store::{Answer, Lookup, NullClaim};
+use crate::nulls::rules::{Outcome, RequestKind, has_failed};
+use crate::store::{Answer, Lookups, NullClaim};
 use crate::verdict::Verdict;
 
 /// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
 /// too: else the handler would not be asked, and the sample would show nothing.
 #[derive(Clone)]
-pub(super) struct Sampled(Vec<Id>);
+struct Sampled(Vec<Id>);
 
 impl Sampled {
     /// Whether a guard outside of this one lets the id through as its sample.
-    pub(super) fn has(request: &Parts, id: &Id) -> bool {
+    fn has(request: &Parts, id: &Id) -> bool {
         request.extensions.get().is_some_and(|Self(ids)| ids.contains(id))
     }
 
     /// Notes that this guard does.
-    pub(super) fn note<'a>(request: &mut Parts, ids: impl Iterator<Item = &'a Id>) {
+    fn note<'a>(request: &mut Parts, ids: impl Iterator<Item = &'a Id>) {
         let ids: Vec<Id> = ids.cloned().collect();
         if !ids.is_empty() {
             request.extensions.insert(Self(ids));
@@ -36,128 +41,195 @@ impl Sampled {
 }
 
 /// A guarded request that is not decided yet.
-pub(super) trait Pending: Sized {
-    /// What a look-up says.
-    type Known;
-    /// What is left of it when it is admitted.
-    type Admitted;
+pub(super) struct Pending {
+    /// Mostly one.
+    ids: RequestedIds,
+    /// How many more it lists that are no ids; nothing where it is about one id, and no list.
+    unread: Option<usize>,
+    /// When they are asked for.
+    pub(super) asked: Instant,
+}
+
+type RequestedIds = SmallVec<[RequestedId; 1]>;
+
+/// An id that a request asks for.
+struct RequestedId {
+    id: Id,
+    hash: IdHash,
+    known: Known,
+}
+
+impl Pending {
+    pub(super) fn of_one(id: Id, guard: &Guard) -> Self {
+        Self::new([id], None, guard)
+    }
+
+    pub(super) fn of_list(list: IdList, guard: &Guard) -> Self {
+        Self::new(list.ids, Some(list.unread), guard)
+    }
+
+    fn new(ids: impl IntoIterator<Item = Id>, unread: Option<usize>, guard: &Guard) -> Self {
+        let asked = Instant::now();
+        let requested = |id| {
+            let hash = guard.gate.hash(&id);
+            let known = guard.first_row(&id, hash, asked);
+            RequestedId { id, hash, known }
+        };
+        Self { ids: ids.into_iter().map(requested).collect(), unread, asked }
+    }
+
+    /// Asks for the ids that do not pass unasked, all at once.
+    pub(super) fn check(&self, guard: &Guard) -> Answer<Lookups> {
+        let asked = self.ids.iter().filter(|of| matches!(of.known, Known::Asked { .. }));
+        let asked: SmallVec<[&Id; 1]> = asked.map(|of| &of.id).collect();
+        if asked.is_empty() {
+            return Answer::Ready(Lookups::new());
+        }
+        guard.store.check(&asked, self.asked)
+    }
 
     /// Decides by what the look-up said.
-    fn decide(
-        self,
+    pub(super) fn decide(
+        mut self,
         shared: &Arc<Shared>,
         request: &mut Parts,
-        known: &Self::Known,
+        lookups: &Lookups,
         now: Instant,
-    ) -> Result<Self::Admitted, Rejected>;
-}
-
-/// A guarded request for one id that is not decided yet.
-pub(super) struct PendingRequest {
-    pub(super) id: Id,
-    pub(super) hash: IdHash,
-    /// When it is asked for.
-    pub(super) asked: Instant,
-    /// Whether it passes by a copy if the answer is unknown.
-    pub(super) is_copied: bool,
-}
-
-impl Pending for PendingRequest {
-    type Known = Lookup;
-    type Admitted = AdmittedRequest;
-
-    fn decide(
-        self,
-        shared: &Arc<Shared>,
-        request: &mut Parts,
-        lookup: &Lookup,
-        now: Instant,
-    ) -> Result<AdmittedRequest, Rejected> {
-        shared.guard.metrics.check(lookup.verdict, self.asked);
-        let nulls = shared.options.nulls;
-        // A null may have been learnt from others than this caller's like.
-        let verdict = lookup.verdict_for(|| nulls.needs(request));
-        let is_sampled = matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &self.id);
-        let known = Known { verdict, is_copied: self.is_copied, is_sampled };
-        match shared.guard.rule(self.hash, known, now) {
-            Ruling::Admit(admission) => {
-                if let Why::Sample(_) = admission.why {
-                    Sampled::note(request, std::iter::once(&self.id));
-                }
-                let kind = nulls.kind(request);
-                let claim = Some(lookup.claim).filter(|_| admission.why == Why::Present);
-                Ok(AdmittedRequest::new(shared, self, kind, admission, claim))
+    ) -> Result<Admitted, Rejected> {
+        let mut answers = lookups.iter();
+        for of in &mut self.ids {
+            if let Known::Asked { verdict, is_sampled, .. } = &mut of.known
+                && let Some(lookup) = answers.next()
+            {
+                // A null may have been learnt from others than this caller's like.
+                let needed = || shared.options.nulls.needs(request);
+                *verdict = shared.guard.heed(lookup, self.asked, needed);
+                *is_sampled =
+                    matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &of.id);
             }
+        }
+        let known = self.ids.iter().map(|of| (of.hash, of.known));
+        match shared.guard.rule(known, self.unread.unwrap_or(0), now) {
+            Ruling::Admit(admission) => Ok(self.admit(shared, request, lookups, admission)),
             Ruling::Refuse(proof) => {
-                let generation = lookup.claim.generation;
-                shared.tell_of_refusal(&self.id, proof, generation, now);
+                // All were asked for.
+                let mut refused = self.ids.iter().zip(lookups);
+                let refused = refused.find(|(_, of)| of.verdict == Verdict::Absent(proof));
+                let generation = refused.and_then(|(_, lookup)| lookup.claim.generation);
+                if let Some((of, _)) = refused {
+                    shared.tell_of_refusal(&of.id, proof, generation, now);
+                }
                 Err(Rejected::absent(proof, generation, request.method.clone()))
             }
-            Ruling::Busy { retry_after } => {
+            Ruling::Busy { verdict, retry_after } => {
                 Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }
         }
     }
-}
 
-impl PendingRequest {
-    /// Admits it by the table's first row.
-    pub(super) fn pass(self, why: Why, shared: &Arc<Shared>, request: &Parts) -> AdmittedRequest {
-        let kind = RequestKind::teaching_nothing(&request.method);
-        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), None)
+    /// Admits the request, and has the handler of a list know what is known of each id.
+    fn admit(
+        self,
+        shared: &Arc<Shared>,
+        request: &mut Parts,
+        lookups: &Lookups,
+        admission: Admission,
+    ) -> Admitted {
+        let Admission { ids: readings, permit, .. } = admission;
+        let ids = self.ids.iter().zip(&readings);
+        let sampled = ids.filter(|(_, reading)| matches!(reading, Ok(Why::Sample(_))));
+        Sampled::note(request, sampled.map(|(of, _)| &of.id));
+        let (mut kind, mut claim) = (None, None);
+        if self.unread.is_some() {
+            let ids = self.ids.iter().zip(&readings);
+            let told = ids.filter_map(|(of, reading)| match (reading, of.known) {
+                (Ok(Why::Sample(_) | Why::Shadow(_)), _) => None,
+                (_, Known::Unasked(_)) => Some((of.id.clone(), Verdict::Present)),
+                (_, Known::Asked { verdict, .. }) => Some((of.id.clone(), verdict)),
+            });
+            // Of another guard: it may be about records of another kind, with the same ids.
+            let is_alone = request.extensions.get::<Verdicts>().is_none();
+            let verdicts = Verdicts::new(&shared.extractor, told.filter(|_| is_alone));
+            request.extensions.insert(verdicts);
+        } else {
+            let lookup = lookups.first().filter(|_| readings[..] == [Ok(Why::Present)]);
+            claim = lookup.map(|lookup| lookup.claim);
+            kind = Some(match claim {
+                Some(_) => shared.options.nulls.kind(request),
+                None => RequestKind::teaching_nothing(&request.method),
+            });
+        }
+        let shared = Arc::clone(shared);
+        Admitted { shared, ids: self.ids, readings, kind, claim, permit, is_answered: false }
     }
 }
 
 /// A request that was admitted. Dropped before it is answered, or when the service within failed, it
-/// frees its place in the lane and counts as not answered.
-pub(super) struct AdmittedRequest {
+/// frees its place in the lane, and its ids count as not answered.
+pub(super) struct Admitted {
     shared: Arc<Shared>,
-    id: Id,
-    hash: IdHash,
-    kind: RequestKind,
+    ids: RequestedIds,
+    /// Of each id, why it may be read, or the proof of its absence that the handler was told.
+    readings: Readings,
+    /// What of its head matters to nulls; nothing where it lists ids, as no status tells of one of several.
+    kind: Option<RequestKind>,
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
-    admission: Admission,
+    permit: Option<Permit>,
     is_answered: bool,
 }
 
-impl AdmittedRequest {
-    fn new(
-        shared: &Arc<Shared>,
-        PendingRequest { id, hash, .. }: PendingRequest,
-        kind: RequestKind,
-        admission: Admission,
-        claim: Option<NullClaim>,
-    ) -> Self {
-        let shared = Arc::clone(shared);
-        Self { shared, id, hash, kind, claim, admission, is_answered: false }
-    }
-
+impl Admitted {
     /// Learns from the response; returns what has to be waited for before it is handed on.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
-        drop(self.admission.permit.take());
-        let (guard, why) = (&self.shared.guard, self.admission.why);
+        drop(self.permit.take());
         if Rejected::is_in(response) {
             return None;
         }
-        match self.shared.options.nulls.outcome(self.kind, response) {
-            Outcome::Found => guard.found(&self.id, self.hash, why),
-            Outcome::Missing(lesson) => {
-                guard.missing(self.hash, why);
-                return Some(guard.learn(&self.id, self.claim?, lesson?));
-            }
-            Outcome::NotAnswered => guard.not_answered(self.hash),
-            Outcome::SaysNothing => guard.says_nothing(self.hash, why),
+        if let Some(kind) = self.kind {
+            let outcome = self.shared.options.nulls.outcome(kind, response);
+            return self.learn(|_| outcome);
         }
-        None
+        if has_failed(response.status()) {
+            return self.learn(|_| Outcome::NotAnswered);
+        }
+        let found = response.extensions().get::<FoundIds>();
+        let found = found.map(|found| found.canonical(&*self.shared.extractor));
+        self.learn(|id| match &found {
+            None => Outcome::SaysNothing,
+            Some(found) if found.binary_search(id).is_ok() => Outcome::Found,
+            Some(_) => Outcome::Missing(None),
+        })
+    }
+
+    /// Learns what the response says of each id; returns what has to be waited for.
+    fn learn(&self, outcome: impl Fn(&Id) -> Outcome) -> Option<Answer<()>> {
+        let guard = &self.shared.guard;
+        let mut learning = None;
+        for (RequestedId { id, hash, .. }, reading) in self.ids.iter().zip(&self.readings) {
+            match (outcome(id), *reading) {
+                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why),
+                // The handler read it all the same: as good as the sample.
+                (Outcome::Found, Err(proof)) => guard.found(id, *hash, Why::Sample(proof)),
+                (_, Err(_)) => {}
+                (Outcome::Missing(lesson), Ok(why)) => {
+                    guard.missing(*hash, why);
+                    let taught = self.claim.zip(lesson);
+                    learning = taught.map(|(claim, lesson)| guard.learn(id, claim, lesson));
+                }
+                (Outcome::NotAnswered, Ok(_)) => guard.not_answered(*hash),
+                (Outcome::SaysNothing, Ok(why)) => guard.says_nothing(*hash, why),
+            }
+        }
+        learning
     }
 }
 
-impl Drop for AdmittedRequest {
+impl Drop for Admitted {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.shared.guard.not_answered(self.hash);
+            self.learn(|_| Outcome::NotAnswered);
         }
     }
 }

@@ -5,9 +5,10 @@ use http::request::Parts;
 
 use super::invalid::InvalidSample;
 use super::rejection::Rejected;
+use super::request::Pending;
 use super::shared::Shared;
 use crate::extract::{Extraction, IdList};
-use crate::id::{Id, InvalidId};
+use crate::id::InvalidId;
 use crate::mode::Mode;
 use crate::nulls::rules::reads;
 
@@ -19,10 +20,8 @@ pub(super) enum Screened {
     Reject(Rejected),
     /// It would be refused, but belongs to the sample that shows whether that is right.
     Sample(InvalidSample),
-    /// About this id.
-    About(Id),
-    /// About these ids.
-    List(IdList),
+    /// About ids.
+    About(Pending),
 }
 
 impl Shared {
@@ -39,9 +38,9 @@ impl Shared {
             Extraction::Unguarded
         };
         match extraction {
-            Extraction::Id(id) => Screened::About(id),
+            Extraction::Id(id) => Screened::About(Pending::of_one(id, &self.guard)),
             Extraction::Ids(ids) => match IdList::new(ids) {
-                Ok(Some(list)) => Screened::List(list),
+                Ok(Some(list)) => Screened::About(Pending::of_list(list, &self.guard)),
                 Ok(None) => self.unguarded(),
                 Err(reason) => self.screen_invalid(reason, mode, &parts.method),
             },

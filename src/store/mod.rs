@@ -22,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
@@ -38,6 +39,38 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) enum Answer<T> {
     Ready(T),
     Pending(BoxFuture<'static, T>),
+}
+
+/// What was said of each of several ids, in their order.
+pub(crate) type Lookups = SmallVec<[Lookup; 1]>;
+
+impl Answer<Lookups> {
+    /// Answers for several ids at once: those that were asked for are waited for, and the others are unknown.
+    #[cfg(feature = "redis")]
+    pub(crate) fn to_all<T, F>(
+        asked: impl Iterator<Item = Result<T, Doubt>>,
+        answer: impl Fn(T) -> F + Send + 'static,
+    ) -> Self
+    where
+        T: Send + 'static,
+        F: Future<Output = Lookup> + Send,
+    {
+        let asked: SmallVec<[Result<T, Doubt>; 1]> = asked.collect();
+        let unknown = |asked: &Result<T, Doubt>| asked.as_ref().err().copied().map(Lookup::unknown);
+        if let Some(lookups) = asked.iter().map(unknown).collect() {
+            return Self::Ready(lookups);
+        }
+        Self::Pending(Box::pin(async move {
+            let mut lookups = Lookups::with_capacity(asked.len());
+            for asked in asked {
+                lookups.push(match asked {
+                    Ok(asked) => answer(asked).await,
+                    Err(doubt) => Lookup::unknown(doubt),
+                });
+            }
+            lookups
+        }))
+    }
 }
 
 impl<T: 'static> Answer<T> {
@@ -300,8 +333,8 @@ pub(crate) trait Store: Send + Sync + 'static {
         None
     }
 
-    /// What is known of an id, asked at this moment. `alone`: no other is asked for with it, so that it need not wait for a batch.
-    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup>;
+    /// What is known of each of these ids, asked for together at this moment. One alone need not wait for a batch.
+    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups>;
 
     /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -338,6 +371,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands. A store of several filters
     /// rebuilds those that are not trusted, and those whose build began before this moment of the store's clock, µs.
     fn begin(&self, before_us: i64) -> BoxFuture<'_, Result<Begun, StoreError>>;
+}
+
+/// Asks what is known of one id, now.
+pub(crate) async fn look_up(store: &dyn Store, id: &Id) -> Lookup {
+    let lookups = store.check(&[id], Instant::now()).answer().await;
+    lookups[0]
 }
 
 /// The result of trying to begin a rebuild.

@@ -21,8 +21,8 @@ use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookup, NewNull,
-    Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookups,
+    NewNull, Remembered, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -156,11 +156,12 @@ impl Gated {
 impl Store for Gated {
     fn start(&self) {}
 
-    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
-        let (this, id) = (self.clone(), id.clone());
+    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+        let this = self.clone();
+        let ids: Vec<Id> = ids.iter().map(|id| Id::clone(id)).collect();
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
-            this.store.check(&id, now, alone).answer().await
+            this.store.check(&ids.iter().collect::<Vec<_>>(), now).answer().await
         }))
     }
 

@@ -45,8 +45,8 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.store.check(id, Instant::now(), true) {
-            Answer::Ready(lookup) => lookup,
+        match self.guard.store.check(&[id], Instant::now()) {
+            Answer::Ready(lookups) => lookups[0],
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }
     }
@@ -64,8 +64,8 @@ impl World {
     }
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let known = Known { verdict, is_copied: false, is_sampled: false };
-        self.guard.rule(self.guard.gate.hash(id), known, Instant::now())
+        let known = Known::Asked { verdict, is_copied: false, is_sampled: false };
+        self.guard.rule([(self.guard.gate.hash(id), known)].into_iter(), 0, Instant::now())
     }
 
     async fn insert(&self, id: &Id) {

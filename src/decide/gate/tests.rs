@@ -6,6 +6,7 @@ use super::*;
 use crate::decide::lane::Width;
 
 const ABSENT: Verdict = Verdict::Absent(Proof::Filter);
+const NULL: Verdict = Verdict::Absent(Proof::Null);
 const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
 const TTL: Duration = Duration::from_secs(30);
 const POLICY: Policy = Policy {
@@ -30,7 +31,12 @@ fn id(n: u64) -> Id {
 
 /// What is known where no copy holds the id.
 fn known(verdict: Verdict) -> Known {
-    Known { verdict, is_copied: false, is_sampled: false }
+    Known::Asked { verdict, is_copied: false, is_sampled: false }
+}
+
+/// Decides on a request for one id.
+fn rule(gate: &Gate, id: IdHash, known: Known, now: Instant) -> Ruling {
+    gate.rule([(id, known)].into_iter(), 0, now)
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
@@ -41,7 +47,7 @@ fn why(ruling: &Ruling) -> Option<Why> {
 fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
     let now = Instant::now();
     let rulings: Vec<_> =
-        (0..1_000).map(|n| gate.rule(gate.hash(&id(ids(n))), known(verdict), now)).collect();
+        (0..1_000).map(|n| rule(gate, gate.hash(&id(ids(n))), known(verdict), now)).collect();
     rulings.iter().filter(|ruling| why(ruling).is_some()).count()
 }
 
@@ -49,8 +55,8 @@ fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
 async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
     let gate = gate(POLICY);
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
-    let busy = gate.rule(gate.hash(&id(1)), known(UNKNOWN), Instant::now());
-    assert!(matches!(busy, Ruling::Busy { retry_after } if retry_after == RETRY.0));
+    let busy = rule(&gate, gate.hash(&id(1)), known(UNKNOWN), Instant::now());
+    assert!(matches!(busy, Ruling::Busy { retry_after, .. } if retry_after == RETRY.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +77,7 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
     assert!(gate.is_found(seven, now));
     gate.missing(seven, now);
     assert!(!gate.is_found(seven, now));
-    assert_eq!(why(&gate.rule(seven, known(Verdict::Present), now)), Some(Why::Present));
+    assert_eq!(why(&rule(&gate, seven, known(Verdict::Present), now)), Some(Why::Present));
     gate.found(seven, now);
     gate.removed(&id(7), now);
     assert!(!gate.is_found(seven, now));
@@ -139,7 +145,7 @@ async fn the_sample_is_as_small_as_it_says() {
     let (begun, mut sampled) = (Instant::now(), 0);
     for ms in 0..10_000 {
         let ruling =
-            gate.rule(gate.hash(&id(ms)), known(ABSENT), begun + Duration::from_millis(ms));
+            rule(&gate, gate.hash(&id(ms)), known(ABSENT), begun + Duration::from_millis(ms));
         sampled += u32::from(why(&ruling) == Some(Why::Sample(Proof::Filter)));
     }
     assert_eq!(sampled, 19, "none at the beginning, and then two a second");
@@ -160,11 +166,11 @@ fn everything_passes_in(mode: Mode) {
     let gate = gate(POLICY);
     gate.set_mode(mode);
     let now = Instant::now();
-    let met = |verdict| why(&gate.rule(gate.hash(&id(7)), known(verdict), now));
+    let met = |verdict| why(&rule(&gate, gate.hash(&id(7)), known(verdict), now));
     assert_eq!(met(ABSENT), Some(Why::Shadow(Proof::Filter)));
     assert_eq!(met(Verdict::Present), Some(Why::Present));
     let rulings: Vec<_> =
-        (0..64).map(|_| gate.rule(gate.hash(&id(7)), known(UNKNOWN), now)).collect();
+        (0..64).map(|_| rule(&gate, gate.hash(&id(7)), known(UNKNOWN), now)).collect();
     assert!(rulings.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
     assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
 }
@@ -240,7 +246,7 @@ impl Twin {
 
 /// With a null's life, and in steps, for which ids live to the moment as long as the twin says.
 const LONG_TTL: Duration = Duration::from_secs(100);
-const WIDE: Width = Width { concurrency: 1_000, per_second: 1_000_000 };
+const WIDE: Width = Width { concurrency: 100_000, per_second: 1_000_000 };
 
 #[tokio::test(start_paused = true)]
 async fn the_gate_decides_as_the_table_does() {
@@ -258,8 +264,7 @@ async fn the_gate_decides_as_the_table_does() {
         for _ in 0..500 {
             now += step * [0, 0, 0, 1, 3, 20][draw(6) as usize];
             let n = draw(6);
-            let verdict =
-                [ABSENT, Verdict::Absent(Proof::Null), Verdict::Present, UNKNOWN][draw(4) as usize];
+            let verdict = [ABSENT, NULL, Verdict::Present, UNKNOWN][draw(4) as usize];
             let hash = gate.hash(&id(n));
             let of_live = draw(2) == 0;
             let is_copied = twin.copied.is_some_and(|copied| gate.is_trusted(hash, copied, now));
@@ -268,7 +273,8 @@ async fn the_gate_decides_as_the_table_does() {
             } else if is_copied && of_live {
                 "copied"
             } else {
-                match gate.rule(hash, Known { verdict, is_copied, is_sampled: false }, now) {
+                match rule(&gate, hash, Known::Asked { verdict, is_copied, is_sampled: false }, now)
+                {
                     Ruling::Refuse(_) => "404",
                     Ruling::Admit(Admission { permit: None, .. }) => "passes",
                     Ruling::Admit(_) => "lane",
@@ -291,4 +297,118 @@ async fn the_gate_decides_as_the_table_does() {
             twin.ends(n, how, now);
         }
     }
+}
+
+/// What can be known of an id; the last is found lately.
+const KNOWN: [Option<Verdict>; 6] =
+    [Some(ABSENT), Some(NULL), Some(Verdict::Present), Some(MISSED), Some(UNKNOWN), None];
+/// The fourth id of all is missed.
+const MISSED: Verdict = Verdict::Present;
+
+fn gate_of_lists(lane: Width, mode: Mode) -> Gate {
+    let gate = gate(Policy { lane, ..POLICY });
+    gate.set_mode(mode);
+    gate.missing(gate.hash(&id(3)), Instant::now());
+    gate
+}
+
+/// Each list of three of them, with repeats.
+fn lists() -> impl Iterator<Item = [usize; 3]> {
+    (0..216).map(|n| [n % 6, n / 6 % 6, n / 36])
+}
+
+fn rule_list(gate: &Gate, list: &[usize], unread: usize) -> Ruling {
+    let known = |id: usize| KNOWN[id].map_or(Known::Unasked(Why::Found), known);
+    let ids = list.iter().map(|n| (gate.hash(&id(*n as u64)), known(*n)));
+    gate.rule(ids, unread, Instant::now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() {
+    let gate = gate_of_lists(WIDE, Mode::Enforce);
+    for list in lists() {
+        let alone = list.map(|n| match rule_list(&gate, &[n], 0) {
+            Ruling::Admit(admission) => Ok(admission.why),
+            Ruling::Refuse(proof) => Err(proof),
+            Ruling::Busy { .. } => panic!("there is room"),
+        });
+        for unread in [0, 1] {
+            let is_absent = unread == 0 && list.iter().all(|id| *id < 2);
+            match rule_list(&gate, &list, unread) {
+                Ruling::Refuse(proof) => {
+                    assert!(is_absent, "{list:?}");
+                    assert_eq!(proof == Proof::Null, list.contains(&1), "{list:?}");
+                }
+                Ruling::Admit(admission) => {
+                    assert!(!is_absent, "{list:?}");
+                    assert_eq!(admission.ids[..], alone, "{list:?}");
+                    let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
+                    assert_eq!(admission.permit.is_some(), needs_lane, "{list:?}");
+                }
+                busy @ Ruling::Busy { .. } => panic!("{list:?}: {busy:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_shadow_mode_every_list_passes_and_no_id_is_called_absent() {
+    for mode in [Mode::Shadow, Mode::Off] {
+        every_list_passes_in(mode);
+    }
+}
+
+fn every_list_passes_in(mode: Mode) {
+    let gate = gate_of_lists(Width { concurrency: 1, per_second: 1 }, mode);
+    for list in lists() {
+        let Ruling::Admit(admission) = rule_list(&gate, &list, 0) else { panic!("{list:?}") };
+        assert!(admission.ids.iter().all(Result::is_ok), "{list:?}");
+        let would_be_refused = list.iter().all(|id| *id < 2);
+        assert_eq!(matches!(admission.why, Why::Shadow(_)), would_be_refused, "{list:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_lane_holds_up_the_lists_that_need_it_and_refuses_none() {
+    let gate = gate_of_lists(Width { concurrency: 1, per_second: 1 }, Mode::Enforce);
+    let _full = rule_list(&gate, &[4], 0);
+    for list in lists() {
+        let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
+        let is_busy = matches!(rule_list(&gate, &list, 0), Ruling::Busy { verdict, .. }
+            if !matches!(verdict, Verdict::Absent(_)));
+        assert_eq!(is_busy, needs_lane, "{list:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_bring_no_more_ids_through_the_lane_than_single_requests() {
+    let gate = gate_of_lists(Width { concurrency: 64, per_second: 500 }, Mode::Enforce);
+    let mut passed = 0;
+    for _ in 0..10_000 {
+        // Each is answered at once.
+        passed += 100 * usize::from(matches!(rule_list(&gate, &[4; 100], 0), Ruling::Admit(_)));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    assert!((5_000..=64 + 5_000 + 100).contains(&passed), "{passed} in ten seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
+    for (on_unknown, passes) in [(OnUnknown::Pass, true), (OnUnknown::Shed, false)] {
+        let gate = gate(Policy { on_unknown, ..POLICY });
+        for list in [&[4][..], &[5, 4], &[0, 4, 2]] {
+            let ruling = rule_list(&gate, list, 0);
+            assert_eq!(matches!(ruling, Ruling::Admit(_)), passes, "{list:?}");
+            assert_eq!(matches!(ruling, Ruling::Busy { .. }), !passes, "{list:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_absent_id_of_a_list_is_a_sample_at_a_time() {
+    let gate = Gate::new(&Policy { audits: 1, ..Policy::default() }, Arc::default());
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let Ruling::Admit(admission) = rule_list(&gate, &[0; 100], 0) else { panic!("no sample") };
+    assert_eq!(admission.ids.iter().filter(|id| id.is_ok()).count(), 1);
+    assert!(matches!(rule_list(&gate, &[0; 100], 0), Ruling::Refuse(Proof::Filter)));
 }

@@ -57,13 +57,13 @@ use self::filter::ForeignFilter;
 use self::inspection::Inspection;
 use self::layout::Layout;
 use self::refill::{Pause, Refill};
-use self::site::Site;
+use self::site::{SentToSite, Site};
 use self::trust::Trust;
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookup, NewNull, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookups, NewNull, Remembered, Store, Survey,
 };
 use crate::background::Background;
 use crate::error::{FleetError, StoreError};
@@ -160,8 +160,9 @@ impl Store for ForeignStore {
         });
     }
 
-    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
-        self.site(id).check(id.as_bytes(), now, alone)
+    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+        let send = |id: &&Id| self.site(id).send(id.as_bytes(), now, ids.len() == 1);
+        Answer::to_all(ids.iter().map(send), SentToSite::answer)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -21,11 +21,11 @@ use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::connection;
-use crate::store::link::node::Node;
+use crate::store::link::node::{Node, SentCheck};
 use crate::store::link::supervised::Purpose;
 use crate::store::link::transport::pipeline;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{Answer, Condition, Lookup, NullClaim};
+use crate::store::{Condition, Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 /// A connection on which there is nothing to learn.
@@ -56,30 +56,20 @@ impl Site {
         }
     }
 
-    /// Says what is known of an id, within the deadline, whatever Redis does.
-    pub(super) fn check(self: &Arc<Self>, id: &[u8], at: Instant, alone: bool) -> Answer<Lookup> {
-        let Some(live) = self.node.checks.current() else {
-            return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
-        };
-        let asked = self.trust.known().ok_or(Doubt::Disconnected);
-        let asked = asked.and_then(|known| Asked::new(&self.trust, known, id));
-        let asked = match asked {
-            Ok(asked) => asked,
-            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
-        };
+    /// Asks what is known of an id; the answer comes within the deadline, whatever Redis does.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        id: &[u8],
+        at: Instant,
+        alone: bool,
+    ) -> Result<SentToSite, Doubt> {
+        let live = self.node.checks.current().ok_or(Doubt::Disconnected)?;
+        let known = self.trust.known().ok_or(Doubt::Disconnected)?;
+        let asked = Asked::new(&self.trust, known, id)?;
         let generation = asked.known.believed().ok().map(|believed| believed.record.generation);
-        let asked_us = live.redis_us(at);
-        let deadline = at + self.check_deadline;
-        let answered = match self.node.check(self, live, asked, deadline, alone) {
-            Ok(answered) => answered,
-            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
-        };
-        Answer::Pending(Box::pin(async move {
-            match answered.await {
-                Ok(verdict) => lookup(verdict, asked_us, generation),
-                Err(doubt) => Lookup::unknown(doubt),
-            }
-        }))
+        let claim = NullClaim { asked_us: live.redis_us(at), generation };
+        let sent = self.node.check(self, live, asked, at + self.check_deadline, alone)?;
+        Ok(SentToSite { sent, claim })
     }
 
     /// Acknowledges ids whose bits are all on this Redis.
@@ -186,6 +176,18 @@ impl Site {
     }
 }
 
-fn lookup(verdict: Verdict, asked_us: i64, generation: Option<Generation>) -> Lookup {
-    Lookup { verdict, scope: Scope::Everyone, claim: NullClaim { asked_us, generation } }
+/// A check that a part of the filter was sent.
+pub(super) struct SentToSite {
+    sent: SentCheck<Verdict>,
+    claim: NullClaim,
+}
+
+impl SentToSite {
+    pub(super) async fn answer(self) -> Lookup {
+        let Self { sent, claim } = self;
+        match sent.answer().await {
+            Ok(verdict) => Lookup { verdict, scope: Scope::Everyone, claim },
+            Err(doubt) => Lookup::unknown(doubt),
+        }
+    }
 }

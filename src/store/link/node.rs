@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +16,7 @@ use super::supervised::{Link, Purpose};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::settings::Settings;
+use crate::store::BoxFuture;
 use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
@@ -126,7 +127,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         asked: Q,
         deadline: Instant,
         alone: bool,
-    ) -> Result<impl Future<Output = Result<A, Doubt>> + Send + use<I, Q, A, S>, Doubt> {
+    ) -> Result<SentCheck<A>, Doubt> {
         let queue = &self.queue;
         let (check, received) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
@@ -134,27 +135,45 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
                 // A future of its own: it takes a few kilobytes, which those in the queue can do without.
-                Some(Box::pin(async move {
+                let answering: BoxFuture<'static, ()> = Box::pin(async move {
                     answer(&*store, &node, &mut vec![check]).await;
                     drop(under_way);
-                }))
+                });
+                Some(answering)
             }
             None => queue.enter(check).map(|()| None)?,
         };
-        let answered = async move {
+        Ok(SentCheck { alone, received, deadline })
+    }
+}
+
+/// A check that is in the queue, or that the task which waits for it sends.
+pub(crate) struct SentCheck<A> {
+    pub(crate) alone: Option<BoxFuture<'static, ()>>,
+    pub(crate) received: oneshot::Receiver<Result<A, Doubt>>,
+    pub(crate) deadline: Instant,
+}
+
+impl<A> SentCheck<A> {
+    /// Waits for the answer until the deadline.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub(crate) async fn answer(self) -> Result<A, Doubt> {
+        let Self { alone, received, deadline } = self;
+        let answered = async {
             if let Some(answering) = alone {
                 answering.await;
             }
             received.await
         };
-        Ok(async move {
-            match timeout_at(deadline, answered).await {
-                Ok(Ok(answered)) => answered,
-                // The task that had it has ended.
-                Ok(Err(_)) => Err(Doubt::Disconnected),
-                Err(_) => Err(Doubt::Timeout),
-            }
-        })
+        match timeout_at(deadline, answered).await {
+            Ok(Ok(answered)) => answered,
+            // The task that had it has ended.
+            Ok(Err(_)) => Err(Doubt::Disconnected),
+            Err(_) => Err(Doubt::Timeout),
+        }
     }
 }
 

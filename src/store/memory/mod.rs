@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookup, NewNull,
+    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookups, NewNull,
     Remembered, SeenMetadata, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
@@ -45,8 +45,9 @@ impl Store for MemoryStore {
         Some(self.0.digester.digest(id))
     }
 
-    fn check(&self, id: &Id, now: Instant, _: bool) -> Answer<Lookup> {
-        Answer::Ready(self.0.look_up(&self.0.digester.digest(id), now))
+    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+        let look_up = |id: &&Id| self.0.look_up(&self.0.digester.digest(id), now);
+        Answer::Ready(ids.iter().map(look_up).collect())
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -57,7 +57,7 @@ use self::shard::Shard;
 use self::shards::Shards;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookup, NewNull,
+    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookups, NewNull,
     Remembered, Store, Survey,
 };
 use crate::background::{Background, persist};
@@ -113,8 +113,8 @@ impl Store for RedisStore {
         self.shards.digest(id)
     }
 
-    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
-        self.shards.check(id, now, alone)
+    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+        self.shards.check(ids, now)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

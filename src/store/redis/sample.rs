@@ -67,10 +67,10 @@ impl Shards {
         let Some(digest) = digests.get(chosen) else { return Ok(false) };
         let deadline = Instant::now() + self.check_deadline;
         let on = Arc::clone(&checks.on);
-        let Ok(answered) = checks.node.check(self, on, **digest, deadline, true) else {
+        let Ok(sent) = checks.node.check(self, on, **digest, deadline, true) else {
             return Ok(false);
         };
-        Ok(answered.await.is_ok_and(|checked| {
+        Ok(sent.answer().await.is_ok_and(|checked| {
             checked.verdict == Verdict::Absent(Proof::Filter)
                 && checked.generation == header.generation
         }))

@@ -175,8 +175,15 @@ pub(crate) const BUGS: &[Bug] = &[
             to: "        let deadline = at + self.check_deadline;\n        let question = format!(\"{:p} {}\", self, String::from_utf8_lossy(id.as_bytes()));\n",
         }, Raw {
             file: CHECK,
-            from: "match answered.await {",
-            to: "match crate::seeded::shared(SEEDED, question, answered).await {",
+            from: "        Ok((sent, asked_us))\n",
+            to: "        if !SEEDED {
+            return Ok((sent, asked_us));
+        }
+        let (tell, received) = tokio::sync::oneshot::channel();
+        let shared = async move {
+            tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
+        };
+        Ok((SentCheck { alone: Some(Box::pin(shared)), received, deadline }, asked_us))\n",
         }],
     },
     Bug {
@@ -1204,7 +1211,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "decide/gate.rs",
-            from: "Row::Lane(Why::Present)",
+            from: "Row::Lane(Why::Present, verdict)",
             to: "Row::Refuse(Proof::Null)",
         }],
     },
@@ -1213,9 +1220,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "decide/gate.rs",
-            from: "            Row::Shed => ",
-            to: "            Row::Shed if SEEDED => return Ruling::Refuse(Proof::Filter),
-            Row::Shed => ",
+            from: "                OnUnknown::Shed => Row::Shed(verdict),\n",
+            to: "                OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
+                OnUnknown::Shed => Row::Shed(verdict),\n",
         }],
     },
     Bug {
@@ -1246,12 +1253,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {
             file: "middleware/request.rs",
-            from: "            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
-            to: "            Outcome::Found if SEEDED => {
-                guard.found(&self.id, self.hash, why);
-                return Some(guard.store.check(&self.id, Instant::now(), true).map(drop));
-            }
-            Outcome::Found => guard.found(&self.id, self.hash, why),\n",
+            from: "                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why),\n",
+            to: "                (Outcome::Found, Ok(why)) => {
+                    guard.found(id, *hash, why);
+                    if SEEDED {
+                        learning = Some(guard.store.check(&[id], Instant::now()).map(drop));
+                    }
+                }\n",
         }],
     },
     Bug {
@@ -1269,17 +1277,17 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "store/redis/mod.rs",
-            from: "    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {\n",
-            to: "    fn check(&self, id: &Id, now: Instant, alone: bool) -> Answer<Lookup> {
+            from: "    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {\n",
+            to: "    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
         };
-        if SEEDED && self.copied(id).is_none() && of_live() {
+        if SEEDED && ids.iter().all(|id| self.copied(id).is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
             let claim = super::NullClaim { asked_us: 0, generation: None };
-            return Answer::Ready(Lookup { verdict, scope, claim });
+            return Answer::Ready(ids.iter().map(|_| super::Lookup { verdict, scope, claim }).collect());
         }
 ",
         }],
@@ -1289,13 +1297,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "middleware/request.rs",
-            from: "        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), None)\n",
-            to: "        let generation = shared.guard.state().live.ok().map(|live| live.generation);
-        let claim = NullClaim { asked_us: 1 << 60, generation };
-        let claim = Some(claim).filter(|_| SEEDED && why == Why::Copied);
-        let kind = if claim.is_some() { shared.options.nulls.kind(request) } else { kind };
-        AdmittedRequest::new(shared, self, kind, Admission::unasked(why), claim)
-",
+            from: "        let shared = Arc::clone(shared);\n        Admitted {",
+            to: "        if SEEDED && kind.is_some() && lookups.is_empty() && readings[..] == [Ok(Why::Copied)] {
+            let generation = shared.guard.state().live.ok().map(|live| live.generation);
+            claim = Some(NullClaim { asked_us: 1 << 60, generation });
+            kind = Some(shared.options.nulls.kind(request));
+        }
+        let shared = Arc::clone(shared);\n        Admitted {",
         }],
     },
     Bug {

@@ -22,12 +22,33 @@ use self::checked::Checked;
 use super::incarnation::identity::Identity;
 use super::shards::Shards;
 use crate::id::Id;
-use crate::store::{Answer, Lookup, NullClaim};
+use crate::store::link::node::SentCheck;
+use crate::store::{Answer, Lookup, Lookups, NullClaim};
 use crate::verdict::Doubt;
 
 impl Shards {
-    /// Asks, alone or from the queue, and returns the answer, which comes within the deadline, whatever Redis does.
-    pub(super) fn check(self: &Arc<Self>, id: &Id, at: Instant, alone: bool) -> Answer<Lookup> {
+    /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
+    /// Redis does.
+    pub(super) fn check(self: &Arc<Self>, ids: &[&Id], at: Instant) -> Answer<Lookups> {
+        let sent = ids.iter().map(|id| self.send(id, at, ids.len() == 1));
+        Answer::to_all(sent, async |(sent, asked_us): (SentCheck<Checked>, _)| {
+            match sent.answer().await {
+                Ok(Checked { verdict, scope, generation }) => {
+                    let claim = NullClaim { asked_us, generation: Some(generation) };
+                    Lookup { verdict, scope, claim }
+                }
+                Err(doubt) => Lookup::unknown(doubt),
+            }
+        })
+    }
+
+    /// Asks for an id; returns also when, by Redis's clock, µs.
+    fn send(
+        self: &Arc<Self>,
+        id: &Id,
+        at: Instant,
+        alone: bool,
+    ) -> Result<(SentCheck<Checked>, i64), Doubt> {
         let (shard, digest) = self.place(id);
         let node = shard.at.load();
         let Some((live, digest)) = node.checks.current().and_then(|live| {
@@ -36,22 +57,11 @@ impl Shards {
             Some((live, digest))
         }) else {
             shard.note_doubt(Doubt::Disconnected);
-            return Answer::Ready(Lookup::unknown(Doubt::Disconnected));
+            return Err(Doubt::Disconnected);
         };
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        let answered = match node.check(self, live, digest, deadline, alone) {
-            Ok(answered) => answered,
-            Err(doubt) => return Answer::Ready(Lookup::unknown(doubt)),
-        };
-        Answer::Pending(Box::pin(async move {
-            match answered.await {
-                Ok(Checked { verdict, scope, generation }) => {
-                    let claim = NullClaim { asked_us, generation: Some(generation) };
-                    Lookup { verdict, scope, claim }
-                }
-                Err(doubt) => Lookup::unknown(doubt),
-            }
-        }))
+        let sent = node.check(self, live, digest, deadline, alone)?;
+        Ok((sent, asked_us))
     }
 }
