@@ -21,7 +21,7 @@ use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::guard::removed::Removed;
-use crate::id::Id;
+use crate::id::{Id, KeyedDigest};
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
 use crate::observe::gauges::Gauges;
@@ -86,14 +86,22 @@ impl Guard {
     }
 
     /// Says what is known of an id before anybody is asked: enough to pass, or what the look-up's answer is missing from.
-    pub(crate) fn first_row(&self, id: &Id, hash: IdHash, now: Instant) -> Known {
+    /// Returns also the digest, if that took one.
+    pub(crate) fn first_row(
+        &self,
+        id: &Id,
+        hash: IdHash,
+        now: Instant,
+    ) -> (Option<KeyedDigest>, Known) {
         if self.gate.is_found(hash, now) {
-            return Known::Unasked(Why::Found);
+            return (None, Known::Unasked(Why::Found));
         }
-        match self.store.copied(id).filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+        let (digest, copied) = self.store.copied(id);
+        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
             copied => Known::unanswered(copied.is_some()),
-        }
+        };
+        (digest, known)
     }
 
     /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may

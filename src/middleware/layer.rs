@@ -21,6 +21,7 @@ use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
+use crate::store::Sought;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -69,7 +70,7 @@ impl BloomGuard {
     ///
     /// The reason why the value is no id. A request for it would be refused as invalid.
     pub async fn check(&self, id: &(impl AsId + ?Sized)) -> Result<Verdict, InvalidId> {
-        Ok(self.verdicts(&[&self.canonical(id)?]).await[0])
+        Ok(self.verdicts(&[self.canonical(id)?]).await[0])
     }
 
     /// Returns what is known of each of these ids, in their order. All are asked for at once: with Redis this is a
@@ -85,15 +86,16 @@ impl BloomGuard {
         let ids = ids.into_iter().map(|id| self.canonical(&id)).collect::<Result<Vec<_>, _>>()?;
         let mut verdicts = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ASKED) {
-            verdicts.extend(self.verdicts(&ids.iter().collect::<Vec<_>>()).await);
+            verdicts.extend(self.verdicts(ids).await);
         }
         Ok(verdicts)
     }
 
     /// Asks for ids, all at once.
-    async fn verdicts(&self, ids: &[&Id]) -> SmallVec<[Verdict; 1]> {
+    async fn verdicts(&self, ids: &[Id]) -> SmallVec<[Verdict; 1]> {
         let (guard, now) = (self.guard(), Instant::now());
-        let lookups = guard.store.check(ids, now).answer().await;
+        let sought: SmallVec<[Sought<'_>; 1]> = ids.iter().map(|id| (id, None)).collect();
+        let lookups = guard.store.check(&sought, now).answer().await;
         lookups.iter().map(|lookup| guard.heed(lookup, now, || Scope::Everyone)).collect()
     }
 

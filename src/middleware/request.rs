@@ -15,9 +15,9 @@ use crate::decide::lane::Permit;
 use crate::decide::recent::IdHash;
 use crate::extract::IdList;
 use crate::guard::Guard;
-use crate::id::Id;
+use crate::id::{Id, KeyedDigest};
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
-use crate::store::{Answer, Lookups, NullClaim};
+use crate::store::{Answer, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
 
 /// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
@@ -56,6 +56,7 @@ type RequestedIds = SmallVec<[RequestedId; 1]>;
 struct RequestedId {
     id: Id,
     hash: IdHash,
+    digest: Option<KeyedDigest>,
     known: Known,
 }
 
@@ -72,8 +73,8 @@ impl Pending {
         let asked = Instant::now();
         let requested = |id| {
             let hash = guard.gate.hash(&id);
-            let known = guard.first_row(&id, hash, asked);
-            RequestedId { id, hash, known }
+            let (digest, known) = guard.first_row(&id, hash, asked);
+            RequestedId { id, hash, digest, known }
         };
         Self { ids: ids.into_iter().map(requested).collect(), unread, asked }
     }
@@ -81,7 +82,7 @@ impl Pending {
     /// Asks for the ids that do not pass unasked, all at once.
     pub(super) fn check(&self, guard: &Guard) -> Answer<Lookups> {
         let asked = self.ids.iter().filter(|of| matches!(of.known, Known::Asked { .. }));
-        let asked: SmallVec<[&Id; 1]> = asked.map(|of| &of.id).collect();
+        let asked: SmallVec<[Sought<'_>; 1]> = asked.map(|of| (&of.id, of.digest)).collect();
         if asked.is_empty() {
             return Answer::Ready(Lookups::new());
         }

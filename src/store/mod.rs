@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::error::{FleetError, StoreError};
 use crate::filter::{Generation, Sizing};
-use crate::id::{Digest, Id};
+use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
 use crate::random;
@@ -318,14 +318,17 @@ impl fmt::Display for JournalReach {
     }
 }
 
+/// An id that is looked up, with its digest if that was made before.
+pub(crate) type Sought<'a> = (&'a Id, Option<KeyedDigest>);
+
 /// What answers requests.
 pub(crate) trait Store: Send + Sync + 'static {
     /// Starts what runs in the background, once; needs a Tokio runtime.
     fn start(&self);
 
-    /// Says whether this process's copy of the filter holds an id, where there is a copy.
-    fn copied(&self, _id: &Id) -> Option<Copied> {
-        None
+    /// Says whether this process's copy of the filter holds an id, where there is a copy; returns also the digest that it took.
+    fn copied(&self, _id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
+        (None, None)
     }
 
     /// The digest of an id, by which the log and Redis name it; none where there is no key, or not yet.
@@ -334,7 +337,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     }
 
     /// What is known of each of these ids, asked for together at this moment. One alone need not wait for a batch.
-    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups>;
+    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups>;
 
     /// Acknowledges ids in every filter that needs them.
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -375,7 +378,7 @@ pub(crate) trait Store: Send + Sync + 'static {
 
 /// Asks what is known of one id, now.
 pub(crate) async fn look_up(store: &dyn Store, id: &Id) -> Lookup {
-    let lookups = store.check(&[id], Instant::now()).answer().await;
+    let lookups = store.check(&[(id, None)], Instant::now()).answer().await;
     lookups[0]
 }
 

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
     Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookups,
-    NewNull, Remembered, Store, Survey,
+    NewNull, Remembered, Sought, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -156,12 +156,13 @@ impl Gated {
 impl Store for Gated {
     fn start(&self) {}
 
-    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let this = self.clone();
-        let ids: Vec<Id> = ids.iter().map(|id| Id::clone(id)).collect();
+        let ids: Vec<Id> = ids.iter().map(|(id, _)| Id::clone(id)).collect();
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
-            this.store.check(&ids.iter().collect::<Vec<_>>(), now).answer().await
+            let sought: Vec<Sought<'_>> = ids.iter().map(|id| (id, None)).collect();
+            this.store.check(&sought, now).answer().await
         }))
     }
 

@@ -45,7 +45,7 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.store.check(&[id], Instant::now()) {
+        match self.guard.store.check(&[(id, None)], Instant::now()) {
             Answer::Ready(lookups) => lookups[0],
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }

@@ -63,7 +63,8 @@ use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookups, NewNull, Remembered, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, FleetChange, Lookups, NewNull, Remembered, Sought, Store,
+    Survey,
 };
 use crate::background::Background;
 use crate::error::{FleetError, StoreError};
@@ -160,8 +161,8 @@ impl Store for ForeignStore {
         });
     }
 
-    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
-        let send = |id: &&Id| self.site(id).send(id.as_bytes(), now, ids.len() == 1);
+    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+        let send = |(id, _): &Sought<'_>| self.site(id).send(id.as_bytes(), now, ids.len() == 1);
         Answer::to_all(ids.iter().map(send), SentToSite::answer)
     }
 

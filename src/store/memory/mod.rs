@@ -21,7 +21,7 @@ use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
     Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookups, NewNull,
-    Remembered, SeenMetadata, Store, Survey,
+    Remembered, SeenMetadata, Sought, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -45,8 +45,9 @@ impl Store for MemoryStore {
         Some(self.0.digester.digest(id))
     }
 
-    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
-        let look_up = |id: &&Id| self.0.look_up(&self.0.digester.digest(id), now);
+    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+        let digest = |(id, made): &Sought<'_>| self.0.digester.digest_once(id, *made).digest;
+        let look_up = |sought| self.0.look_up(&digest(sought), now);
         Answer::Ready(ids.iter().map(look_up).collect())
     }
 

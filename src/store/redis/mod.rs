@@ -58,12 +58,12 @@ use self::shards::Shards;
 use super::map::endpoint::Endpoint;
 use super::{
     Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookups, NewNull,
-    Remembered, Store, Survey,
+    Remembered, Sought, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
-use crate::id::{Digest, Id};
+use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
 
@@ -104,16 +104,16 @@ impl Store for RedisStore {
         });
     }
 
-    fn copied(&self, id: &Id) -> Option<Copied> {
-        let shard = self.shards.of(id);
-        shard.copies.copied(id, shard.filter.load().as_deref())
+    fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
+        let (shard, digest) = self.shards.place(id, None);
+        shard.copies.copied(id, digest, shard.filter.load().as_deref())
     }
 
     fn digest(&self, id: &Id) -> Option<Digest> {
         self.shards.digest(id)
     }
 
-    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         self.shards.check(ids, now)
     }
 

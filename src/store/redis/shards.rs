@@ -20,7 +20,7 @@ use super::keys::Keys;
 use super::settings_differ::OwnSettings;
 use super::shard::Shard;
 use crate::error::{FleetError, StoreError};
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{Condition, FleetChange, FleetView, Survey};
@@ -77,23 +77,27 @@ impl Shards {
         }
     }
 
-    /// Returns the shard that an id is in, and the id's digest, if it had to be made for that.
-    pub(crate) fn place(&self, id: &Id) -> (&Arc<Shard>, Option<Digest>) {
-        let digest = self.digester.as_ref().map(|digester| digester.digest(id));
-        let number = digest.map_or(0, |digest| digest.shard(self.all.len()));
-        (&self.all[number], digest)
+    /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
+    pub(crate) fn place(
+        &self,
+        id: &Id,
+        made: Option<KeyedDigest>,
+    ) -> (&Arc<Shard>, Option<KeyedDigest>) {
+        let placed = self.digester.as_ref().map(|digester| digester.digest_once(id, made));
+        let number = placed.map_or(0, |of| of.digest.shard(self.all.len()));
+        (&self.all[number], placed.or(made))
     }
 
     /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        let (shard, digest) = self.place(id);
+        let (shard, placed) = self.place(id, None);
         let live = || shard.current(|node| &node.checks);
-        digest.or_else(|| Some(live()?.identity.digester.digest(id)))
+        placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
     /// Returns the shard that an id is in.
     pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
-        self.place(id).0
+        self.place(id, None).0
     }
 
     /// Acknowledges ids. Where a shard fails, those of the others may be inserted.

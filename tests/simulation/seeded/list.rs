@@ -1257,7 +1257,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "                (Outcome::Found, Ok(why)) => {
                     guard.found(id, *hash, why);
                     if SEEDED {
-                        learning = Some(guard.store.check(&[id], Instant::now()).map(drop));
+                        learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
                     }
                 }\n",
         }],
@@ -1277,13 +1277,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "store/redis/mod.rs",
-            from: "    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {\n",
-            to: "    fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+            from: "    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {\n",
+            to: "    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
         };
-        if SEEDED && ids.iter().all(|id| self.copied(id).is_none()) && of_live() {
+        if SEEDED && ids.iter().all(|(id, _)| self.copied(id).1.is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
             let claim = super::NullClaim { asked_us: 0, generation: None };

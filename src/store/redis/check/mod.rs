@@ -21,16 +21,15 @@ use tokio::time::Instant;
 use self::checked::Checked;
 use super::incarnation::identity::Identity;
 use super::shards::Shards;
-use crate::id::Id;
 use crate::store::link::node::SentCheck;
-use crate::store::{Answer, Lookup, Lookups, NullClaim};
+use crate::store::{Answer, Lookup, Lookups, NullClaim, Sought};
 use crate::verdict::Doubt;
 
 impl Shards {
     /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
     /// Redis does.
-    pub(super) fn check(self: &Arc<Self>, ids: &[&Id], at: Instant) -> Answer<Lookups> {
-        let sent = ids.iter().map(|id| self.send(id, at, ids.len() == 1));
+    pub(super) fn check(self: &Arc<Self>, ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
+        let sent = ids.iter().map(|sought| self.send(*sought, at, ids.len() == 1));
         Answer::to_all(sent, async |(sent, asked_us): (SentCheck<Checked>, _)| {
             match sent.answer().await {
                 Ok(Checked { verdict, scope, generation }) => {
@@ -45,14 +44,14 @@ impl Shards {
     /// Asks for an id; returns also when, by Redis's clock, µs.
     fn send(
         self: &Arc<Self>,
-        id: &Id,
+        (id, made): Sought<'_>,
         at: Instant,
         alone: bool,
     ) -> Result<(SentCheck<Checked>, i64), Doubt> {
-        let (shard, digest) = self.place(id);
+        let (shard, made) = self.place(id, made);
         let node = shard.at.load();
         let Some((live, digest)) = node.checks.current().and_then(|live| {
-            let by = |joined: &Identity| digest.unwrap_or_else(|| joined.digester.digest(id));
+            let by = |joined: &Identity| joined.digester.digest_once(id, made).digest;
             let digest = live.identity.see(shard.number, by)?;
             Some((live, digest))
         }) else {
