@@ -1,22 +1,28 @@
 //! A redis-server of the test's own, on a free port, with a temporary directory, stopped on drop.
 //! `REDIS_SERVER` names another program to start: another version, or Valkey's.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A port that is free now. The system gives out none of these by itself, so that a server may be away from its own for a while;
-/// with that of a cluster's bus, 10,000 above.
+/// A port that is free now, and that no other program of the tests takes as long as this one runs: its server may be away for a
+/// while. The system gives out none of these by itself, nor those of a cluster's bus, 10,000 above.
 pub fn free_port() -> u16 {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    // The servers speak TCP: whoever has the same number for UDP has reserved it.
+    static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     loop {
         // Programs that run at the same time begin with others.
-        let number = std::process::id().wrapping_mul(191) + TAKEN.fetch_add(1, Ordering::Relaxed);
-        let port = 10_000 + (number % 10_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let begin = std::process::id() as usize * 191;
+        let port = 10_000 + ((begin + TAKEN.fetch_add(1, Ordering::Relaxed)) % 10_000) as u16;
+        if let Ok(reservation) = UdpSocket::bind(("127.0.0.1", port))
+            && TcpListener::bind(("127.0.0.1", port)).is_ok()
+        {
+            RESERVED.lock().expect("nobody panics with it").push(reservation);
             return port;
         }
     }
