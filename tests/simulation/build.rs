@@ -1,8 +1,7 @@
-//! Makes the crate's sources parts of the simulation's two programs: as they are, and with every seeded
-//! bug in, each behind a question whether it is in.
+//! Makes the crate's sources part of the simulation, with every seeded bug in them, each behind a question
+//! whether it is in. With `SIM_CLEAN` set they are taken as they are.
 //!
-//! What `src/lib.rs` declares and re-exports is declared and re-exported by the programs, too. A module
-//! that the simulation declares itself stands in for the crate's of the same name.
+//! What `src/lib.rs` declares and re-exports is declared and re-exported by the simulation, too.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -22,124 +21,77 @@ mod plan {
     pub(crate) use crate::flavour::Flavour;
 }
 
+/// The crate's modules in whose place the simulation has its own.
+const REPLACED: [&str; 2] = ["background", "random"];
+
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo runs this"));
-    let sources = here.join("../../src").canonicalize()?;
-    for watched in ["../../src", "main.rs", "seeded/list.rs", "plan/flavour.rs"] {
+    let mut sources = here.join("../../src").canonicalize()?;
+    for watched in ["../../src", "seeded/list.rs", "plan/flavour.rs"] {
         println!("cargo::rerun-if-changed={watched}");
     }
+    println!("cargo::rerun-if-env-changed=SIM_CLEAN");
     // The crate's features are off here, but for `redis`.
     println!(
         r#"cargo::rustc-check-cfg=cfg(feature, values("axum", "cli", "cron", "metrics", "tls", "uuid"))"#
     );
 
-    let simulation = Items::read(&here.join("main.rs"))?;
-    let crate_root = Items::read(&sources.join("lib.rs"))?.without(&simulation.modules);
-    let clean =
-        crate_root.declared("sources", &sources) + &crate_root.uses + &scripts(&sources)?.listed();
-    fs::write(out.join("sources.rs"), clean)?;
-
-    let copy = out.join("with_bugs");
-    copy_tree(&sources, &copy)?;
-    let unplaced = put_bugs_in(&copy, &scripts(&copy)?)?;
-    let mut with_bugs = simulation.declared("simulation", &here)
-        + &crate_root.declared("sources", &copy)
-        + &crate_root.uses;
-    with_bugs += &scripts(&copy)?.listed();
-    writeln!(with_bugs, "pub(crate) const UNPLACED: &[&str] = &{unplaced:?};")
+    let clean = env::var_os("SIM_CLEAN").is_some();
+    let mut unplaced = Vec::new();
+    if !clean {
+        let copy = out.join("with_bugs");
+        copy_tree(&sources, &copy)?;
+        unplaced = put_bugs_in(&copy)?;
+        sources = copy;
+    }
+    let mut text = crate_root(&sources)?;
+    text += "pub(crate) const SCRIPTS: &[(&str, &str)] = &[\n";
+    for (name, file) in scripts(&sources)? {
+        text += &format!("    ({name:?}, include_str!({file:?})),\n");
+    }
+    text += "];\n";
+    writeln!(text, "pub(crate) const CLEAN: bool = {clean};").map_err(io::Error::other)?;
+    writeln!(text, "pub(crate) const UNPLACED: &[&str] = &{unplaced:?};")
         .map_err(io::Error::other)?;
-    fs::write(out.join("sources_with_bugs.rs"), with_bugs)
+    fs::write(out.join("sources.rs"), text)
 }
 
-struct Module {
-    name: String,
-    /// Where it is, if not where its name says.
-    path: Option<String>,
-}
-
-/// What a crate's root declares.
-struct Items {
-    modules: Vec<Module>,
-    /// The re-exports, as they are written.
-    uses: String,
-}
-
-impl Items {
-    fn read(root: &Path) -> io::Result<Self> {
-        let mut items = Self { modules: Vec::new(), uses: String::new() };
-        let text = fs::read_to_string(root)?;
-        let mut lines = text.lines();
-        let mut attributes = String::new();
-        while let Some(line) = lines.next() {
-            let word = line.trim_start_matches("pub ").trim_start_matches("pub(crate) ");
-            if line.is_empty() || line.starts_with("//") || line.starts_with("#!") {
-                continue;
-            } else if line.starts_with("#[") {
-                attributes.push_str(line);
-                attributes.push('\n');
-                continue;
-            } else if let Some(module) = word.strip_prefix("mod ").and_then(|m| m.strip_suffix(';'))
-            {
-                if !attributes.contains("cfg(test)") {
-                    let path = attributes
-                        .split_once("path = \"")
-                        .and_then(|(_, path)| path.split_once('"'));
-                    let path = path.map(|(path, _)| path.to_owned());
-                    items.modules.push(Module { name: module.to_owned(), path });
-                }
-            } else if line.starts_with("pub use ") {
-                items.uses.push_str(&attributes);
-                items.uses.push_str(line);
-                items.uses.push('\n');
-                let mut last = line;
-                while !last.ends_with(';') {
-                    last = lines.next().expect("a `pub use` ends");
-                    items.uses.push_str(last);
-                    items.uses.push('\n');
-                }
+/// What the crate's root declares and re-exports.
+fn crate_root(sources: &Path) -> io::Result<String> {
+    let root = fs::read_to_string(sources.join("lib.rs"))?;
+    let (mut modules, mut uses, mut attributes) = (Vec::new(), String::new(), String::new());
+    let mut lines = root.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("#[") {
+            attributes.push_str(line);
+            attributes.push('\n');
+            continue;
+        }
+        let module = line.strip_prefix("pub ").unwrap_or(line).strip_prefix("mod ");
+        if let Some(module) = module.and_then(|module| module.strip_suffix(';')) {
+            if !attributes.contains("cfg(test)") && !REPLACED.contains(&module) {
+                modules.push(module.to_owned());
             }
-            attributes.clear();
-        }
-        Ok(items)
-    }
-
-    fn without(mut self, others: &[Module]) -> Self {
-        self.modules.retain(|module| others.iter().all(|other| other.name != module.name));
-        self
-    }
-
-    /// The modules' declarations, for files in this directory.
-    fn declared(&self, room: &str, directory: &Path) -> String {
-        let mut text = format!("#[path = {directory:?}]\nmod {room} {{\n");
-        for Module { name, path } in &self.modules {
-            if let Some(path) = path {
-                text += &format!("    #[path = {path:?}]\n");
+        } else if line.starts_with("pub use ") {
+            uses.push_str(&attributes);
+            let mut last = line;
+            uses += &format!("{last}\n");
+            while !last.ends_with(';') {
+                last = lines.next().expect("a `pub use` ends");
+                uses += &format!("{last}\n");
             }
-            text += &format!("    pub(crate) mod {name};\n");
         }
-        text += "}\n";
-        for Module { name, .. } in &self.modules {
-            text += &format!("use {room}::{name};\n");
-        }
-        text
+        attributes.clear();
     }
+    let declared: String =
+        modules.iter().map(|name| format!("    pub(crate) mod {name};\n")).collect();
+    let used: String = modules.iter().map(|name| format!("use sources::{name};\n")).collect();
+    Ok(format!("#[path = {sources:?}]\nmod sources {{\n{declared}}}\n{used}{uses}"))
 }
 
 /// The crate's scripts: their files, by name.
-struct Scripts(BTreeMap<String, PathBuf>);
-
-impl Scripts {
-    fn listed(&self) -> String {
-        let mut text = "pub(crate) const SCRIPTS: &[(&str, &str)] = &[\n".to_owned();
-        for (name, file) in &self.0 {
-            text += &format!("    ({name:?}, include_str!({file:?})),\n");
-        }
-        text + "];\n"
-    }
-}
-
-fn scripts(sources: &Path) -> io::Result<Scripts> {
+fn scripts(sources: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![sources.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -154,7 +106,7 @@ fn scripts(sources: &Path) -> io::Result<Scripts> {
             }
         }
     }
-    Ok(Scripts(found))
+    Ok(found)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
@@ -175,7 +127,8 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Puts every bug in; returns those whose place is not there exactly once, in words.
-fn put_bugs_in(copy: &Path, scripts: &Scripts) -> io::Result<Vec<String>> {
+fn put_bugs_in(copy: &Path) -> io::Result<Vec<String>> {
+    let scripts = scripts(copy)?;
     let mut unplaced = Vec::new();
     for (index, bug) in BUGS.iter().enumerate() {
         let asks = format!("crate::seeded::is({index})");
@@ -183,7 +136,7 @@ fn put_bugs_in(copy: &Path, scripts: &Scripts) -> io::Result<Vec<String>> {
             let (file, from, to) = match edit {
                 // The model changes it as it loads it.
                 Edit::Script { file, from, .. } => {
-                    (scripts.0.get(*file).cloned().unwrap_or_else(|| copy.join(file)), *from, None)
+                    (scripts.get(*file).cloned().unwrap_or_else(|| copy.join(file)), *from, None)
                 }
                 Edit::Source { file, from, to } => {
                     let to = format!("(if {asks} {{ {to} }} else {{ {from} }})");

@@ -10,31 +10,43 @@ use std::time::Instant;
 use crate::kept;
 use crate::oracle::Findings;
 use crate::plan::Plan;
-use crate::{differential, shrink, world};
+use crate::seeded::{self, hunt};
+use crate::{CLEAN, differential, shrink, world};
 
 /// Seeds unless `SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 /// Things that happen in a run.
 pub(crate) const OPERATIONS: usize = 500;
-/// Every so-manieth seed is run twice.
+/// Every n-th seed is run twice.
 const TWICE: u64 = 50;
 /// The least share of ids that Redis must have been asked for together with others.
 const MERGED: f64 = 0.05;
 /// Failing seeds that are shown in full.
 const SHOWN: usize = 3;
 
+/// `SIM_SEED` is one run, with its trace; `SIM_BUG` names a part of the names of those seeded bugs that are hunted for and, with
+/// `SIM_SEED`, the one that is put into that run.
 pub(crate) fn main() -> ExitCode {
+    let named = env::var("SIM_BUG").ok();
     if let Some(seed) = number("SIM_SEED") {
+        seeded::put_in(named.and_then(|name| hunt::place_of(&name)));
         return replay(seed);
     }
-    let kept = kept::run();
-    let compared = differential::compare(OPERATIONS);
-    match &compared {
-        Ok(commands) => println!("the model answered {commands} commands as redis-server does"),
-        Err(difference) => println!("the model differs from redis-server: {difference}"),
+    let mut sound = true;
+    if named.is_none() {
+        let kept = kept::run();
+        let compared = differential::compare(OPERATIONS);
+        match &compared {
+            Ok(commands) => println!("the model answered {commands} commands as redis-server does"),
+            Err(difference) => println!("the model differs from redis-server: {difference}"),
+        }
+        let seeds = run_seeds(number("SIM_SEEDS").unwrap_or(SEEDS));
+        sound = conclude(&seeds, &kept, compared.err());
     }
-    let seeds = run_seeds(number("SIM_SEEDS").unwrap_or(SEEDS));
-    conclude(&seeds, &kept, compared.err())
+    if !CLEAN {
+        sound &= hunt::hunt(&named.unwrap_or_default());
+    }
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) fn number(name: &str) -> Option<u64> {
@@ -51,6 +63,8 @@ struct Seeds {
     failed: Vec<(u64, String)>,
     /// The seeds whose second run went another way.
     unsteady: Vec<u64>,
+    /// Tells whether sources without the seeded bugs' questions go the same way.
+    trace: u64,
 }
 
 fn run_seeds(count: u64) -> Seeds {
@@ -66,13 +80,14 @@ fn run_seeds(count: u64) -> Seeds {
                     if seed >= from + count {
                         break;
                     }
-                    let (findings, steady) = run_one(seed);
+                    let (findings, trace, steady) = run_one(seed);
                     // At once, as a long campaign may be cut short.
                     for what in findings.violations.iter().take(1) {
                         println!("seed {seed} fails: {what}");
                     }
                     let mut all = all.lock().expect("no run panics while it counts");
                     all.findings.add(&findings);
+                    all.trace = all.trace.wrapping_add(trace);
                     all.failed
                         .extend(findings.violations.into_iter().next().map(|what| (seed, what)));
                     all.unsteady.extend((!steady).then_some(seed));
@@ -85,17 +100,17 @@ fn run_seeds(count: u64) -> Seeds {
     seeds
 }
 
-/// One run, and whether a second one is the same.
-fn run_one(seed: u64) -> (Findings, bool) {
+/// One run, its trace, and whether a second one is the same.
+fn run_one(seed: u64) -> (Findings, u64, bool) {
     let plan = Plan::draw(seed, OPERATIONS);
     let outcome = world::run(&plan, false);
     let steady = !seed.is_multiple_of(TWICE) || world::run(&plan, false).hash == outcome.hash;
-    (outcome.findings, steady)
+    (outcome.findings, outcome.hash, steady)
 }
 
 /// Shows what was found, and judges it.
-fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitCode {
-    let Seeds { count, findings, failed, unsteady } = seeds;
+fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> bool {
+    let Seeds { count, findings, failed, unsteady, trace } = seeds;
     let mut sound = true;
     let mut complain = |text: String| {
         println!("{text}");
@@ -156,20 +171,20 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> ExitC
         merged * 100.0,
     );
     println!(
-        "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s",
+        "simulation: {count} seeds, {} operations, {} existing-id checks, {} false 404s; trace {trace:016x}",
         findings.operations, findings.existing, findings.false_404s,
     );
-    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    sound
 }
 
 /// The run of a seed, or one that is kept under its number.
-fn plan_of(seed: u64) -> Plan {
+pub(crate) fn plan_of(seed: u64) -> Plan {
     let kept = kept::plans().into_iter().find(|plan| plan.seed == seed);
     kept.unwrap_or_else(|| Plan::draw(seed, OPERATIONS))
 }
 
 /// Runs one seed, with its trace; a failing one is made small first.
-pub(crate) fn replay(seed: u64) -> ExitCode {
+fn replay(seed: u64) -> ExitCode {
     let outcome = world::run(&plan_of(seed), true);
     if outcome.findings.violations.is_empty() {
         for line in &outcome.lines {

@@ -1,9 +1,11 @@
-//! The deterministic simulation.
+//! The deterministic simulation, with all seeded bugs in the crate's sources: see `build.rs`.
 #![expect(
     dead_code,
     unreachable_pub,
     unused_imports,
-    reason = "the crate's own sources, compiled for this program, which uses its part of them"
+    unused_parens,
+    clippy::all,
+    reason = "the crate's own sources, changed, and compiled for this program, which uses its part of them"
 )]
 
 mod background;
@@ -34,7 +36,6 @@ mod shrink;
 mod trace;
 mod world;
 
-// The crate's own sources, all but its random source: see `build.rs`.
 include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// A run allocates all the time; this takes a tenth off it.
