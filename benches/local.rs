@@ -1,15 +1,16 @@
-//! What a request costs that needs no Redis, for a profiler: 100,000 requests of one kind and nothing else.
+//! What a request costs, for a profiler: 100,000 requests of one kind and nothing else.
 //!
-//! `cargo bench -p bloom-guard-tests --bench local -- found` (or `absent`, `present`, `bare`) says how long they take;
-//! `README.md` beside this says how to count their instructions.
+//! `cargo bench -p bloom-guard-tests --bench local -- found` (or `absent`, `present`, `bare`, and `redis`: absent there) says how long
+//! they take; `README.md` beside this says how to count their instructions.
 
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
 use http::{Request, Response, StatusCode, Uri};
+use support::redis_server::RedisServer;
 use tower::{Layer, Service, ServiceExt};
 
 const IDS: u64 = 1_000_000;
@@ -37,14 +38,17 @@ fn uris(ids: Range<u64>) -> Vec<Uri> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let which = std::env::args().nth(1).unwrap_or_default();
-    let guard =
+    let redis = (which == "redis").then(RedisServer::start);
+    let builder =
         BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}").expect("valid"))
-            .in_process()
             .capacity(IDS, 0.001)
             .audits_per_second(0)
-            .rebuild(Schedule::manual(), from_iter(|| 0..IDS))
-            .build()
-            .expect("valid");
+            .rebuild(Schedule::manual(), from_iter(|| 0..IDS));
+    let builder = match &redis {
+        Some(redis) => builder.redis(&redis.url()).settle(Duration::ZERO),
+        None => builder.in_process(),
+    };
+    let guard = builder.build().expect("valid");
     guard.ready().await;
     let answer = |status| {
         tower::service_fn(move |_: Request<()>| async move {
@@ -66,8 +70,8 @@ async fn main() {
         "bare" => send_all(found, &existing).await,
         "found" => send_all(guard.layer(found), &existing).await,
         "present" => send_all(guard.layer(silent), &others).await,
-        "absent" => send_all(guard.layer(found), &absent).await,
-        _ => return println!("bare, found, present or absent?"),
+        "absent" | "redis" => send_all(guard.layer(found), &absent).await,
+        _ => return println!("bare, found, present, absent or redis?"),
     }
     println!("{which}: {:.0} ns a request", begun.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
 }
