@@ -9,7 +9,7 @@ seconds=${FUZZ_SECONDS:-20}
 bounds=(-rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=10 -max_len=4096)
 
 echo "== the kept corpus, replayed without a fuzzer"
-cargo test --release --workspace --all-features --test corpus
+cargo test --profile tests --workspace --all-features --test corpus
 
 if ! cargo fuzz --version >/dev/null 2>&1; then
   cargo install cargo-fuzz --locked

@@ -35,12 +35,12 @@ failed=0
 if [ "${1:-}" = faults ]; then
   for server in "${servers[@]}"; do
     "$server" --version
-    REDIS_SERVER="$server" cargo test --release -p bloom-guard-tests --test faults -- --nocapture || failed=1
+    REDIS_SERVER="$server" cargo test --profile tests --workspace --all-features --test faults -- --nocapture || failed=1
   done
   exit "$failed"
 fi
 
-tests=(--release --workspace --all-features --test promise --test redis --test foreign --test cluster)
+tests=(--profile tests --workspace --all-features --test promise --test redis --test foreign --test cluster)
 # RedisBloom's module is loaded into each of them: none of these wheels has one of its own.
 rooms=(damage:: nulls:: connection:: rebuild:: rights:: scripts:: words:: redisbloom:: sentinel:: url:: slot)
 cargo test "${tests[@]}" --no-run
