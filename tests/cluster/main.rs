@@ -58,8 +58,3 @@ async fn whatever_becomes_of_the_filters_slot_no_record_is_refused() {
 async fn a_node_that_is_gone_keeps_no_other_shards_from_being_rebuilt() {
     run::rebuilt_beside().await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_node_needs_room_for_its_shards_and_one_without_keeps_no_other_from_being_built() {
-    run::built_where_there_is_room().await;
-}

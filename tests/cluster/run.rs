@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bloom_guard::{
-    BloomGuard, Builder, RebuildError, Schedule, SecretKey, Sizing, StoreError, Verdict,
-};
+use bloom_guard::{BloomGuard, Schedule, SecretKey, Verdict};
 use tokio::time::sleep;
 
 use crate::ledger::False;
@@ -151,10 +149,6 @@ fn instance(nodes: &Nodes, table: &Table, shards: u32) -> BloomGuard {
 }
 
 fn instance_with(nodes: &Nodes, table: &Table, shards: u32, schedule: Schedule) -> BloomGuard {
-    builder(nodes, table, shards, schedule).build().unwrap()
-}
-
-fn builder(nodes: &Nodes, table: &Table, shards: u32, schedule: Schedule) -> Builder {
     let hosts: Vec<_> =
         (0..nodes.each.len()).map(|node| format!("127.0.0.1:{}", nodes.port(node))).collect();
     guard_over(&format!("redis+cluster://{}", hosts.join(",")), table)
@@ -164,6 +158,8 @@ fn builder(nodes: &Nodes, table: &Table, shards: u32, schedule: Schedule) -> Bui
         .rebuild(schedule, table.clone())
         .shards(shards)
         .secret_key(SecretKey::new([7; 16]))
+        .build()
+        .unwrap()
 }
 
 /// Waits until another node than before serves the slot, as one of the rest says.
@@ -340,38 +336,4 @@ pub async fn rebuilt_beside() {
         if live() == left { Ok(()) } else { Err(guard.state().to_string()) }
     })
     .await;
-}
-
-/// A node's room is judged by the shards that are on it.
-pub async fn built_where_there_is_room() {
-    const SHARDS: u32 = 16;
-    let nodes = Nodes::start(TIMEOUT, false, SHARDS).await;
-    let sizing = Sizing::sharded(8_000_000, 0.01, SHARDS).unwrap();
-    let limit = |node: usize, more: u64| {
-        let info: String = nodes.each[node].run(&["INFO", "memory"]);
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
-        let limit = (used.parse::<u64>().unwrap() + more).to_string();
-        nodes.each[node].run::<()>(&["CONFIG", "SET", "maxmemory", &limit]);
-    };
-    // Two thirds of the filter fit where a third belongs.
-    (0..3).for_each(|node| limit(node, sizing.bytes() * 2 / 3));
-    limit(2, sizing.bytes() / 16);
-    let guard = builder(&nodes, &Table::with(0..4_000), SHARDS, Schedule::manual())
-        .capacity(8_000_000, 0.01)
-        .build()
-        .unwrap();
-    let live = || guard.state().shards.map_or(0, |shards| shards.live);
-    let error = guard.rebuild_now().await.unwrap_err();
-    let RebuildError::Shards { failures, all: 16, ref first } = *error else { panic!("{error:?}") };
-    assert!(matches!(first, StoreError::NoRoom { .. }), "{first:?}");
-    assert!((4..8).contains(&failures), "{failures}");
-    eventually("the others are live", PATIENCE, || async {
-        if live() == 16 - failures { Ok(()) } else { Err(guard.state().to_string()) }
-    })
-    .await;
-    for node in &nodes.each[..3] {
-        node.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
-    }
-    guard.rebuild_now().await.unwrap();
-    guard.ready().await;
 }

@@ -1,4 +1,4 @@
-//! The house: which room of `src/` may import from which, and how large files and functions get.
+//! The house: which room of `src/` may import from which.
 //!
 //! Reads the sources as text: see [`source`].
 
@@ -48,8 +48,6 @@ const CRATES: [(&str, &[&str]); 8] = [
 const NO_ROOMS: [&str; 2] = ["lib", "guide"];
 /// Files beside the rooms.
 const MOST_ROOT_FILES: usize = 12;
-/// From a function's first line to its closing brace.
-const MOST_LINES: usize = 60;
 
 fn row(room: &str) -> Option<usize> {
     ORDER.iter().position(|row| row.contains(&room))
@@ -226,20 +224,4 @@ fn few_files_stand_beside_the_rooms() {
         .filter(|path| !path.contains('/'))
         .collect();
     assert!(root.len() <= MOST_ROOT_FILES, "{}: {root:?}", root.len());
-}
-
-#[test]
-fn no_function_is_longer_than_a_screen() {
-    let mut long = Vec::new();
-    let mut functions = 0;
-    for source in sources() {
-        for (line, lines) in source.functions() {
-            functions += 1;
-            if lines > MOST_LINES {
-                long.push(format!("{}:{line} has {lines} lines", source.path));
-            }
-        }
-    }
-    assert!(functions > 500, "the functions are not found: {functions}");
-    assert!(long.is_empty(), "{} long functions:\n{}", long.len(), long.join("\n"));
 }

@@ -61,38 +61,6 @@ impl Source {
         })?;
         Some(self.code[..at].matches('\n').count() + 1)
     }
-
-    /// The functions with a body: the line each begins in, and how many it has.
-    pub(crate) fn functions(&self) -> Vec<(usize, usize)> {
-        let mut functions = Vec::new();
-        for (at, _) in self.code.match_indices("fn ") {
-            let before = self.code[..at].chars().next_back();
-            if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_') {
-                continue;
-            }
-            let rest = &self.code[at..];
-            let Some(open) = body(rest) else { continue };
-            let end = open + block(&rest[open..]);
-            let line = self.code[..at].matches('\n').count() + 1;
-            functions.push((line, rest[..end].matches('\n').count() + 1));
-        }
-        functions
-    }
-}
-
-/// Where a function's body begins, if it has one.
-fn body(function: &str) -> Option<usize> {
-    let mut depth = 0;
-    for (at, letter) in function.char_indices() {
-        match letter {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            '{' if depth == 0 => return Some(at),
-            ';' if depth == 0 => return None,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// How long a block is that begins here, with its braces.

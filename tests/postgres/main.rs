@@ -6,5 +6,4 @@ mod api;
 mod cluster;
 mod promises;
 mod scan;
-mod storm;
 mod users;

@@ -223,44 +223,6 @@ async fn a_scan_that_hangs_is_given_up_and_the_next_rebuild_goes_live() {
     assert_eq!(guard.check(&1_u64).await.unwrap(), Verdict::Present);
 }
 
-/// Counts how often it is read.
-#[derive(Clone, Default)]
-struct Counted(Arc<std::sync::Mutex<std::ops::Range<u64>>>, Arc<AtomicU32>);
-
-impl RebuildSource for Counted {
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        let range = self.0.lock().unwrap().clone();
-        for id in range {
-            ids.push(&id).await?;
-        }
-        Ok(())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_table_that_shrank_is_scanned_no_more_often_than_its_schedule_says() {
-    let hour = Duration::from_secs(3_600);
-    for left in [0..6_000_u64, 0..0] {
-        let source = Counted::default();
-        // One batch: a paused clock does not know of the thread that fills more.
-        *source.0.lock().unwrap() = 0..8_000;
-        let guard = builder().rebuild(Schedule::every(hour), source.clone()).build().unwrap();
-        guard.ready().await;
-        let generation = guard.state().live.unwrap().generation;
-        *source.0.lock().unwrap() = left.clone();
-        source.1.store(0, Ordering::SeqCst);
-        tokio::time::sleep(10 * hour).await;
-        let scans = source.1.load(Ordering::SeqCst);
-        assert!((8..=10).contains(&scans), "{scans} scans in 10 h, one an hour was asked for");
-        assert_eq!(guard.state().live.unwrap().generation, generation, "the filter stays");
-        // And it is not for ever.
-        *source.0.lock().unwrap() = 0..8_000;
-        tokio::time::sleep(2 * hour).await;
-        assert!(guard.state().live.unwrap().generation > generation);
-    }
-}
-
 /// It has never built a filter itself; the last one was found incomplete, or its trust was lost.
 #[tokio::test]
 async fn a_process_that_begins_beside_a_filter_out_of_use_knows_how_many_ids_there_were() {

@@ -12,7 +12,6 @@ use http::StatusCode;
 use support::eventually;
 use support::model::{Table, get, guard_over, inserted, live, told};
 use support::redis_server::RedisServer;
-use support::sentinel::Sentinel;
 use tokio::time::sleep;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -225,36 +224,6 @@ async fn a_closure_is_a_provider_and_the_url_may_name_the_user() {
     let guard = guard_over(&url, &Table::with(0..100)).credentials(provider).build().unwrap();
     live(&guard).await;
     assert!(kill(&redis) >= 3, "it is that user");
-}
-
-#[tokio::test]
-async fn with_sentinels_it_is_for_the_primary_and_they_are_told_what_the_url_says() {
-    let redis = RedisServer::start();
-    set_password(&redis, "one");
-    redis.run::<()>(&["ACL", "SETUSER", "default", "on", ">other", "~*", "+@all"]);
-    let never = Duration::from_secs(3_600);
-    let lines = ["requirepass let/me@in"];
-    let sentinels: Vec<_> =
-        (0..3).map(|_| Sentinel::start("mymaster", redis.port(), never, &lines)).collect();
-    let hosts: Vec<_> = sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
-    let url = format!("redis+sentinel://{}/mymaster?sentinel_password=let/me@in", hosts.join(","));
-    let provider = Provider::that(Does::Gives("one", Some(Duration::from_secs(3))));
-    let guard =
-        guard_over(&url, &Table::with(0..100)).credentials(provider.clone()).build().unwrap();
-    live(&guard).await;
-    let asked = provider.asked.load(Ordering::SeqCst);
-    eventually("connections are renewed", SOON, || async {
-        assert!(matches!(guard.check(&5_000).await.unwrap(), Verdict::Absent(_)));
-        let now = provider.asked.load(Ordering::SeqCst);
-        if now > asked + 3 { Ok(()) } else { Err(format!("{now}")) }
-    })
-    .await;
-    provider.set(Does::Fails);
-    eventually("it is told", SOON, || async {
-        let trouble = guard.state().trouble.unwrap_or_default();
-        if trouble.contains("the vault is sealed") { Ok(()) } else { Err(trouble) }
-    })
-    .await;
 }
 
 /// The one problem of settings that cannot be, in words.

@@ -1,4 +1,4 @@
-//! Each rule by which a process joins the metadata holds by itself: who may say what of the fleet, and what no number is.
+//! Each rule by which a process joins the metadata holds by itself: who may say what of the fleet.
 
 use redis::Value;
 use support::redis_server::RedisServer;
@@ -71,35 +71,6 @@ impl Site {
         command.arg(&entry);
         let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
         assert_eq!(reply.len(), 15);
-    }
-}
-
-/// The callers of these tests know that entry 5 was written at 1 ms.
-#[test]
-fn a_number_that_was_given_again_is_noticed() {
-    const NONE: &[(&str, u64)] = &[];
-    let many: Vec<String> = (1..=70).map(|n| format!("1-{n}")).collect();
-    let many: Vec<(&str, u64)> = many.iter().map(String::as_str).zip(1..).collect();
-    for (what, last, written, journal, goes_on) in [
-        ("it is the last one", 5, "1", NONE, true),
-        ("the last one is another", 5, "2", NONE, false),
-        ("it is there", 6, "2", &[("1-0", 5), ("2-0", 6)], true),
-        ("of two of a time it is the second", 6, "2", &[("1-0", 4), ("1-1", 5), ("2-0", 6)], true),
-        ("a later one has its number", 6, "3", &[("2-0", 5), ("3-0", 6)], false),
-        ("later ones have numbers before it", 7, "3", &[("1-0", 3), ("2-0", 4), ("2-1", 5)], false),
-        ("the journal alone lost it", 7, "3", &[("1-0", 4), ("3-0", 7)], true),
-        ("it was trimmed", 7, "3", &[("2-0", 6), ("3-0", 7)], true),
-        ("the journal was lost", 7, "3", NONE, true),
-        ("more are of its time than are looked at", 70, "1", &many, true),
-    ] {
-        let site = Site::new();
-        site.set(&[("seq", &last.to_string()), ("last", written)]);
-        for (id, number) in journal {
-            site.0.run::<String>(&["XADD", LOG, id, "i", KEY_ID, "s", &number.to_string()]);
-        }
-        site.join(&NEWCOMER);
-        let incarnation: String = site.0.run(&["HGET", META, "inc"]);
-        assert_eq!(incarnation == "first", goes_on, "{what}");
     }
 }
 
@@ -187,19 +158,5 @@ fn a_process_with_another_secret_key_has_no_say() {
     site.join(&Caller { key_id: "0000002b", rest: "0", told: site.now() });
     for field in ["polled", "stated", "settles"] {
         assert_eq!(site.get(field), before, "{field}");
-    }
-}
-
-/// The next join would take it for garbage, and so would each one after it.
-#[test]
-fn a_number_of_an_entry_that_is_none_is_not_gone_on_with() {
-    for number in ["9007199254740993", "1e300", "no number", "99999999999999999999"] {
-        let site = Site(RedisServer::start());
-        site.0.run::<String>(&["XADD", LOG, "1-1", "i", KEY_ID, "s", number]);
-        site.join(&NEWCOMER);
-        let incarnation: String = site.0.run(&["HGET", META, "inc"]);
-        site.join(&NEWCOMER);
-        assert_eq!(site.0.run::<String>(&["HGET", META, "inc"]), incarnation, "{number}");
-        assert!(!site.0.keys().contains(&format!("{META}:aside")), "{number}");
     }
 }
