@@ -142,14 +142,14 @@ impl Shared {
     }
 
     /// Returns what the metadata say of the fleet.
-    pub(super) async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
+    async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
         self.start();
         let view = self.guard.store.view_fleet().await.map_err(RebuildError::from)?;
         Ok(view.ok_or(RebuildError::NoFleet)?)
     }
 
     /// Makes a filter live that has what all processes have begun to create until now; says after which view it began.
-    pub(super) async fn rebuild_with_what_was_begun(
+    async fn rebuild_with_what_was_begun(
         &self,
         seen: &FleetView,
     ) -> Result<(FleetView, RebuildReport), Arc<RebuildError>> {

@@ -17,7 +17,7 @@ use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What}
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, ChangeError, Mode, PathPattern, Schedule};
+use crate::{BloomGuard, Builder, ChangeError, Mode, PathPattern, Schedule};
 use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
@@ -45,6 +45,18 @@ pub(crate) struct Outcome {
 
 /// Carries a plan out.
 pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
+    run_in(&plan.config, plan.seed, in_words, async {
+        World::new(plan.config.clone()).carry_out(plan).await;
+    })
+}
+
+/// Carries something out over a model of Redis, on a clock that jumps to its next timer.
+pub(crate) fn run_in(
+    config: &Config,
+    seed: u64,
+    in_words: bool,
+    run: impl Future<Output = ()>,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -52,20 +64,19 @@ pub(crate) fn run(plan: &Plan, in_words: bool) -> Outcome {
         .expect("a runtime");
     trace::begin(in_words);
     oracle::begin();
-    shards::begin(plan.config.shards);
-    cluster::begin(plan.config.cluster);
-    random::begin(plan.seed);
-    database::begin(plan.config.page);
+    shards::begin(config.shards);
+    cluster::begin(config.cluster);
+    random::begin(seed);
+    database::begin(config.page);
     copies::begin();
     mishaps::begin();
     pauses::begin();
-    fleet::begin(plan.config.settle);
+    fleet::begin(config.settle);
     runtime.block_on(async {
-        let config = &plan.config;
-        net::begin(config, plan.seed);
+        net::begin(config, seed);
         let mut network = JoinSet::new();
         network.spawn(net::carry());
-        World::new(config.clone()).carry_out(plan).await;
+        run.await;
     });
     drop(runtime);
     net::end();
@@ -89,48 +100,52 @@ struct Instance {
 impl Instance {
     fn start(config: &Config, number: usize) -> Self {
         copies::started(number);
-        let process = &config.processes[number];
-        let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
-        let rules = &config.rules;
-        let mut builder = BloomGuard::builder(shards::NAME, pattern)
-            .capacity(process.capacity, process.rate)
-            .lane(rules.lane.0, rules.lane.1)
-            .on_unknown(rules.on_unknown)
-            .audits_per_second(rules.audits)
-            .require_marker(rules.marker)
-            .shared_absence(rules.shared)
-            .gone_counts(rules.gone);
-        if config.shards > 1 {
-            builder = builder.secret_key(shards::KEY).shards(config.shards);
-        }
-        if rules.guards_delete {
-            builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
-        }
-        // Shorter than an application could set them, so that they matter within a run.
-        builder.settings = Settings {
-            null_ttl: ms(config.null_ttl),
-            removed_ttl: Some(ms(config.removed_ttl)),
-            longest_transaction: ms(process.longest_transaction),
-            longest_rebuild: ms(process.longest_rebuild),
-            settle: ms(config.settle),
-            handler_time: ms(process.handler_time),
-            journal_entries: process.journal_entries,
-            check_deadline: oracle::CHECK_DEADLINE,
-            // Other threads carry out other runs, and all copies of this process count together.
-            copy_limit: if config.copies { u64::MAX } else { 0 },
-            shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
-            ..builder.settings
-        };
-        builder.place.redis = Some(match config.cluster {
-            true => cluster::endpoint(number),
-            false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 })),
-        });
-        let schedule =
-            config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
-        let builder = builder.rebuild(schedule, database::Scan);
+        let builder = builder(config, number, shards::NAME);
         let guard = pauses::start(number, || builder.build().expect("settings within bounds"));
         Self { guard, tasks: JoinSet::new() }
     }
+}
+
+/// A process's guard of a filter.
+pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
+    let process = &config.processes[number];
+    let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
+    let rules = &config.rules;
+    let mut builder = BloomGuard::builder(name, pattern)
+        .capacity(process.capacity, process.rate)
+        .lane(rules.lane.0, rules.lane.1)
+        .on_unknown(rules.on_unknown)
+        .audits_per_second(rules.audits)
+        .require_marker(rules.marker)
+        .shared_absence(rules.shared)
+        .gone_counts(rules.gone);
+    if config.shards > 1 {
+        builder = builder.secret_key(shards::KEY).shards(config.shards);
+    }
+    if rules.guards_delete {
+        builder = builder.methods([Method::GET, Method::HEAD, Method::DELETE]);
+    }
+    // Shorter than an application could set them, so that they matter within a run.
+    builder.settings = Settings {
+        null_ttl: ms(config.null_ttl),
+        removed_ttl: Some(ms(config.removed_ttl)),
+        longest_transaction: ms(process.longest_transaction),
+        longest_rebuild: ms(process.longest_rebuild),
+        settle: ms(config.settle),
+        handler_time: ms(process.handler_time),
+        journal_entries: process.journal_entries,
+        check_deadline: oracle::CHECK_DEADLINE,
+        // Other threads carry out other runs, and all copies of this process count together.
+        copy_limit: if config.copies { u64::MAX } else { 0 },
+        shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
+        ..builder.settings
+    };
+    builder.place.redis = Some(match config.cluster {
+        true => cluster::endpoint(number),
+        false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 })),
+    });
+    let schedule = config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
+    builder.rebuild(schedule, database::Scan)
 }
 
 impl World {

@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// Inserts and commits, as the contract says.
-    async fn create(&self, id: u64) -> Result<(), ChangeError> {
+    pub(super) async fn create(&self, id: u64) -> Result<(), ChangeError> {
         for guard in &self.guards {
             guard.insert(&id).await?;
         }
@@ -46,7 +46,7 @@ impl Process {
         Ok(())
     }
 
-    async fn ask(&self, id: u64) -> StatusCode {
+    pub(super) async fn ask(&self, id: u64) -> StatusCode {
         match &*self.guards {
             [outer, inner] => get_through(outer.layer(inner.layer(handler(&self.table))), id).await,
             [guard] => get(guard, &self.table, id).await,

@@ -1,6 +1,7 @@
 //! A fleet that changes: other processes create records that this filter is not told of, or know another mode.
 
 mod builds;
+mod moves;
 mod page;
 mod steps;
 mod table;

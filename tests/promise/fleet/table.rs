@@ -19,7 +19,7 @@ use super::{BITS, LONG, META, SOON, settles};
 use crate::hostile::passes;
 
 /// What trials create is from here on.
-const CREATED: u64 = 10_000;
+pub(super) const CREATED: u64 = 10_000;
 macro_rules! rows {
     ($($change:literal => $test:ident, $trial:path;)*) => {
         $(
@@ -192,15 +192,15 @@ async fn forward_again(steps: &mut Steps) -> Harm {
 }
 
 /// A filter that takes the place of another one.
-struct New<'a> {
-    redis: &'a RedisServer,
-    name: &'a str,
-    key: [u8; 16],
-    shards: u32,
+pub(super) struct New<'a> {
+    pub(super) redis: &'a RedisServer,
+    pub(super) name: &'a str,
+    pub(super) key: [u8; 16],
+    pub(super) shards: u32,
 }
 
 impl New<'_> {
-    fn build(&self, table: &Table) -> Builder {
+    pub(super) fn build(&self, table: &Table) -> Builder {
         let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
         let builder = BloomGuard::builder(self.name, pattern).redis(&self.redis.url());
         let builder = builder.rebuild(Schedule::manual(), table.clone()).shards(self.shards);
@@ -281,10 +281,10 @@ async fn moves(steps: &mut Steps, old: Old<'_>, new: New<'_>, table: &Table) -> 
 }
 
 /// The key of the fleet that is there.
-const KEY: [u8; 16] = [1; 16];
+pub(super) const KEY: [u8; 16] = [1; 16];
 
 /// That fleet.
-fn fleet(redis: &RedisServer, table: &Table) -> BloomGuard {
+pub(super) fn fleet(redis: &RedisServer, table: &Table) -> BloomGuard {
     let fleet = New { redis, name: "users", key: KEY, shards: 1 };
     fleet.build(table).settle(Duration::ZERO).build().unwrap()
 }
