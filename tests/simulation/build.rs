@@ -43,6 +43,9 @@ fn main() -> io::Result<()> {
         let copy = out.join("with_bugs");
         copy_tree(&sources, &copy)?;
         unplaced = put_bugs_in(&copy)?;
+        for bug in &unplaced {
+            println!("cargo::warning={bug}");
+        }
         sources = copy;
     }
     let mut text = crate_root(&sources)?;

@@ -1487,8 +1487,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "store/redis/shards.rs",
-            from: "added.into_iter().collect()",
-            to: "added.into_iter().find(Result::is_ok).unwrap_or(Err(StoreError::Changing))",
+            from: "join_all(filled.map(|(shard, ids)| shard.add(ids))).await.into_iter().collect()",
+            to: "join_all(filled.map(|(shard, ids)| shard.add(ids)))
+                .await
+                .into_iter()
+                .find(Result::is_ok)
+                .unwrap_or(Err(StoreError::Changing))",
         }],
     },
     Bug {
