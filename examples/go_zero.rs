@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::get;
-use bloom_guard::{BloomGuard, BloomSize, BoxError, ForeignFilter, PathPattern};
+use bloom_guard::{BloomGuard, BoxError, ForeignFilter, PathPattern};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use redis::aio::MultiplexedConnection;
@@ -32,7 +32,7 @@ async fn main() -> Result<ExitCode, BoxError> {
         return Ok(ExitCode::FAILURE);
     };
     // In Go: `filter := bloom.New(store, "bloom:example-users", 20_000)`, then `filter.Add(...)` for each user.
-    let bits = BloomSize::go_zero(USERS).bits;
+    let bits = 20 * USERS;
     go_zero_adds(&mut redis, bits, 1..=USERS).await?;
 
     let guard = BloomGuard::builder("example-go-zero", PathPattern::<u64>::new("/users/{id}")?)
@@ -43,10 +43,9 @@ async fn main() -> Result<ExitCode, BoxError> {
         .audits_per_second(0)
         .build()?;
     // By hand and once, in an application, with ids from the database: here the filter was filled a moment ago.
-    let filter = guard.foreign().ok_or("it has one")?;
-    let inspected = filter.inspect().await?;
-    println!("{} ids, {:.1e} false positives", inspected.ids, inspected.false_positive_rate);
-    filter.trust_after(&inspected, 1..=USERS).await?;
+    guard.trust_foreign(1..=USERS).await?;
+    let live = guard.state().live.map_err(|doubt| doubt.as_str())?;
+    println!("{} ids, {:.1e} false positives", live.items, live.expected_rate);
     timeout(Duration::from_secs(3), guard.ready()).await?;
 
     let table = Arc::new(Mutex::new(BTreeSet::from_iter(1..=USERS)));

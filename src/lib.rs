@@ -147,10 +147,7 @@ pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
 #[cfg(feature = "redis")]
 pub use {
-    store::foreign::{
-        error::TrustError, filter::ForeignFilter, handle::ForeignHandle, inspection::Inspection,
-        size::BloomSize,
-    },
+    store::foreign::{filter::ForeignFilter, trust::TrustError},
     store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials},
 };
 

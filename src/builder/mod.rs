@@ -144,8 +144,7 @@ impl Builder {
     /// ends it first.
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time that any of them states counts, and for about twice that long after it was last stated. Not those of
-    /// [another system's filter](Self::foreign): there all must have the same.
+    /// longest time that any of them states counts, and for about twice that long after it was last stated.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
@@ -181,8 +180,7 @@ impl Builder {
         };
         problems.extend(misplaced.map(|problem| ("in_process", problem)));
         let schedule = source.as_ref().map(|(schedule, _)| schedule);
-        let has_schedule = schedule.is_some_and(|schedule| !schedule.is_manual());
-        let stores = place.stores(&settings, has_schedule, &called, problems);
+        let stores = place.stores(&settings, &called, problems);
         let Stores { store, foreign } = stores.map_err(ConfigError::new)?;
         if source.is_none() && foreign.is_none() {
             tell_that_nobody_builds(&settings.name, place.is_shared());

@@ -27,19 +27,19 @@ advice! {
         Self::Disconnected => "See that Redis runs, and that URL, network and firewall lead to its primary.";
         Self::Timeout => "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit, or raise check_deadline.";
         Self::Overloaded => "Find out why Redis answers slowly, or spread the requests over more processes.";
-        Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state; another system's filter needs trust_after first.";
+        Self::NoFilter => "Wait for the first rebuild. If none comes, see that a process has a source, and read its state; another system's filter needs trust_foreign first.";
         Self::ShardNotBuilt => "The first rebuild puts one shard after the other live.";
-        Self::Gone => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_after. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
-        Self::WrongType => "A rebuild replaces the filter; without a source, another system's filter needs trust_after. Delete any other key of the guard that has another type. Find out what else writes there.";
-        Self::Foreign => "A rebuild replaces the filter; without a source, another system's filter needs trust_after. Find out what else writes to its key.";
-        Self::Full => "Have the other system make a larger filter, or one that scales, and fill it. Then see trust_after.";
+        Self::Gone => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
+        Self::WrongType => "A rebuild replaces the filter; without a source, another system's filter needs trust_foreign. Delete any other key of the guard that has another type. Find out what else writes there.";
+        Self::Foreign => "A rebuild replaces the filter; without a source, another system's filter needs trust_foreign. Find out what else writes to its key.";
+        Self::Full => "Have the other system make a larger filter, or one that scales, and fill it. Then see trust_foreign.";
         Self::Truncated => "A rebuild replaces the filter. Find out what else writes to its key.";
         Self::Version => "Update this process: a newer version of the crate has built the filter.";
         Self::NotLive => "A process that has a source rebuilds the filter. At least one needs it.";
         Self::Settling => "It ends by itself: see the guide, fleet. Once every process inserts, enforce_everywhere ends it sooner.";
         Self::OtherKey => "Give all processes the same secret_key.";
-        Self::Suspect => "Redis has restarted or failed over. A process that has a source rebuilds the filter; without one, another system's filter needs trust_after.";
-        Self::Disproved => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_after. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
+        Self::Suspect => "Redis has restarted or failed over. A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign.";
+        Self::Disproved => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
         Self::Changing => "It passes by itself within seconds.";
         Self::Replica => "Have the URL lead to the primary.";
         Self::Isolated => "Bring Redis's replicas back, or lower min-replicas-to-write.";
@@ -109,7 +109,7 @@ mod tests {
         // What ends trust in such a filter, and what it begins with.
         for doubt in [NoFilter, Gone, WrongType, Foreign, Suspect, Disproved] {
             let advice = doubt.advice();
-            assert!(advice.contains("another system's filter needs trust_after"), "{advice}");
+            assert!(advice.contains("another system's filter needs trust_foreign"), "{advice}");
         }
     }
 }

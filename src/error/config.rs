@@ -109,12 +109,6 @@ pub enum SettingError {
     /// A filter in shards has no secret key. By its digest an id is told to be in a shard, before Redis is asked.
     #[error("shards need a secret_key, the same in all processes")]
     ShardsWithoutKey,
-    /// A filter of another system is to be rebuilt by a schedule. It is refilled when it is not trusted, and only then: nothing
-    /// ever leaves it.
-    #[error(
-        "rebuild: a foreign filter is refilled when it is not trusted, and by no schedule: give Schedule::manual()"
-    )]
-    ForeignSchedule,
     /// The system's random source gave no key.
     #[error("no random key could be drawn: {reason}")]
     Random {

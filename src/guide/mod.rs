@@ -13,7 +13,7 @@
 //! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
 //! | 10 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
 //! | 11 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 12 | [`other_filters`] | How is a filter guarded by that another system writes, and how does one leave it? |
+//! | 12 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
 //! | 13 | [`format`](mod@format) | How can another program read the stored filter? |
 //! | 14 | [`design`] | Why is the guard built as it is? For those who change the code. |
 //!

@@ -84,8 +84,7 @@ impl RebuildRun<'_> {
         match self.store.begin(self.before_us).await? {
             Begun::Leased(mut build) => {
                 let kept = build.keep_lease();
-                // What it waits for is no sign of a scan that hangs.
-                let limit = self.settings.longest_rebuild + build.wait();
+                let limit = self.settings.longest_rebuild;
                 let report = self.leased(limit, kept, self.steps(build.as_mut())).await;
                 build.release().await;
                 report

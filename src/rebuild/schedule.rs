@@ -72,11 +72,6 @@ impl Schedule {
         Self(Kind::Manual)
     }
 
-    /// Whether it names no time.
-    pub(crate) const fn is_manual(&self) -> bool {
-        matches!(self.0, Kind::Manual)
-    }
-
     /// Returns the longest time between two rebuilds, and a quarter more, if the schedule bounds it.
     pub(crate) fn longest_gap(&self) -> Option<Duration> {
         let gap = match &self.0 {

@@ -401,11 +401,6 @@ pub(crate) trait Build: Send {
         Box::pin(std::future::pending())
     }
 
-    /// How long the build waits before its first scan.
-    fn wait(&self) -> Duration {
-        Duration::ZERO
-    }
-
     /// *Scan*: makes room for ids, and returns for how many; what an earlier scan gave is forgotten. Fails if the store would have
     /// no room for a filter of that size.
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>>;

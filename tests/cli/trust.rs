@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomSize, ForeignFilter, Verdict};
+use bloom_guard::{ForeignFilter, Verdict};
 use support::eventually;
 use support::model::{foreign_guard, live};
 use support::redis_server::RedisServer;
@@ -13,7 +13,7 @@ use super::Ran;
 async fn another_systems_filter_is_trusted_by_right_numbers_only_and_then_by_every_process() {
     let redis = RedisServer::start();
     let url = redis.url();
-    let BloomSize { bits, .. } = BloomSize::go_zero(10_000);
+    let bits = 200_000;
     let filter = ForeignFilter::go_zero("bloom:users", bits);
     let guard = foreign_guard(&url).foreign(filter).build().unwrap();
     eventually("it is connected", Duration::from_secs(20), || async {
@@ -23,8 +23,7 @@ async fn another_systems_filter_is_trusted_by_right_numbers_only_and_then_by_eve
             .map_err(|error| error.to_string())
     })
     .await;
-    let bits = bits.to_string();
-    let half = (bits.parse::<u64>().unwrap() / 2).to_string();
+    let (bits, half) = (bits.to_string(), (bits / 2).to_string());
     let ids = |ids: std::ops::Range<u64>| ids.map(|id| format!("{id}\n")).collect::<String>();
     let trust = |bits: &str, ids: String, yes: bool| {
         let words = ["trust", &url, "--yes", "go-zero", "bloom:users", "--bits", bits];

@@ -151,12 +151,12 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
         ("handler_time", |b| b.handler_time(SECOND), OWN),
         ("journal_entries", |b| b.journal_entries(1_000), OWN),
         ("lane", |b| b.lane(1, 1), ALL),
-        ("longest_transaction", |b| b.longest_transaction(SECOND), ALL),
+        ("longest_transaction", |b| b.longest_transaction(SECOND), OWN),
         ("methods", |b| b.methods([]), ALL),
         ("negative_ttl", |b| b.negative_ttl(SECOND), ALL),
         ("on_invalid", |b| b.on_invalid(OnInvalid::Pass), ALL),
         ("on_unknown", |b| b.on_unknown(OnUnknown::Pass), ALL),
-        ("rebuild", rebuild, ALL),
+        ("rebuild", rebuild, OWN),
         ("require_marker", |b| b.require_marker(true), ALL),
         ("secret_key", |b| b.secret_key(SecretKey::new([7; 16])), OWN),
         ("settle", |b| b.settle(Duration::ZERO), OWN_IN_REDIS),
@@ -335,20 +335,6 @@ async fn an_insert_that_fails_says_why() {
     assert!(error.source().is_none(), "and says it once");
     let error = guard.insert(&"x".repeat(10_000)).await.unwrap_err();
     assert_eq!(error.to_string(), "id of 10000 bytes is longer than the limit of 256");
-}
-
-#[test]
-fn a_filter_that_others_write_is_refilled_by_no_schedule() {
-    let redis = "redis://127.0.0.1:1";
-    let filter = || ForeignFilter::go_zero("bloom:users", 20_000);
-    let source = || from_iter(|| 0..10_u64);
-    let hourly = || named("users").redis(redis).rebuild(Schedule::every(HOUR), source());
-    let error = refused(hourly().foreign(filter()));
-    assert!(matches!(error.problems()[0], SettingError::ForeignSchedule), "{error:?}");
-    assert_tells(&error, &[&"rebuild", &"Schedule::manual()"]);
-    let by_need = named("users").redis(redis).rebuild(Schedule::manual(), source());
-    assert!(by_need.foreign(filter()).build().is_ok());
-    assert!(named("users").redis(redis).foreign(filter()).build().is_ok());
 }
 
 #[test]

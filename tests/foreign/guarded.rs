@@ -29,30 +29,23 @@ pub(crate) async fn connected_at(url: &str, filter: ForeignFilter) -> BloomGuard
     guard
 }
 
-/// A guard whose filter is said to be whole as it is.
-pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
-    let guard = connected(server, filter).await;
-    trust(&guard).await;
-    guard
-}
-
 /// Ids that all of these filters have.
 pub(crate) const KNOWN: std::ops::Range<u64> = 0..100;
 
-/// Says that the filter is whole as it is now.
-pub(crate) async fn trust(guard: &BloomGuard) {
-    trust_by(guard, KNOWN).await;
+/// A guard whose filter is said to be whole as it is.
+pub(crate) async fn trusting(server: &RedisServer, filter: ForeignFilter) -> BloomGuard {
+    let guard = connected(server, filter).await;
+    trust(&guard, KNOWN).await;
+    refuses_strangers(&guard, "it is trusted").await;
+    guard
 }
 
-/// Says so by these ids, which it has.
-pub(crate) async fn trust_by(guard: &BloomGuard, known: std::ops::Range<u64>) {
+/// States by these ids that the filter is whole as it is now.
+pub(crate) async fn trust(guard: &BloomGuard, known: std::ops::Range<u64>) {
     eventually("the filter is trusted", SOON, || async {
-        let foreign = guard.foreign().unwrap();
-        let inspected = foreign.inspect().await.map_err(|error| error.to_string())?;
-        foreign.trust_after(&inspected, known.clone()).await.map_err(|error| error.to_string())
+        guard.trust_foreign(known.clone()).await.map_err(|error| error.to_string())
     })
     .await;
-    guard.ready().await;
 }
 
 /// Waits until a guard does not believe the filter.

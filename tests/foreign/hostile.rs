@@ -1,390 +1,315 @@
-//! Whatever becomes of a key, no id that exists is refused.
+//! Programs that know nothing of the guard write to a filter, guards insert into it, and all that the guide says is noticed happens
+//! to it: under load, no id that exists is refused, nor by a process that starts then; until trust is stated anew, nothing is.
 
-use bloom_guard::{BloomGuard, Doubt, ForeignFilter, Verdict};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bloom_guard::BloomGuard;
+use redis::Client;
 use support::eventually;
+use support::model::foreign_guard;
 use support::redis_server::RedisServer;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
-use crate::guarded::{
-    KNOWN, SOON, STRANGERS, connected, refused, refuses, refuses_strangers, trust, trust_by,
-    trusting, untrusted,
-};
+use crate::guarded::{SOON, STRANGERS, refused, refuses_strangers, untrusted};
 use crate::writers::Writer;
 
-const IDS: u64 = 1_000;
+/// What the filters are sized for, and how many ids there are at first.
+const SIZED: u64 = 20_000;
+const FIRST: u64 = 2_000;
+/// Ids that guards insert.
+const OURS: u64 = 1 << 40;
 
-/// A filter of each system, with ids in it and a guard that refuses what it lacks.
-async fn each(test: impl AsyncFn(&RedisServer, &Writer, BloomGuard)) {
-    let server = RedisServer::start();
-    for writer in Writer::all(2 * IDS) {
-        println!("{}", writer.name);
-        server.run::<()>(&["FLUSHALL"]);
-        writer.write(&server, 0..IDS);
-        let guard = trusting(&server, writer.filter()).await;
-        refuses_strangers(&guard, "the guard refuses").await;
-        test(&server, &writer, guard).await;
+/// What happens to a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mishap {
+    Deleted,
+    OtherType,
+    Shorter,
+    Longer,
+    Replaced,
+    AwayAndBack,
+    OtherNumbers,
+    ConfigDeleted,
+    StatementDeleted,
+    Flushed,
+    Evicted,
+    Restarted,
+    FailedOver,
+}
+
+use Mishap::*;
+
+const MISHAPS: [Mishap; 13] = [
+    Deleted,
+    OtherType,
+    Shorter,
+    Longer,
+    Replaced,
+    AwayAndBack,
+    OtherNumbers,
+    ConfigDeleted,
+    StatementDeleted,
+    Flushed,
+    Evicted,
+    Restarted,
+    FailedOver,
+];
+
+/// The other system, the application and its table.
+struct World {
+    writer: Writer,
+    url: String,
+    /// Records that exist: those of the writer from 0 up to here, and those of the guards.
+    written: AtomicU64,
+    inserted: AtomicU64,
+    /// Held while records are created.
+    open: tokio::sync::RwLock<()>,
+    ends: AtomicBool,
+    checks: AtomicU64,
+    refused: Mutex<BTreeSet<(String, u64)>>,
+}
+
+impl World {
+    fn goes_on(&self) -> bool {
+        !self.ends.load(Ordering::SeqCst)
     }
-}
 
-/// Nothing is refused, neither by a process that has seen the filter nor by one that starts now.
-async fn nothing_is_refused(server: &RedisServer, writer: &Writer, guard: &BloomGuard) {
-    let all = || (0..IDS).chain(STRANGERS);
-    assert_eq!(refused(guard, all()).await, [0; 0], "{}", writer.name);
-    let other = connected(server, writer.filter()).await;
-    assert_eq!(refused(&other, all()).await, [0; 0], "{}, another process", writer.name);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_refused_before_the_filter_was_said_to_be_whole() {
-    let server = RedisServer::start();
-    for writer in Writer::all(IDS) {
-        server.run::<()>(&["FLUSHALL"]);
-        writer.write(&server, 0..IDS / 2);
-        let guard = connected(&server, writer.filter()).await;
-        let verdict = guard.check(&STRANGERS.start).await;
-        assert_eq!(verdict, Ok(Verdict::Unknown(Doubt::NoFilter)), "{}", writer.name);
+    fn ids(&self) -> Vec<u64> {
+        let (written, inserted) = (&self.written, &self.inserted);
+        let ours = OURS..OURS + inserted.load(Ordering::SeqCst);
+        (0..written.load(Ordering::SeqCst)).chain(ours).collect()
     }
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_empty_filter_cannot_be_said_to_be_whole() {
-    let server = RedisServer::start();
-    for writer in Writer::all(IDS) {
-        server.run::<()>(&["FLUSHALL"]);
-        writer.write(&server, []);
-        let guard = connected(&server, writer.filter()).await;
-        let foreign = guard.foreign().unwrap();
-        let inspected = foreign.inspect().await.unwrap();
-        assert_eq!(inspected.ids, 0);
-        assert!(foreign.trust_after(&inspected, KNOWN).await.is_err(), "{}", writer.name);
-        assert_eq!(refused(&guard, STRANGERS).await, [0; 0], "{}", writer.name);
+    fn try_write(&self, id: u64) -> redis::RedisResult<()> {
+        let mut connection = Client::open(&*self.url)?.get_connection()?;
+        self.writer.try_write(self.writer.key, &mut connection, &[id])
     }
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_holds_for_processes_that_start_later() {
-    each(async |server, writer, first| {
-        drop(first);
-        let next = connected(server, writer.filter()).await;
-        next.ready().await;
-        refuses_strangers(&next, writer.name).await;
-        assert_eq!(refused(&next, 0..IDS).await, [0; 0]);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_missing_key_refuses_nothing() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["DEL", writer.key]);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_type_refuses_nothing() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["DEL", writer.key]);
-        server.run::<()>(&["LPUSH", writer.key, "x"]);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_was_emptied_and_is_filled_again_refuses_nothing() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["DEL", writer.key]);
-        writer.write(server, IDS / 100..IDS);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_took_the_other_ones_place_refuses_nothing() {
-    each(async |server, writer, guard| {
-        writer.write_to("other", server, IDS / 2..IDS);
-        server.run::<()>(&["RENAME", "other", writer.key]);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_was_away_for_a_moment_refuses_nothing_then_and_later() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["RENAME", writer.key, "away"]);
-        assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
-        // What others insert meanwhile is lost.
-        writer.write(server, IDS..IDS + 1);
-        server.run::<()>(&["RENAME", "away", writer.key]);
-        assert_eq!(refused(&guard, IDS..IDS + 1).await, [0; 0], "{}", writer.name);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_insert_that_another_key_took_is_not_hidden_by_the_next_one() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["RENAME", writer.key, "away"]);
-        guard.insert(&STRANGERS.start).await.unwrap();
-        server.run::<()>(&["RENAME", "away", writer.key]);
-        guard.insert(&(STRANGERS.start + 1)).await.unwrap();
-        assert_eq!(refused(&guard, [STRANGERS.start]).await, [0; 0], "{}", writer.name);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_loss_is_remembered_also_where_the_statement_cannot_be_taken_back() {
-    let server = RedisServer::start();
-    let writer = Writer::go_zero(2 * IDS);
-    writer.write(&server, 0..IDS);
-    let guard = trusting(&server, writer.filter()).await;
-    refuses_strangers(&guard, "the guard refuses").await;
-    server.run::<()>(&["ACL", "SETUSER", "default", "-eval"]);
-    server.run::<()>(&["RENAME", writer.key, "away"]);
-    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
-    writer.write(&server, IDS..IDS + 1);
-    server.run::<()>(&["RENAME", "away", writer.key]);
-    assert_eq!(refused(&guard, (0..IDS + 1).chain(STRANGERS)).await, [0; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_is_shorter_than_it_was_refuses_nothing() {
-    each(async |server, writer, guard| {
-        let whole: Vec<u8> = server.run(&["GET", writer.key]);
-        let mut set = redis::cmd("SET");
-        set.arg(writer.key).arg(&whole[..whole.len() * 9 / 10]);
-        set.exec(&mut server.connection()).unwrap();
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_old_copy_that_is_put_back_hides_no_insert_of_this_process() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["COPY", writer.key, "copy"]);
-        guard.insert(&IDS).await.unwrap();
-        assert_eq!(refused(&guard, [IDS]).await, [0; 0]);
-        server.run::<()>(&["COPY", "copy", writer.key, "REPLACE"]);
-        assert_eq!(refused(&guard, [IDS]).await, [0; 0], "{}", writer.name);
-        assert_eq!(refused(&guard, STRANGERS).await, [0; 0], "{}", writer.name);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flush_refuses_nothing_whatever_is_written_after_it() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["FLUSHALL"]);
-        writer.write(server, 10..IDS);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flush_between_two_processes_refuses_nothing() {
-    each(async |server, writer, guard| {
-        drop(guard);
-        server.run::<()>(&["FLUSHALL"]);
-        writer.write(server, 10..IDS);
-        let next = connected(server, writer.filter()).await;
-        assert_eq!(refused(&next, 0..IDS).await, [0; 0], "{}", writer.name);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_was_emptied_between_two_processes_refuses_nothing() {
-    each(async |server, writer, guard| {
-        drop(guard);
-        server.run::<()>(&["DEL", writer.key]);
-        writer.write(server, IDS / 10..IDS);
-        let next = connected(server, writer.filter()).await;
-        assert_eq!(refused(&next, 0..IDS).await, [0; 0], "{}", writer.name);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_old_dump_refuses_nothing_neither_to_an_old_process_nor_to_a_new_one() {
-    for writer in Writer::all(2 * IDS) {
-        let mut server = RedisServer::start();
-        writer.write(&server, 0..IDS);
-        let guard = trusting(&server, writer.filter()).await;
-        server.run::<()>(&["SAVE"]);
-        writer.write(&server, IDS..IDS + 1);
-        guard.insert(&(IDS + 1)).await.unwrap();
-        server.restart();
-        writer.write(&server, IDS + 2..IDS + 3);
-        reconnected(&guard).await;
-        assert_eq!(refused(&guard, (0..IDS + 3).chain(STRANGERS)).await, [0; 0], "{}", writer.name);
-        nothing_is_refused(&server, &writer, &guard).await;
-        // By hand, when it is known to be whole again.
-        writer.write(&server, IDS..IDS + 2);
-        trust(&guard).await;
-        refuses_strangers(&guard, writer.name).await;
-        assert_eq!(refused(&guard, 0..IDS + 3).await, [0; 0], "{}", writer.name);
-    }
-}
-
-/// Waits until a guard asks Redis again.
-async fn reconnected(guard: &BloomGuard) {
-    eventually("a connection", SOON, || async {
-        match guard.check(&0).await.unwrap() {
-            Verdict::Unknown(Doubt::Disconnected | Doubt::Timeout | Doubt::Changing) => {
-                Err("not connected".to_owned())
+    /// The other system creates records: first in the filter, then in the table. Where a write fails, it gives up.
+    async fn write(self: Arc<Self>) {
+        while self.goes_on() {
+            let _open = self.open.read().await;
+            let (this, id) = (Arc::clone(&self), self.written.load(Ordering::SeqCst));
+            if spawn_blocking(move || this.try_write(id)).await.unwrap().is_ok() {
+                self.written.store(id + 1, Ordering::SeqCst);
             }
-            _ => Ok(()),
+            sleep(Duration::from_millis(3)).await;
         }
-    })
-    .await;
-}
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replica_refuses_nothing() {
-    let primary = RedisServer::start();
-    each(async |server, writer, guard| {
-        server.run::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{}", writer.name);
-        server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
-        writer.write(server, 1..IDS);
-        reconnected(&guard).await;
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn numbers_that_change_refuse_nothing_then_and_later() {
-    each(async |server, writer, guard| {
-        let Some((config, fields)) = &writer.config else { return };
-        let hset = |words: &[&str]| server.run::<()>(&[&["HSET", *config], words].concat());
-        let fields: Vec<&str> = fields.iter().flat_map(|(field, value)| [*field, value]).collect();
-        let (size, bits) =
-            if writer.name == "Orestes" { ("m", writer.bits) } else { ("size", writer.bits) };
-        hset(&[size, &(bits - 1).to_string()]);
-        assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{}", writer.name);
-        hset(&fields);
-        nothing_is_refused(server, writer, &guard).await;
-        trust(&guard).await;
-        refuses_strangers(&guard, "the guard refuses").await;
-        server.run::<()>(&["DEL", config]);
-        assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{}", writer.name);
-        guard.insert(&7).await.expect_err("no client would find it");
-        hset(&fields);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_size_than_the_one_that_was_trusted_refuses_nothing() {
-    let server = RedisServer::start();
-    Writer::go_zero(IDS).write(&server, 0..IDS);
-    let key = Writer::go_zero(IDS).key;
-    let _guard = trusting(&server, Writer::go_zero(IDS).filter()).await;
-    let wrong = connected(&server, ForeignFilter::go_zero(key, 20 * IDS + 1)).await;
-    assert_eq!(refused(&wrong, 0..IDS).await, [0; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_one_process_finds_lost_no_other_trusts() {
-    each(async |server, writer, guard| {
-        let others =
-            [connected(server, writer.filter()).await, connected(server, writer.filter()).await];
-        for other in &others {
-            other.ready().await;
+    /// The application creates records through a guard, each transaction a little later.
+    async fn insert(self: Arc<Self>, guard: BloomGuard) {
+        let mut open = VecDeque::new();
+        while self.goes_on() {
+            let _open = self.open.read().await;
+            let id = OURS + self.inserted.load(Ordering::SeqCst) + open.len() as u64;
+            if guard.insert(&id).await.is_ok() {
+                open.push_back(Instant::now());
+            }
+            while open.front().is_some_and(|begun| begun.elapsed() > Duration::from_millis(50)) {
+                open.pop_front();
+                self.inserted.fetch_add(1, Ordering::SeqCst);
+            }
+            sleep(Duration::from_millis(3)).await;
         }
-        server.run::<()>(&["RENAME", writer.key, "away"]);
-        assert_eq!(refused(&guard, 0..IDS).await, [0; 0], "{}", writer.name);
-        server.run::<()>(&["RENAME", "away", writer.key]);
-        // All is as it was but for the statement.
-        for other in &others {
-            assert!(!refuses(other).await, "{}", writer.name);
+    }
+
+    /// Requests for records that exist: the newest, and some of all.
+    async fn check(self: Arc<Self>, name: &'static str, guard: BloomGuard) {
+        while self.goes_on() {
+            self.check_once(name, &guard).await;
+            sleep(Duration::from_millis(5)).await;
         }
-    })
-    .await;
-}
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_was_lost_after_it_was_inspected_is_not_trusted() {
-    each(async |server, writer, guard| {
-        let foreign = guard.foreign().unwrap();
-        let inspected = foreign.inspect().await.unwrap();
-        server.run::<()>(&["DEL", writer.key]);
-        writer.write(server, IDS / 2..IDS);
-        assert!(foreign.trust_after(&inspected, KNOWN).await.is_err(), "{}", writer.name);
-        nothing_is_refused(server, writer, &guard).await;
-    })
-    .await;
-}
+    async fn check_once(&self, name: &str, guard: &BloomGuard) {
+        let ids = self.ids();
+        let newest = ids.iter().rev().take(50).chain(ids.iter().step_by(53)).copied();
+        let found = refused(guard, newest).await;
+        self.refused.lock().unwrap().extend(found.into_iter().map(|id| (name.to_owned(), id)));
+        self.checks.fetch_add(1, Ordering::SeqCst);
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_is_lost_refuses_nothing_of_its_own() {
-    let servers = [RedisServer::start(), RedisServer::start()];
-    let url = servers[1].url();
-    // The whole of PHP's hash, so that there are hardly any false positives.
-    let filter = || ForeignFilter::php_bkdr_sharded("php", 1 << 31, 3, &[&url]);
-    let guard = connected(&servers[0], filter()).await;
-    guard.insert_many(0..IDS).await.unwrap();
-    // The hashes of shorter ids would be the same under any number of bits.
-    let long = 5_000_000..5_000_100;
-    guard.insert_many(long.clone()).await.unwrap();
-    trust_by(&guard, long).await;
-    let absent = refused(&guard, STRANGERS).await;
-    assert_eq!(absent.len(), STRANGERS.count());
-    let (here, there): (Vec<u64>, Vec<u64>) =
-        absent.into_iter().partition(|id| crc32fast::hash(id.to_string().as_bytes()) & 1 == 0);
-    servers[1].run::<()>(&["DEL", "php.0"]);
-    assert_eq!(refused(&guard, 0..IDS).await, [0; 0]);
-    assert_eq!(refused(&guard, here.clone()).await, here);
-    assert_eq!(refused(&guard, there).await, [0; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_filter_without_room_for_a_seal_cannot_be_said_to_be_whole() {
-    let server = RedisServer::start();
-    let guard = connected(&server, ForeignFilter::go_zero("full", 1 << 32)).await;
-    // Its bits are all in the first bytes.
-    server.run::<()>(&["SETBIT", "full", "7", "1"]);
-    let foreign = guard.foreign().unwrap();
-    let inspected = foreign.inspect().await.unwrap();
-    assert!(foreign.trust_after(&inspected, KNOWN).await.is_err());
-    assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn bits_that_are_cleared_are_noticed() {
-    each(async |server, writer, guard| {
-        let half = "\0".repeat(writer.bits as usize / 16);
-        server.run::<()>(&["SETRANGE", writer.key, "0", &half]);
-        eventually("nothing is refused", SOON, || async {
-            if refuses(&guard).await { Err("something is".to_owned()) } else { Ok(()) }
+    /// What a good operator does after a mishap: lets transactions end, has the writer write all anew, states trust.
+    async fn repair(self: &Arc<Self>, server: &RedisServer, guards: &[BloomGuard; 2]) {
+        {
+            let _closed = self.open.write().await;
+            let ids = self.ids();
+            // Transactions of the application are open yet.
+            let open = OURS..OURS + self.inserted.load(Ordering::SeqCst) + 50;
+            server.run::<()>(&["DEL", self.writer.key]);
+            self.writer.write(server, ids.into_iter().chain(open));
+        }
+        eventually("trust is stated", SOON, || async {
+            let ids = self.ids();
+            let known = ids[..100].iter().chain(&ids[ids.len() - 100..]);
+            guards[0].trust_foreign(known).await.map_err(|error| error.to_string())
         })
         .await;
-        nothing_is_refused(server, writer, &guard).await;
+        for guard in guards {
+            refuses_strangers(guard, "it is trusted").await;
+        }
+    }
+}
+
+/// Returns whether it can happen to a writer's filter.
+fn can(mishap: Mishap, writer: &Writer) -> bool {
+    match mishap {
+        Shorter | Longer => writer.bits > 0,
+        OtherNumbers | ConfigDeleted => writer.config.is_some(),
+        _ => true,
+    }
+}
+
+async fn happens(mishap: Mishap, server: &mut RedisServer, world: &World) {
+    let writer = &world.writer;
+    let (key, statement) = (writer.key, writer.statement());
+    let config = writer.config.as_ref().map_or("none", |(key, _)| key);
+    let while_requests_go_on = || sleep(Duration::from_millis(200));
+    match mishap {
+        Deleted => server.run::<()>(&["DEL", key]),
+        OtherType => {
+            let other = "redis.call('DEL', KEYS[1]) redis.call('LPUSH', KEYS[1], 'x')";
+            server.run::<()>(&["EVAL", other, "1", key]);
+        }
+        Shorter => {
+            let cut = "redis.call('SET', KEYS[1], string.sub(redis.call('GET', KEYS[1]), 1, -2))";
+            server.run::<()>(&["EVAL", cut, "1", key]);
+        }
+        Longer => server.run::<()>(&["SETRANGE", key, "100000", "x"]),
+        Replaced => {
+            writer.write_to("next", server, (0..FIRST).step_by(2));
+            server.run::<()>(&["RENAME", "next", key]);
+        }
+        AwayAndBack => {
+            server.run::<()>(&["RENAME", key, "away"]);
+            while_requests_go_on().await;
+            server.run::<()>(&["RENAME", "away", key]);
+        }
+        OtherNumbers => {
+            server.run::<()>(&["HSET", config, "size", &(writer.bits - 1).to_string()]);
+            while_requests_go_on().await;
+            server.run::<()>(&["HSET", config, "size", &writer.bits.to_string()]);
+        }
+        ConfigDeleted => server.run::<()>(&["DEL", config]),
+        StatementDeleted => server.run::<()>(&["DEL", &statement]),
+        Flushed => server.run::<()>(&["FLUSHALL"]),
+        Evicted => {
+            server.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+            server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+            eventually("all keys are evicted", SOON, || async {
+                server.try_run::<()>(&["SET", "one", "more"]).ok();
+                let left: u64 = server.run(&["DBSIZE"]);
+                if left == 0 { Ok(()) } else { Err(left.to_string()) }
+            })
+            .await;
+            server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+        }
+        Restarted => {
+            server.run::<()>(&["SAVE"]);
+            while_requests_go_on().await;
+            server.restart();
+        }
+        FailedOver => {
+            let replica = writer.server();
+            follow(&replica, server).await;
+            replica.run::<()>(&["REPLICAOF", "NO", "ONE"]);
+            while_requests_go_on().await;
+            follow(server, &replica).await;
+            server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
+        }
+    }
+}
+
+/// Makes a server what another one is, which it lags behind from then on.
+async fn follow(replica: &RedisServer, primary: &RedisServer) {
+    primary.run::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    replica.run::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    eventually("the replica has it all", SOON, || async {
+        let info: String = replica.try_run(&["INFO", "replication"]).unwrap_or_default();
+        if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
     })
     .await;
 }
 
+async fn run(writer: Writer) {
+    let mut server = writer.server();
+    writer.write(&server, 0..FIRST);
+    let world = Arc::new(World {
+        url: server.url(),
+        writer,
+        written: AtomicU64::new(FIRST),
+        inserted: AtomicU64::default(),
+        open: tokio::sync::RwLock::default(),
+        ends: AtomicBool::default(),
+        checks: AtomicU64::default(),
+        refused: Mutex::default(),
+    });
+    let build = || foreign_guard(&world.url).foreign(world.writer.filter()).build().unwrap();
+    let guards = [build(), build()];
+    world.repair(&server, &guards).await;
+    let mut tasks = vec![
+        tokio::spawn(Arc::clone(&world).write()),
+        tokio::spawn(Arc::clone(&world).insert(guards[0].clone())),
+        tokio::spawn(Arc::clone(&world).check("one guard", guards[0].clone())),
+    ];
+    tasks.push(tokio::spawn(Arc::clone(&world).check("another guard", guards[1].clone())));
+    for mishap in MISHAPS.into_iter().filter(|mishap| can(*mishap, &world.writer)) {
+        let (name, begun) = (world.writer.name, Instant::now());
+        happens(mishap, &mut server, &world).await;
+        for guard in &guards {
+            untrusted(guard).await;
+        }
+        let noticed = begun.elapsed();
+        let newcomer = build();
+        for _ in 0..20 {
+            world.check_once("a newcomer", &newcomer).await;
+            assert_eq!(refused(&newcomer, STRANGERS).await, [0; 0], "{name}, {mishap:?}");
+            sleep(Duration::from_millis(5)).await;
+        }
+        for guard in &guards {
+            assert_eq!(
+                refused(guard, STRANGERS).await,
+                [0; 0],
+                "{name}, {mishap:?}: still trusted"
+            );
+        }
+        assert_eq!(*world.refused.lock().unwrap(), BTreeSet::new(), "{name}, {mishap:?}");
+        world.repair(&server, &guards).await;
+        println!(
+            "{name}, {mishap:?}: noticed within {noticed:?}, trusted again {:?}",
+            begun.elapsed()
+        );
+    }
+    world.ends.store(true, Ordering::SeqCst);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let (checks, refused) = (world.checks.load(Ordering::SeqCst), world.refused.lock().unwrap());
+    println!(
+        "{}: {} records, {checks} lists of them asked for, {} refused",
+        world.writer.name,
+        world.ids().len(),
+        refused.len()
+    );
+    assert_eq!(*refused, BTreeSet::new(), "{}", world.writer.name);
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_begins_when_trust_has_ended_lets_no_flood_pass() {
-    each(async |server, writer, guard| {
-        server.run::<()>(&["DEL", writer.key]);
-        assert_eq!(refused(&guard, STRANGERS).await, [0; 0]);
-        untrusted(&guard).await;
-        let newcomer = connected(server, writer.filter()).await;
-        // As for the process that has seen it: there was a filter, and what is unknown shares the lane.
-        let verdicts = newcomer.check_many(STRANGERS).await.unwrap();
-        let gone = verdicts.iter().all(|verdict| *verdict == Verdict::Unknown(Doubt::Gone));
-        assert!(gone, "{}: {verdicts:?}", writer.name);
-    })
-    .await;
+async fn whatever_happens_to_a_filter_of_go_zero_refuses_no_record() {
+    run(Writer::go_zero(SIZED)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_to_a_filter_of_redisson_refuses_no_record() {
+    run(Writer::redisson(SIZED)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_to_a_filter_of_redisbloom_refuses_no_record() {
+    run(Writer::redisbloom()).await;
 }

@@ -1,17 +1,12 @@
 //! Filters that other systems write: bit for bit as they do, and never a false 404, whatever becomes of the keys.
 
-mod copies;
-mod findings;
+mod between;
 mod guarded;
 mod hostile;
-mod numbers;
-mod plain;
-mod rates;
-mod redisbloom;
+mod layouts;
 #[path = "../../benches/peers/src/redisbloom_module.rs"]
 mod redisbloom_module;
-mod refill;
 mod rights;
-mod spread;
+mod trust;
 mod vectors;
 mod writers;

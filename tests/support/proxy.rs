@@ -21,7 +21,7 @@ pub enum Cut {
 struct Between {
     /// The request has this in it.
     request: Vec<u8>,
-    /// The second command begins so.
+    /// The second command begins so, the last that does.
     command: Vec<u8>,
     action: Box<dyn FnOnce() + Send>,
 }
@@ -87,7 +87,7 @@ impl Proxy {
         self.state.left.swap(-1, Ordering::SeqCst) >= 0
     }
 
-    /// Has something done in the next request that has some bytes in it: before a command of it that begins so, and
+    /// Has something done in the next request that has some bytes in it: before the last command of it that begins so, and
     /// after the reply to those ahead.
     pub fn between(&self, request: &str, command: &str, action: impl FnOnce() + Send + 'static) {
         let (request, command) = (request.into(), command.into());
@@ -169,7 +169,7 @@ async fn ahead(
     request: &[u8],
     state: &State,
 ) -> usize {
-    let find = |bytes: &[u8]| request.windows(bytes.len()).position(|part| part == bytes);
+    let find = |bytes: &[u8]| request.windows(bytes.len()).rposition(|part| part == bytes);
     let is_it = |between: &mut Between| find(&between.request).is_some();
     let Some(between) = state.between.lock().unwrap().take_if(is_it) else { return 0 };
     let at = find(&between.command).expect("the command");

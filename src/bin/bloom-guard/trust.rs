@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, ForeignFilter, Inspection, PathPattern, TrustError};
+use bloom_guard::{BloomGuard, ForeignFilter, PathPattern, TrustError};
 use serde_json::json;
 
 use crate::outcome::{Ending, Failure, Outcome, say};
@@ -16,7 +16,7 @@ use crate::words;
 /// the filter. They show that system and numbers are right; **that no id is missing is what this states**. So it is for the end of a
 /// job that has written the filter anew, or for an operator, and never for a timer.
 ///
-/// Without --yes it only says what is there; exit status 2 then.
+/// Without --yes nothing is done; exit status 2 then.
 ///
 /// Exit status 1: what was found speaks against it, and nothing was stated.
 #[derive(Debug, clap::Args)]
@@ -129,6 +129,10 @@ impl System {
 }
 
 pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    if !arguments.yes {
+        let none = "Nothing was stated: give --yes to state that no id is missing.";
+        return Err(Failure(none.to_owned()));
+    }
     let known = known()?;
     let wrong = |error: &dyn std::fmt::Display| Failure(format!("{error}."));
     // A statement belongs to the filter's key, whatever the guard's name is.
@@ -136,25 +140,27 @@ pub(crate) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let builder = BloomGuard::builder("command", pattern).redis(&target::url(&arguments.url)?);
     let guard =
         builder.foreign(arguments.system.filter()).build().map_err(|error| wrong(&error))?;
-    let filter = guard.foreign().ok_or_else(|| wrong(&"there is no filter"))?;
-    let inspected = filter.inspect().await?;
-    tell(&inspected, json)?;
-    if !arguments.yes {
-        let none = "Nothing was stated: give --yes to state that no id is missing.";
-        return Err(Failure(none.to_owned()));
-    }
-    match filter.trust_after(&inspected, &known).await {
-        Ok(()) => {
-            say(json, "stated: this filter holds every id there is", &json!({ "stated": true }))?;
-            Ok(Ending::Fine)
-        }
-        Err(TrustError::Store(error)) => Err(error.into()),
+    match guard.trust_foreign(&known).await {
+        Ok(()) => {}
+        Err(TrustError::Store(error)) => return Err(error.into()),
         Err(error) => {
             let text = format!("nothing was stated: {error}");
             say(json, &text, &json!({ "stated": false, "error": error.to_string() }))?;
-            Ok(Ending::Wrong)
+            return Ok(Ending::Wrong);
         }
     }
+    let live = guard.state().live.map_err(|doubt| wrong(&doubt))?;
+    let text = format!(
+        "stated: this filter holds every id there is: about {}; {} absent ids pass",
+        words::count(live.items, "id", "ids"),
+        words::rate(live.expected_rate),
+    );
+    say(
+        json,
+        &text,
+        &json!({ "stated": true, "ids": live.items, "false_positive_rate": live.expected_rate }),
+    )?;
+    Ok(Ending::Fine)
 }
 
 /// Reads ids that exist.
@@ -163,21 +169,4 @@ fn known() -> Result<Vec<String>, Failure> {
     let lines: Result<Vec<_>, _> =
         lines.map(|line| line.map(|id| id.trim_end().to_owned())).collect();
     Ok(lines?.into_iter().filter(|id| !id.is_empty()).collect())
-}
-
-fn tell(inspected: &Inspection, json: bool) -> Result<(), Failure> {
-    let Inspection { size, bytes, bits_set, ids, false_positive_rate, .. } = inspected;
-    let text = format!(
-        "filter: {} bits, {} hashes, {}; about {}; {} absent ids pass",
-        words::number(size.bits),
-        size.hashes,
-        words::bytes(*bytes),
-        words::count(*ids, "id", "ids"),
-        words::rate(*false_positive_rate),
-    );
-    let value = json!({
-        "bits": size.bits, "hashes": size.hashes, "bytes": bytes, "bits_set": bits_set, "ids": ids,
-        "false_positive_rate": false_positive_rate,
-    });
-    say(json, &text, &value)
 }

@@ -38,12 +38,14 @@ const IGNORED_IN_PROCESS: &[&str] = &[
     "shards",
     "tls",
 ];
-/// What has no effect on a filter that another system writes: it has no nulls and no journal, and is neither copied nor settles.
+/// What has no effect on a filter that another system writes: it has no nulls and no journal, is neither built nor copied here, and does not settle.
 const IGNORED_BY_FOREIGN: &[&str] = &[
     "accept_eviction",
     "copy_limit",
     "handler_time",
     "journal_entries",
+    "longest_transaction",
+    "rebuild",
     "secret_key",
     "settle",
     "shards",
@@ -54,13 +56,12 @@ impl Place {
     pub(super) fn stores(
         &mut self,
         settings: &Settings,
-        has_schedule: bool,
         called: &BTreeSet<&'static str>,
         problems: Vec<(&'static str, SettingError)>,
     ) -> Result<Stores, Vec<SettingError>> {
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
         problems.extend(self.reach().err());
-        problems.extend(self.wrong_with(settings, has_schedule));
+        problems.extend(self.wrong_with(settings));
         let (place, ignored) = self.ignores(called);
         let ignored = called.iter().filter(|setting| ignored.contains(setting));
         problems.extend(ignored.map(|setting| SettingError::NoEffect { setting, place }));
@@ -73,13 +74,12 @@ impl Place {
     }
 
     /// Returns what does not go with where the filter is.
-    fn wrong_with(&self, settings: &Settings, has_schedule: bool) -> Vec<SettingError> {
+    fn wrong_with(&self, settings: &Settings) -> Vec<SettingError> {
         let mut wrong = Vec::new();
         let is_own = self.foreign.is_none();
         let has_shards = is_own && self.redis.is_some() && settings.sizing.shards() > 1;
         let lacks_key = has_shards && settings.secret_key.is_none();
         wrong.extend(lacks_key.then_some(SettingError::ShardsWithoutKey));
-        wrong.extend((has_schedule && !is_own).then_some(SettingError::ForeignSchedule));
         wrong
     }
 

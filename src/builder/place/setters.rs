@@ -40,9 +40,9 @@ impl Builder {
     /// guard's own: [`insert`](crate::BloomGuard::insert) writes to it as that system does. See the guide's page
     /// [`other_filters`](crate::guide::other_filters).
     ///
-    /// Nothing is refused before the application has said that the filter is whole:
-    /// [`ForeignHandle::trust_after`](crate::ForeignHandle::trust_after). With [`rebuild`](Self::rebuild) and
-    /// [`Schedule::manual`](crate::Schedule::manual) it is refilled in place after that, whenever trust was lost; any other schedule is an error.
+    /// Nothing is refused before an operator has stated that the filter is whole
+    /// ([`trust_foreign`](crate::BloomGuard::trust_foreign)), nor after a sign that it is not. Only the other system builds it:
+    /// a [`rebuild`](Self::rebuild) is an error.
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {

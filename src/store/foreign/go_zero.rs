@@ -1,9 +1,9 @@
 //! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
 
 use super::filter::ForeignFilter;
-use super::hash::murmur3;
-use super::layout::{Layout, MOST_BITS, Place};
+use super::layout::{Layout, MOST_BITS, Place, murmur3};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 const HASHES: u32 = 14;
 
@@ -14,8 +14,7 @@ struct GoZero {
 }
 
 impl ForeignFilter {
-    /// A filter of go-zero, made with `bloom.New(store, key, bits)`. go-zero advises 20 bits for each id:
-    /// [`BloomSize::go_zero`].
+    /// A filter of go-zero, made with `bloom.New(store, key, bits)`. go-zero advises 20 bits for each id.
     #[must_use]
     pub fn go_zero(key: &str, bits: u64) -> Self {
         let filter = Self::new(GoZero { key: key.to_owned(), bits });
@@ -24,16 +23,12 @@ impl ForeignFilter {
 }
 
 impl Layout for GoZero {
-    fn describe(&self) -> String {
-        format!("go-zero {:?} of {} bits", self.key, self.bits)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.key.clone())]
     }
 
-    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
-        Ok(BloomSize::new(self.bits, HASHES))
+    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
+        Ok(BloomSize { bits: self.bits, hashes: HASHES })
     }
 
     fn place(&self, size: BloomSize, id: &[u8]) -> Place {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::hash::murmur3;
-use super::layout::{Layout, Place, set_bits};
+use super::layout::{Layout, Place, murmur3, set_bits};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 /// Which of Guava's strategies places the bits.
 #[derive(Debug, Clone, Copy)]
@@ -63,16 +63,11 @@ impl ForeignFilter {
 }
 
 impl Layout for Guava {
-    fn describe(&self) -> String {
-        let BloomSize { bits, hashes } = self.size;
-        format!("Guava {:?} {:?} of {bits} bits, {hashes} an id", self.strategy, self.key)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.key.clone())]
     }
 
-    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
         Ok(self.size)
     }
 

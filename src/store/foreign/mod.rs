@@ -1,42 +1,39 @@
-//! Filters that other systems write, in Redis, as they lay them out.
+//! Filters that other systems write, in Redis, as they lay them out: read, written, and trusted by one statement.
 //!
 //! | file | what |
 //! |---|---|
-//! | `filter`, `layout` | the type that the application gives, and what a system's file says |
+//! | `filter`, `layout`, `size` | the type that the application gives; what a system's file says; sizes as libraries compute them |
 //! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
-//! | `hash`, `size` | what several systems compute alike |
-//! | `site`, `keys`, `handshake` | the part of a filter on one Redis: connections, checks, inserts |
-//! | `bitmap`, `module` | what differs between bits of a string, and what a module of Redis keeps |
-//! | `round`, `rounds`, `batch` | many checks in one round trip or two, and what their replies mean |
-//! | `seal`, `known`, `trust`, `record` | when a missing bit may be believed |
-//! | `refill` | sets what the source has, and states trust |
-//! | `inspection`, `evidence` | a look at the whole filter, and what shows that trust may be stated |
-//! | `handle` | what the application can ask of such a filter |
+//! | `statement` | which statement there is about the part on one Redis, and whether it holds |
+//! | `site` | the part's connections, checks and inserts |
+//! | `trust` | what shows that a filter is the writer's, and how trust is stated |
 //!
-//! A new system is a file of its own, and its lines here. There is no journal and there are no nulls: programs that do not
-//! know the guard write to the filter, and would not take a null away.
+//! Such a filter has no header. So an operator states that it is whole (*trust*), in a key beside it: which Redis process,
+//! which layout and numbers, how long each key is. For that a bitmap is made a few clear bytes longer than any program that
+//! writes it anew makes it. *Evidence* is what is read of all that: statement, config, and length of each key.
+//!
+//! | step | in one pipeline | then |
+//! |---|---|---|
+//! | check | evidence, bits, evidence | a clear bit is an absence only if both are as stated, by the process that is stated, on the connection in use; else it is unknown, and the statement is taken back |
+//! | insert | evidence, bits set, evidence | acknowledged if both are as stated, or if no process relies on a statement any more: what was found wrong is taken back *first*. A statement made meanwhile may be about another string: the insert is repeated |
+//! | look | statement and config; lengths | on each new connection for checks, and once a second |
+//! | trust | bits counted, ids that exist looked for; then a script that writes the statement if each length is still the same | |
+//!
+//! Why this refuses no id that exists, as long as what was stated is true and writers only set bits: when the statement was made,
+//! the strings had all ids; what was acknowledged later was set in strings of the stated length on the process that is stated,
+//! or no process trusts them any more. A string that is gone, cut, of another type or written anew has another length. Redis
+//! restarted or failed over is another process, even with statement and bits as they were. A process that has found a
+//! statement not to hold believes no statement that is as old, even if it cannot take it back. What this does not
+//! notice is in the guide's page `other_filters`.
+//!
+//! There are no nulls: programs that do not know the guard write to the filter, and would not take a null away.
 
-mod batch;
-mod bitmap;
-pub(crate) mod error;
-mod evidence;
 pub(crate) mod filter;
-pub(crate) mod handle;
-mod handshake;
-mod hash;
-pub(crate) mod inspection;
-mod keys;
-mod known;
 mod layout;
-mod module;
-mod record;
-mod refill;
-mod round;
-mod rounds;
-mod seal;
 mod site;
-pub(crate) mod size;
-mod trust;
+mod size;
+mod statement;
+pub(crate) mod trust;
 
 mod go_zero;
 mod guava;
@@ -52,13 +49,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::error::TrustError;
 use self::filter::ForeignFilter;
-use self::inspection::Inspection;
 use self::layout::Layout;
-use self::refill::{Pause, Refill};
 use self::site::{SentToSite, Site};
-use self::trust::Trust;
+use self::statement::Part;
+use self::trust::{CHANCE, MOST_FOUND, Sight, TrustError};
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
@@ -74,7 +69,7 @@ use crate::mode::SharedMode;
 use crate::settings::Settings;
 
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
-const TRUSTED: &str = "it is trusted: there is nothing to refill";
+const NOT_BUILT: &str = "only the system that writes it builds it";
 
 /// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
@@ -82,8 +77,6 @@ pub(crate) struct ForeignStore {
     layout: Arc<dyn Layout>,
     /// One for each Redis that the filter is spread over. Never empty.
     sites: Vec<Arc<Site>>,
-    longest_transaction: Duration,
-    pause: Arc<Pause>,
     background: Background,
 }
 
@@ -91,19 +84,11 @@ impl ForeignStore {
     pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
         let layout = Arc::clone(&filter.layout);
         let site = |(instance, endpoint)| {
-            let trust = Trust::new(filter, instance);
-            Arc::new(Site::new(trust, endpoint, settings))
+            Arc::new(Site::new(Part::new(&layout, instance), endpoint, settings))
         };
         let sites = filter.endpoints(endpoint).enumerate().map(site).collect();
         let name = settings.name.as_str().into();
-        Self {
-            name,
-            layout,
-            sites,
-            longest_transaction: settings.longest_transaction,
-            pause: Arc::default(),
-            background: Background::default(),
-        }
+        Self { name, layout, sites, background: Background::default() }
     }
 
     /// Returns the part that an id belongs to.
@@ -111,44 +96,60 @@ impl ForeignStore {
         &self.sites[self.layout.instance(id.as_bytes()) % self.sites.len()]
     }
 
-    /// Says that a guard's own filter can do something, and this one cannot.
-    fn cannot<T, E>(&self, why: &str) -> BoxFuture<'_, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        Box::pin(std::future::ready(Err(self.sites[0].trust.foreign(why).into())))
-    }
-
-    pub(crate) async fn inspect(&self) -> Result<Inspection, StoreError> {
-        let mut found = Vec::with_capacity(self.sites.len());
-        for site in &self.sites {
-            found.push(site.inspect().await?);
-        }
-        Ok(Inspection::of(found, &*self.layout))
-    }
-
-    /// States that the filter which was inspected is whole: these ids exist, and are in it.
-    pub(crate) async fn trust_after(
-        &self,
-        seen: &Inspection,
-        known: &BTreeSet<Id>,
-    ) -> Result<(), TrustError> {
-        seen.is_shown_by(known, &*self.layout)?;
-        for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
-            site.look_for(&self.ids_at(known, site), seen_there).await?;
-        }
-        for (site, seen_there) in self.sites.iter().zip(&seen.sites) {
-            // Some of them may be deleted. So a source should give half as many at least.
-            site.trust_after(seen_there, (seen.ids, seen.ids / 2), "").await?;
-        }
-        Ok(())
-    }
-
     /// Returns those of some ids whose bits are at a site.
     fn ids_at<'a>(&self, ids: impl IntoIterator<Item = &'a Id>, site: &Arc<Site>) -> Vec<&'a [u8]> {
         let here = |id: &&Id| Arc::ptr_eq(self.site(id), site);
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
+    }
+
+    /// States that the filter is whole: these ids exist, and are in it.
+    pub(crate) async fn trust(&self, known: &BTreeSet<Id>) -> Result<(), TrustError> {
+        let mut sights = Vec::with_capacity(self.sites.len());
+        for site in &self.sites {
+            sights.push(site.survey().await?);
+        }
+        self.is_shown(known, &sights)?;
+        let mut missing = 0;
+        for (site, seen) in self.sites.iter().zip(&sights) {
+            missing += site.missing(&self.ids_at(known, site), seen).await?;
+        }
+        if missing > 0 {
+            return self.unfit(format!(
+                "{missing} of {} ids that exist are not in it: compare its numbers, and how ids are written as bytes, with the \
+                 program that writes it; where they are right, have it write what is missing",
+                known.len()
+            ));
+        }
+        for (site, seen) in self.sites.iter().zip(&sights) {
+            site.state(seen).await?;
+        }
+        Ok(())
+    }
+
+    /// Judges whether these ids are enough to show that the numbers are the writer's.
+    fn is_shown(&self, known: &BTreeSet<Id>, sights: &[Sight]) -> Result<(), TrustError> {
+        let rate = sights.iter().map(Sight::rate).fold(0.0, f64::max);
+        if rate > MOST_FOUND {
+            return self.unfit(format!(
+                "{rate:.3} of the ids that do not exist are in it: compare its numbers with the program that writes it, or have \
+                 that make a larger filter"
+            ));
+        }
+        // Where most bits of an id may be alike under other numbers, each id counts as one bit.
+        let bits = if self.layout.is_even() { 1 } else { sights[0].size.hashes };
+        let needed = (CHANCE.ln() * f64::from(bits) / rate.ln()).ceil().max(1.0) as u64;
+        let shows = |id: &&Id| self.layout.shows_numbers(id.as_bytes());
+        let given = known.iter().filter(shows).count() as u64;
+        if given >= needed {
+            return Ok(());
+        }
+        self.unfit(format!(
+            "{given} ids were given that show its numbers, and {needed} are needed. Of a BKDR filter, short ids show nothing"
+        ))
+    }
+
+    fn unfit(&self, reason: String) -> Result<(), TrustError> {
+        Err(TrustError::Unfit { filter: format!("{:?}", self.layout), reason })
     }
 }
 
@@ -184,9 +185,9 @@ impl Store for ForeignStore {
         Box::pin(std::future::ready(Ok(Remembered::Late)))
     }
 
-    fn distrust(&self, _: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.sites.iter().for_each(|site| site.distrust(generation));
-        Box::pin(std::future::ready(Ok(())))
+    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+        let site = Arc::clone(self.site(id));
+        Box::pin(async move { site.distrust(generation).await })
     }
 
     fn condition(&self) -> Condition {
@@ -208,24 +209,12 @@ impl Store for ForeignStore {
     }
 
     fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        self.cannot(NO_FLEET)
+        let error = self.sites[0].part.error(NO_FLEET);
+        Box::pin(std::future::ready(Err(error.into())))
     }
 
     fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        Box::pin(async {
-            let mut is_whole = true;
-            for site in &self.sites {
-                is_whole &= site.look().await?;
-            }
-            if is_whole {
-                return Err(self.sites[0].trust.foreign(TRUSTED));
-            }
-            if let Some(left) = self.pause.left() {
-                let reason = format!("trust did not last: it is refilled in {} s", left.as_secs());
-                return Err(self.sites[0].trust.foreign(&reason));
-            }
-            let (layout, pause) = (Arc::clone(&self.layout), Arc::clone(&self.pause));
-            Refill::begin(layout, &self.sites, self.longest_transaction, pause).await
-        })
+        let error = self.sites[0].part.error(NOT_BUILT);
+        Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use super::filter::ForeignFilter;
 use super::layout::{Layout, Place, numbers};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 const MOST: [(&str, u64); 2] = [("m", i32::MAX as u64), ("k", 1_074)];
 const METHOD: &str = "Murmur3KirschMitzenmacher";
@@ -24,10 +25,6 @@ impl ForeignFilter {
 }
 
 impl Layout for Orestes {
-    fn describe(&self) -> String {
-        format!("Orestes {:?}", self.name)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, format!("{}:bits", self.name))]
     }
@@ -36,7 +33,7 @@ impl Layout for Orestes {
         Some((self.name.clone(), &["m", "k", "hashmethod"]))
     }
 
-    fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+    fn size(&self, config: &Numbers) -> Result<BloomSize, String> {
         if config.get(2).and_then(Option::as_deref) != Some(METHOD.as_bytes()) {
             return Err(format!("its hash method is not {METHOD}"));
         }

@@ -3,6 +3,7 @@
 use super::filter::ForeignFilter;
 use super::layout::{Layout, MOST_BITS, Place};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 /// Seeds that are known to hash as PHP does. The next ones do not fit PHP's integers.
 const MOST_HASHES: u64 = 16;
@@ -22,7 +23,7 @@ impl ForeignFilter {
     ///
     /// The hash has 31 bits, and short ids share hashes: more false positives than the formula says, 1.43 % where it says
     /// 1.18 % (decimal ids, measured 2026-11-22). Of the ids that
-    /// [`trust_after`](crate::ForeignHandle::trust_after) is given, those count whose hashes are larger than the number of
+    /// [`trust_foreign`](crate::BloomGuard::trust_foreign) is given, those count whose hashes are larger than the number of
     /// bits, and each of them as one bit.
     #[must_use]
     pub fn php_bkdr(key: &str, bits: u64, hashes: u32) -> Self {
@@ -43,7 +44,7 @@ impl ForeignFilter {
     }
 
     fn bkdr(name: &str, bits: u64, hashes: u32, spread: Option<(u64, u64)>) -> Self {
-        let size = BloomSize::new(bits, hashes);
+        let size = BloomSize { bits, hashes };
         let filter = Self::new(PhpBkdr { name: name.to_owned(), size, spread });
         filter.bounded("hashes of a filter with BKDR hashes", hashes.into(), 1, MOST_HASHES)
     }
@@ -57,27 +58,18 @@ impl PhpBkdr {
     /// How many pairs of an instance and a key there are that one hash can name: it chooses both.
     fn pairs(&self) -> u64 {
         let Some((instances, keys)) = self.spread else { return 1 };
-        let (mut one, mut other) = (instances, keys);
-        while other > 0 {
-            (one, other) = (other, one % other);
-        }
-        instances / one * keys
+        (1..=keys).map(|times| times * instances).find(|pairs| pairs % keys == 0).unwrap_or(1)
     }
 }
 
 impl Layout for PhpBkdr {
-    fn describe(&self) -> String {
-        let BloomSize { bits, hashes } = self.size;
-        format!("BKDR {:?} of {bits} bits, {hashes} an id, spread {:?}", self.name, self.spread)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         let Some((instances, keys)) = self.spread else { return vec![(0, self.name.clone())] };
         let key = |pair| ((pair % instances) as usize, format!("{}.{}", self.name, pair % keys));
         (0..self.pairs()).map(key).collect()
     }
 
-    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
         Ok(self.size)
     }
 

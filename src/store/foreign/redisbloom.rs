@@ -1,11 +1,17 @@
-//! `RedisBloom`, and what speaks its commands: Redis 8, Redis Stack, Valkey with its module. The ids are sent as they are.
+//! `RedisBloom`, and what speaks its commands: Redis 8, Redis Stack, Valkey with its module. The module hashes the ids itself.
 
-use ::redis::Cmd;
+use std::ops::Range;
+
+use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::layout::{Kind, Layout, Place};
-use super::module;
+use super::layout::{Extent, Layout, Place, odd};
 use super::size::BloomSize;
+use super::statement::{Numbers, Statement};
+use crate::error::StoreError;
+use crate::store::link::refusal::Refusal;
+use crate::store::link::reply::Reply;
+use crate::verdict::Doubt;
 
 #[derive(Debug)]
 struct RedisBloom {
@@ -16,16 +22,8 @@ impl ForeignFilter {
     /// A filter of `RedisBloom`, made with `BF.RESERVE key rate capacity`, or by the first `BF.ADD`: of Redis 8, Redis
     /// Stack or Valkey's module.
     ///
-    /// | what | what follows |
-    /// |---|---|
-    /// | no filter at the key | inserts fail: the guard never creates one |
-    /// | the server has no such module | [`Doubt::Unsupported`](crate::Doubt::Unsupported): nothing is refused, `inspect` and inserts fail |
-    /// | the seal is 16 ids of the guard's own | [`inspect`](crate::ForeignHandle::inspect) inserts them where the filter is not trusted, once a process and a loss. `BF.CARD` counts them |
-    /// | less room than for 32 ids | it cannot be trusted. One that scales can after it has grown |
-    /// | `NONSCALING`, and full | [`Doubt::Full`](crate::Doubt::Full): inserts fail, those of other programs too, so nothing is refused. It needs a larger filter |
-    /// | `EXPANSION`, and full | `Doubt::Full`, until the next insert has made a new part. Redis may lack the memory for it |
-    /// | fewer than 2.88 bits an id, as for a rate over 0.25 | it cannot be trusted: 16 ids may be in it by chance. Where it took a trusted one's place, nothing is refused |
-    /// | `BF.LOADCHUNK` into the guarded key | ids that are not loaded yet may be refused. Load it under another name, then `RENAME` |
+    /// The guard never creates one: inserts fail where there is none. While it is full, and its next insert may find no room,
+    /// answers are [`Doubt::Full`](crate::Doubt::Full) and nothing is refused.
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
         Self::new(RedisBloom { key: key.to_owned() })
@@ -33,27 +31,85 @@ impl ForeignFilter {
 }
 
 impl Layout for RedisBloom {
-    fn describe(&self) -> String {
-        format!("RedisBloom {:?}", self.key)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.key.clone())]
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Module
-    }
-
-    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
-        Ok(BloomSize::new(0, 0))
+    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
+        Ok(BloomSize { bits: 0, hashes: 0 })
     }
 
     fn place(&self, _: BloomSize, id: &[u8]) -> Place {
-        Place { key: 0, bits: [].into_iter().collect(), id: id.into() }
+        Place { id: id.into(), ..Place::in_only([].into_iter()) }
     }
 
     fn add(&self, _: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        vec![module::insert(key, places.iter().map(|place| &place.id))]
+        let mut command = cmd("BF.INSERT");
+        command.arg(key).arg("NOCREATE").arg("ITEMS");
+        vec![command.arg(places.iter().map(|place| &*place.id).collect::<Vec<_>>()).clone()]
     }
+
+    fn added(&self, reply: Reply) -> Result<(), StoreError> {
+        flags(reply).map(drop)
+    }
+
+    fn ask(&self, key: &str, places: &[&Place], _: &Range<usize>) -> Cmd {
+        let ids: Vec<_> = places.iter().map(|place| &*place.id).collect();
+        cmd("BF.MEXISTS").arg(key).arg(ids).clone()
+    }
+
+    fn held(
+        &self,
+        reply: Reply,
+        places: &[&Place],
+        _: &Range<usize>,
+    ) -> Result<Vec<bool>, StoreError> {
+        let held = flags(reply)?;
+        if held.len() == places.len() { Ok(held) } else { Err(odd("another number of ids")) }
+    }
+
+    fn is_bitmap(&self) -> bool {
+        false
+    }
+
+    fn measure(&self, key: &str) -> Cmd {
+        cmd("BF.INFO").arg(key).clone()
+    }
+
+    fn extent(&self, reply: Reply) -> Result<Extent, StoreError> {
+        let (mut capacity, mut bytes, mut ids) = (None, None, None);
+        for [name, value] in reply.pairs()? {
+            match name.text()?.as_str() {
+                "Capacity" => capacity = Some(value.count()?),
+                "Size" => bytes = Some(value.count()?),
+                "Number of items inserted" => ids = Some(value.count()?),
+                _ => {}
+            }
+        }
+        let (Some(capacity), Some(bytes), Some(ids)) = (capacity, bytes, ids) else {
+            return Err(odd("a field of BF.INFO is missing"));
+        };
+        Ok(Extent { bytes, ids, capacity })
+    }
+
+    /// It never shrinks: neither its ids nor its room.
+    fn fits(&self, stated: &Statement, extent: &Extent, floor: u64) -> Result<(), Doubt> {
+        if extent.ids < floor.max(stated.ids) || extent.bytes < stated.length {
+            return Err(Doubt::Foreign);
+        }
+        if extent.ids >= extent.capacity { Err(Doubt::Full) } else { Ok(()) }
+    }
+}
+
+/// Reads what is said of each id.
+///
+/// # Errors
+///
+/// The first error among them, as when a filter that is full takes only some.
+fn flags(reply: Reply) -> Result<Vec<bool>, StoreError> {
+    let replies = reply.array()?;
+    if let Some(reason) = replies.iter().find_map(Reply::error) {
+        return Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason });
+    }
+    replies.iter().map(Reply::flag).collect()
 }

@@ -3,9 +3,9 @@
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
 use super::filter::ForeignFilter;
-use super::keys::beside;
-use super::layout::{Layout, Place, numbers};
+use super::layout::{Layout, Place, beside, numbers};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 /// What Redisson's own sizing allows, and what its smallest rate needs.
 const MOST: [(&str, u64); 2] = [("size", 4_294_967_294), ("hashIterations", 1_074)];
@@ -27,10 +27,6 @@ impl ForeignFilter {
 }
 
 impl Layout for Redisson {
-    fn describe(&self) -> String {
-        format!("Redisson {:?}", self.name)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, self.name.clone())]
     }
@@ -40,7 +36,7 @@ impl Layout for Redisson {
         Some((beside(&self.name, "config"), fields))
     }
 
-    fn size(&self, config: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+    fn size(&self, config: &Numbers) -> Result<BloomSize, String> {
         numbers(MOST, config)
     }
 

@@ -3,9 +3,9 @@
 use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::hash::murmur3;
-use super::layout::{Layout, MOST_BITS, Place};
+use super::layout::{Layout, MOST_BITS, Place, all_bits, murmur3};
 use super::size::BloomSize;
+use super::statement::Numbers;
 
 #[derive(Debug)]
 struct Rueidisprob {
@@ -26,16 +26,11 @@ impl ForeignFilter {
 }
 
 impl Layout for Rueidisprob {
-    fn describe(&self) -> String {
-        let BloomSize { bits, hashes } = self.size;
-        format!("rueidisprob {:?} of {bits} bits, {hashes} an id", self.name)
-    }
-
     fn keys(&self) -> Vec<(usize, String)> {
         vec![(0, format!("{{{}}}", self.name))]
     }
 
-    fn size(&self, _: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
         Ok(self.size)
     }
 
@@ -49,7 +44,6 @@ impl Layout for Rueidisprob {
         let counter = format!("{{{}}}:c", self.name);
         let mut script = cmd("EVAL");
         script.arg(include_str!("rueidisprob.lua")).arg(2).arg(key).arg(counter).arg(size.hashes);
-        let bits: Vec<u64> = places.iter().flat_map(|place| place.bits.iter().copied()).collect();
-        vec![script.arg(bits).clone()]
+        vec![script.arg(all_bits(places)).clone()]
     }
 }

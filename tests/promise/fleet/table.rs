@@ -226,9 +226,7 @@ impl Old<'_> {
                 let filter = ForeignFilter::go_zero("bloom:users", 1_000_000);
                 let guard = foreign_guard(&redis.url()).foreign(filter).build().unwrap();
                 guard.insert_many(table.snapshot()).await.unwrap();
-                let foreign = guard.foreign().unwrap();
-                let inspected = foreign.inspect().await.unwrap();
-                foreign.trust_after(&inspected, table.snapshot()).await.unwrap();
+                guard.trust_foreign(table.snapshot()).await.unwrap();
                 guard
             }
         };

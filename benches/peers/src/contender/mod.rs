@@ -97,9 +97,7 @@ impl Contender {
                 .check_deadline(Duration::from_secs(1))
                 .foreign(ForeignFilter::go_zero("go-zero", layout.bits));
         let guard = builder.build().expect("valid");
-        let filter = guard.foreign().expect("it has one");
-        let inspected = filter.inspect().await.expect("the filter is filled");
-        filter.trust_after(&inspected, 0..ids.min(100)).await.expect("the filter is whole");
+        guard.trust_foreign(0..ids.min(100)).await.expect("the filter is whole");
         guard.ready().await;
         let name = "go-zero's filter (bloom-guard)";
         Self { name, rate: layout.rate(ids), way: Way::Ours(guard) }
