@@ -20,9 +20,9 @@ use super::seconds;
 /// The lane is so narrow, and the handler so slow, that it is full all the time.
 const LANE: u64 = 8;
 const HANDLER: Duration = Duration::from_millis(50);
-/// Ids that were found before, and ids that exist and that nobody has asked for.
+/// Ids that were found before, and ids that exist, more than are asked for: none of them twice.
 const KNOWN: u64 = 100;
-const ROWS: u64 = 2_000;
+const ROWS: u64 = 100_000;
 
 /// A service, with how many requests its handler has that are not for known ids: now, and at most.
 struct Service {

@@ -6,7 +6,7 @@ use bloom_guard::{BloomGuard, Doubt, Verdict};
 use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, brief, get, get_looked_up, guard, guard_over, inserted, live};
+use support::model::{Table, brief, get, get_looked_up, guard, guard_over, inserted, live, told};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -75,8 +75,7 @@ async fn nothing_is_refused_after((what, damage, doubt): Damage) {
     }
     assert_eq!(newcomer.stats().absent_by_filter, 0);
     if doubt != Doubt::NoFilter {
-        let trouble = newcomer.state().trouble.expect("a doubt has words");
-        assert!(trouble.contains(BITS), "the key is named: {trouble}");
+        told(&newcomer, doubt, BITS).await;
     }
 
     let before = stateless(&redis);
