@@ -30,8 +30,8 @@ impl Nodes {
     }
 
     /// Starts one whose nodes can be cut off from each other, or be slow.
-    pub async fn start_behind_doors(timeout: Duration, full_coverage: bool, shards: u32) -> Self {
-        let nodes = Self::launch(timeout, full_coverage, shards).behind_doors().await;
+    pub async fn start_behind_doors(timeout: Duration, shards: u32) -> Self {
+        let nodes = Self::launch(timeout, true, shards).behind_doors().await;
         nodes.form().await;
         nodes
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Schedule, SecretKey, Verdict};
+use bloom_guard::{BloomGuard, Schedule, SecretKey};
 use tokio::time::sleep;
 
 use crate::ledger::False;
@@ -35,11 +35,9 @@ pub enum Kind {
     Failover,
     /// A move of the slot is begun, stands for a while with half of the keys gone, and is given up.
     Aborted,
-    /// Another primary is killed, and its slots are not served for a while. The filter's are.
-    OtherKilled,
 }
 
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 7] = [
     Kind::Killed,
     Kind::CutOff,
     Kind::Moved,
@@ -47,7 +45,6 @@ pub const KINDS: [Kind; 8] = [
     Kind::Paused,
     Kind::Failover,
     Kind::Aborted,
-    Kind::OtherKilled,
 ];
 
 /// What a run saw.
@@ -85,11 +82,10 @@ impl fmt::Display for Outcome {
 
 /// Carries one fault through.
 pub async fn run(kind: Kind, shards: u32) -> Outcome {
-    let full_coverage = kind != Kind::OtherKilled;
     let mut nodes = if kind == Kind::CutOff {
-        Nodes::start_behind_doors(TIMEOUT, full_coverage, shards).await
+        Nodes::start_behind_doors(TIMEOUT, shards).await
     } else {
-        Nodes::start(TIMEOUT, full_coverage, shards).await
+        Nodes::start(TIMEOUT, true, shards).await
     };
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
     let first = instance(&nodes, &table, shards);
@@ -99,7 +95,7 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
     let second = instance(&nodes, &table, shards);
     live(&second).await;
     let application = Application::new([first, second], table);
-    let traffic = application.start(&[0, 1]);
+    let traffic = application.start();
     application.adds(TAIL).await;
     let begun = application.ledger.elapsed();
     let primary = nodes.primary(0).expect("it is served");
@@ -111,8 +107,6 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
         Kind::Moved => moved(&nodes, primary),
         Kind::Aborted => aborted(&application, &nodes, primary).await,
         Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
-        Kind::OtherKilled if shards > 1 => some_killed(&application, &mut nodes, primary).await,
-        Kind::OtherKilled => other_killed(&application, &mut nodes, primary).await,
     }
     eventually("both instances refuse", PATIENCE, || async {
         let [one, other] = &application.guards;
@@ -253,55 +247,6 @@ async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize
     }
     nodes.end_move(to, primary);
     application.adds(TAIL).await;
-}
-
-async fn other_killed(application: &Application, nodes: &mut Nodes, primary: usize) {
-    let other = (primary + 1) % 3;
-    nodes.each[other].kill();
-    nodes.each[other + 3].kill();
-    let begun = application.ledger.elapsed();
-    let mut refused = 0;
-    while application.ledger.elapsed() - begun < 5.0 {
-        assert!(application.refuses().await, "the filter's own node is there");
-        refused += 1;
-        sleep(Duration::from_millis(20)).await;
-    }
-    assert!(refused > 50, "{refused}");
-}
-
-/// Ids of the shards that are left are refused throughout, and those of the shards that are gone are not.
-async fn some_killed(application: &Application, nodes: &mut Nodes, primary: usize) {
-    let other = (primary + 1) % 3;
-    nodes.each[other].kill();
-    nodes.each[other + 3].kill();
-    // What is under way then is answered.
-    sleep(Duration::from_millis(500)).await;
-    let begun = application.ledger.elapsed();
-    let (mut refused, mut rounds) = ([0_u32; 96], 0);
-    while application.ledger.elapsed() - begun < 5.0 {
-        rounds += 1;
-        for (index, refused) in refused.iter_mut().enumerate() {
-            let guard = &application.guards[index % 2];
-            // No record's number is odd.
-            let verdict = guard.check(&(index as u64 * 0x9e37_79b9 * 2 + 1)).await.unwrap();
-            *refused += u32::from(matches!(verdict, Verdict::Absent(_)));
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    let throughout = refused.iter().filter(|refused| **refused == rounds).count();
-    let never = refused.iter().filter(|refused| **refused == 0).count();
-    assert!(rounds > 50 && throughout + never == refused.len(), "{rounds} rounds: {refused:?}");
-    assert!(
-        throughout > 24 && never > 8,
-        "{throughout} ids were refused throughout, {never} never"
-    );
-    for guard in &application.guards {
-        let state = guard.state();
-        let shards = state.shards.expect("it is in shards");
-        assert!(state.live.is_ok() && (1..shards.all).contains(&shards.live), "{state:?}");
-    }
-    // It comes back with its slots and without their keys.
-    nodes.each[other].restart();
 }
 
 /// A node that is gone keeps no other node's shards from being rebuilt.

@@ -13,12 +13,7 @@ mod patterns;
 mod replies;
 
 #[cfg(test)]
-#[path = "../edge/extraction/kept.rs"]
-mod kept;
-#[cfg(test)]
 mod replay;
-#[cfg(test)]
-mod seeds;
 
 // `replies` finds its neighbours where they are in the crate: the filter and the ids, from their
 // sources, too, and the rest from what is public.

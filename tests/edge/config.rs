@@ -327,16 +327,6 @@ fn a_schedule_is_one_that_can_be_read() {
     assert!(with_cron("0 0 29 2 *").build().is_ok(), "leap days come");
 }
 
-#[tokio::test]
-async fn an_insert_that_fails_says_why() {
-    let guard = named("users").redis("redis://127.0.0.1:1").build().unwrap();
-    let error = guard.insert(&1).await.unwrap_err();
-    assert!(error.to_string().contains("no connection to redis"), "{error}");
-    assert!(error.source().is_none(), "and says it once");
-    let error = guard.insert(&"x".repeat(10_000)).await.unwrap_err();
-    assert_eq!(error.to_string(), "id of 10000 bytes is longer than the limit of 256");
-}
-
 #[test]
 fn the_documented_sizes_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

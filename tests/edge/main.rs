@@ -5,7 +5,6 @@ mod contract;
 mod explained;
 mod extraction;
 mod http;
-mod ids;
 mod list;
 mod metrics;
 mod url;

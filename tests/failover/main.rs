@@ -13,7 +13,7 @@ mod traffic;
 
 use run::{Kind, Outcome};
 
-const KINDS: [Kind; 4] = [Kind::Severed, Kind::Paused, Kind::CutOff, Kind::Planned];
+const KINDS: [Kind; 3] = [Kind::Severed, Kind::Paused, Kind::Planned];
 
 /// Returns the kinds that are run.
 fn kinds() -> Vec<Kind> {

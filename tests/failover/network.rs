@@ -12,8 +12,6 @@ use tokio::task::JoinSet;
 
 /// Where servers and Sentinels call from.
 pub const PEERS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Where the application calls from.
-pub const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What passes of those that are held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +35,9 @@ pub struct Network {
 }
 
 impl Network {
-    /// Opens a network on a free port; [`lead_to`](Self::lead_to) says where it leads. The weather is for those that call from
-    /// an address, all others are counted while they are there.
-    pub async fn open(held_up: IpAddr) -> Self {
+    /// Opens a network on a free port; [`lead_to`](Self::lead_to) says where it leads. The weather is for peers, all others
+    /// are counted while they are there.
+    pub async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let weather = watch::Sender::new(Weather::Clear);
@@ -52,7 +50,7 @@ impl Network {
             let mut connections = JoinSet::new();
             while let Ok((client, from)) = listener.accept().await {
                 let target = *leads.borrow();
-                if from.ip() == held_up {
+                if from.ip() == PEERS {
                     connections.spawn(forward(client, target, gate.clone()));
                 } else {
                     connections.spawn(pass(client, target, Arc::clone(&counted)));

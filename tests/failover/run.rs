@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, Verdict};
+use bloom_guard::BloomGuard;
 use tokio::time::sleep;
 
 use crate::ledger::False;
@@ -27,9 +27,6 @@ pub enum Kind {
     Paused,
     /// It is severed from Sentinels and replica, and goes on serving the application until it has no replica any more.
     Severed,
-    /// The same, and one instance does not reach the Sentinels either: it keeps to the old primary while the other
-    /// goes with the new one.
-    CutOff,
     /// An operator has a Sentinel promote the replica.
     Planned,
 }
@@ -38,12 +35,6 @@ pub enum Kind {
 const STOPS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
 
 impl Kind {
-    /// Through which instances records are created. One that cannot reach the new primary cannot repeat its inserts there,
-    /// which is one of the guide's exceptions.
-    const fn creating(self) -> &'static [usize] {
-        if matches!(self, Self::CutOff) { &[1] } else { &[0, 1] }
-    }
-
     /// How Redis is configured, and the Sentinels' patience. A primary notices within 2 s and a little
     /// that its replica is silent, so that is how long Sentinels must wait.
     fn configuration(self) -> (&'static [&'static str], Duration) {
@@ -56,7 +47,7 @@ impl Kind {
     fn fail(self, topology: &Topology) {
         match self {
             Self::Paused => topology.old.server.pause(),
-            Self::Severed | Self::CutOff => topology.old.network.set(Weather::Cut),
+            Self::Severed => topology.old.network.set(Weather::Cut),
             Self::Planned => {
                 // It may have heard nothing of the replica for a moment.
                 let fail_over = || topology.sentinels[0].run::<()>(&["SENTINEL", "FAILOVER", NAME]);
@@ -67,14 +58,10 @@ impl Kind {
                 }
             }
         }
-        if self == Self::CutOff {
-            topology.ways.iter().for_each(|way| way.set(Weather::Cut));
-        }
     }
 
     fn heal(self, topology: &Topology) {
         topology.old.network.set(Weather::Clear);
-        topology.ways.iter().for_each(|way| way.set(Weather::Clear));
         if self == Self::Paused {
             topology.old.server.resume();
         }
@@ -121,15 +108,15 @@ pub async fn run(kind: Kind) -> Outcome {
     let (arguments, patience) = kind.configuration();
     let topology = Topology::start(arguments, patience).await;
     let table = Table::with((0..4_000).map(|index| index * 0x0010_0000_0001_0002));
-    let first = instance(&topology.url(0), &table);
+    let first = instance(&topology.url(), &table);
     live(&first).await;
     // Two processes look at Redis at different moments.
     sleep(Duration::from_millis(500)).await;
-    let guards = [first, instance(&topology.url(1), &table)];
+    let guards = [first, instance(&topology.url(), &table)];
     live(&guards[1]).await;
     let application = Application::new(guards, table);
     let ledger = &application.ledger;
-    let traffic = application.start(kind.creating());
+    let traffic = application.start();
     application.adds(TAIL).await;
 
     topology.old.network.set(Weather::ReplicasBehind);
@@ -147,9 +134,6 @@ pub async fn run(kind: Kind) -> Outcome {
     })
     .await;
     let promoted = ledger.elapsed() - failed;
-    if kind == Kind::CutOff {
-        refused_by_the_new(&application).await;
-    }
     kind.heal(&topology);
     let recovery = recovered(&application, &topology).await - failed;
     topology.old.reports("role:slave").await;
@@ -192,17 +176,6 @@ fn journalled(topology: &Topology) -> usize {
         }
     }
     digests.len()
-}
-
-/// Waits until the instance that went with the Sentinels refuses, and more has been created since.
-async fn refused_by_the_new(application: &Application) {
-    eventually("the new primary's word refuses", PATIENCE, || async {
-        let verdict = application.guards[1].check(&u64::MAX).await.unwrap();
-        let refuses = matches!(verdict, Verdict::Absent(_));
-        if refuses { Ok(()) } else { Err(format!("{verdict:?}")) }
-    })
-    .await;
-    application.adds(TAIL).await;
 }
 
 /// Waits until nobody talks to the old primary, and the new one's word refuses; returns when.

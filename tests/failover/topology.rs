@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::network::{CLIENTS, Network, PEERS};
+use crate::network::{Network, PEERS};
 use crate::traffic::PATIENCE;
 use support::eventually;
 use support::redis_server::RedisServer;
@@ -19,7 +19,7 @@ pub struct Node {
 
 impl Node {
     async fn start(arguments: &[&str]) -> Self {
-        let network = Network::open(PEERS).await;
+        let network = Network::open().await;
         let port = network.port().to_string();
         let announced =
             ["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", port.as_str()];
@@ -46,8 +46,6 @@ impl Node {
 /// The servers. Sentinels are dropped first, lest they act on the end of the others.
 pub struct Topology {
     pub sentinels: Vec<Sentinel>,
-    /// The way of one instance to each of the Sentinels.
-    pub ways: Vec<Network>,
     pub old: Node,
     pub new: Node,
 }
@@ -67,23 +65,16 @@ impl Topology {
         let peer = [source.as_str(), "sentinel announce-ip 127.0.0.1"];
         let start = || Sentinel::start(NAME, port, down_after, &peer);
         let sentinels: Vec<_> = (0..3).map(|_| start()).collect();
-        let mut ways = Vec::new();
         for sentinel in &sentinels {
             sentinel.knows(1, 3).await;
-            let way = Network::open(CLIENTS).await;
-            way.lead_to(sentinel.port());
-            ways.push(way);
         }
-        Self { sentinels, ways, old, new }
+        Self { sentinels, old, new }
     }
 
-    /// Returns the URL by which an instance asks the Sentinels: the first goes ways of its own.
-    pub fn url(&self, instance: usize) -> String {
-        let ports: Vec<_> = match instance {
-            0 => self.ways.iter().map(Network::port).collect(),
-            _ => self.sentinels.iter().map(Sentinel::port).collect(),
-        };
-        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    /// Returns the URL by which an instance asks the Sentinels.
+    pub fn url(&self) -> String {
+        let host = |sentinel: &Sentinel| format!("127.0.0.1:{}", sentinel.port());
+        let hosts: Vec<_> = self.sentinels.iter().map(host).collect();
         format!("redis+sentinel://{}/{NAME}", hosts.join(","))
     }
 

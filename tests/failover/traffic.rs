@@ -59,13 +59,11 @@ impl Application {
         })
     }
 
-    /// Starts the traffic, with creates through these instances; it ends with the set.
-    pub fn start(self: &Arc<Self>, creating: &[usize]) -> JoinSet<()> {
+    /// Starts the traffic; it ends with the set.
+    pub fn start(self: &Arc<Self>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        for instance in creating {
-            tasks.spawn(Arc::clone(self).create(*instance));
-        }
         for instance in 0..self.guards.len() {
+            tasks.spawn(Arc::clone(self).create(instance));
             tasks.spawn(Arc::clone(self).rebuild(instance));
             for _ in 0..CLIENTS {
                 tasks.spawn(Arc::clone(self).ask(instance));

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::filter::lengths::{BLOCK_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN};
-use crate::filter::{Filter, Generation, Geometry, Header, Membership, Position, Sizing, State};
+use crate::filter::lengths::{BLOCK_LEN, MAX_BLOCKS, MAX_HASHES};
+use crate::filter::{Filter, Generation, Geometry, Header, Membership, Position, Sizing};
 use crate::id::Digest;
 
 /// `SplitMix64`'s n-th word after a seed.
@@ -56,27 +56,6 @@ impl Naive {
 /// A word's bit, counted from the front of a block, as its bytes lie in Redis.
 fn in_word(bit: u32) -> u64 {
     1 << (63 - bit % 64)
-}
-
-prop_compose! {
-    fn headers()(
-        state in prop::sample::select(vec![State::Loading, State::CatchingUp, State::Live]),
-        generation in 1..=Generation::MAX.get(),
-        nonce in any::<u64>(),
-        blocks in 1..=MAX_BLOCKS,
-        hashes in 1..=MAX_HASHES,
-        (seed, key_id, run, items) in any::<(u32, u32, u32, u32)>(),
-        capacity in 1..=u32::MAX,
-        rate in 1e-9_f32..0.5,
-    ) -> Header {
-        let generation = Generation::new(generation).unwrap();
-        let sizing = Sizing::new(1, 0.5).unwrap();
-        let mut header = Header::new(generation, nonce, &sizing, 0).with_state(state);
-        header.geometry = Geometry::new(blocks, hashes, seed).unwrap();
-        (header.key_id, header.run, header.items) = (key_id, run, items);
-        (header.capacity, header.rate) = (capacity, rate);
-        header
-    }
 }
 
 proptest! {
@@ -146,23 +125,6 @@ proptest! {
             let expected = naive.lookup(geometry, &digest);
             prop_assert_eq!(filter.lookup(&digest), expected);
         }
-    }
-
-    #[test]
-    fn a_header_that_was_encoded_is_decoded(header in headers(), tail: Vec<u8>) {
-        let mut bytes = header.encode().to_vec();
-        bytes.extend(tail);
-        prop_assert_eq!(Header::decode(&bytes), Ok(header));
-    }
-
-    #[test]
-    fn a_trailer_ends_in_magic_and_generation(header in headers()) {
-        let trailer = header.trailer();
-        let number = i64::from_be_bytes(*trailer.last_chunk().unwrap());
-        prop_assert_eq!(number, header.generation.trailer_number());
-        let magic = u64::from_be_bytes(*b"BLMGUARD");
-        prop_assert_eq!(number.cast_unsigned() ^ magic, header.generation.get().cast_unsigned());
-        prop_assert!(trailer[..TRAILER_LEN - 8].iter().all(|byte| *byte == 0));
     }
 }
 

@@ -1,10 +1,9 @@
 //! What is not proven passes as far as it can be borne, and is never answered 404.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bloom_guard::{Builder, Mode, OnUnknown, RejectReason, Rejected, Verdict};
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use support::eventually;
 use support::model::{Table, get, guard_over, handler, in_process, live};
 use support::redis_server::RedisServer;
@@ -73,24 +72,6 @@ async fn the_mode_is_switched_while_requests_run() {
     table.commit(99);
     assert_eq!(answered(99).await, (StatusCode::OK, 1), "inserts count while it is off");
     assert_eq!(answered(98).await, (StatusCode::NOT_FOUND, 0));
-}
-
-#[tokio::test]
-async fn only_an_enforcing_guard_refuses_what_is_no_id() {
-    let guard = over(&Table::with(0..10)).build().unwrap();
-    guard.ready().await;
-    let service = guard.layer(tower::service_fn(|_: Request<String>| async {
-        Ok::<_, Infallible>(Response::new(String::new()))
-    }));
-    let status = async |mode| {
-        guard.set_mode(mode);
-        let request = Request::get("/users/nobody").body(String::new()).unwrap();
-        service.clone().oneshot(request).await.unwrap().status()
-    };
-    assert_eq!(status(Mode::Enforce).await, StatusCode::NOT_FOUND);
-    assert_eq!(status(Mode::Shadow).await, StatusCode::OK);
-    assert_eq!(status(Mode::Off).await, StatusCode::OK);
-    assert_eq!(guard.stats().invalid, 2, "which shadow counts");
 }
 
 #[tokio::test(start_paused = true)]

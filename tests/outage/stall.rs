@@ -7,8 +7,7 @@ use futures_util::future::join_all;
 use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 /// What may lie before a silent server at most: the calls under way, those given up, and some polls.
 const BOUND: u64 = 512 + 32 + 50;
@@ -77,29 +76,4 @@ async fn checks_above_the_limit_are_unknown_at_once_and_those_below_wait() {
     assert_eq!(late + refused, 5_000);
     // As many as the limit wait, and what was sent before, by the guard itself for one.
     assert!((4_096..4_200).contains(&late), "{late} wait");
-}
-
-/// Less than the three attempts of an insert take.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_stands_still_for_a_moment_fails_no_insert_under_load() {
-    let redis = RedisServer::start();
-    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
-    live(&guard).await;
-    guard.insert(&1).await.unwrap();
-    redis.pause();
-    let paused = Instant::now();
-    let mut inserts = JoinSet::new();
-    for id in 10_000.. {
-        let guard = guard.clone();
-        inserts.spawn(async move { guard.insert(&id).await.map_err(|error| format!("{error:?}")) });
-        sleep(Duration::from_millis(2)).await;
-        if paused.elapsed() > Duration::from_millis(350) {
-            break;
-        }
-    }
-    redis.resume();
-    assert!(inserts.len() > 10, "a load");
-    while let Some(inserted) = inserts.join_next().await {
-        assert_eq!(inserted.unwrap(), Ok(()));
-    }
 }

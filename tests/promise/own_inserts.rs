@@ -10,7 +10,6 @@ use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use support::{eventually, throughout};
 
-const LOG: &str = "bg:{users}:log";
 const META: &str = "bg:{users}:meta";
 /// The id whose transaction is open while Redis loses it.
 const OPEN: u64 = 4_711;
@@ -95,23 +94,6 @@ async fn an_insert_that_redis_lost_is_not_refused() {
         never_refused([&rebuilder, &creator], &table).await;
     }))
     .await;
-}
-
-/// The journal and its numbering go, the filter and the process that answers stay (eviction).
-#[tokio::test]
-async fn an_insert_lost_with_the_journal_is_in_the_next_filter() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let rebuilder = guard_over(&redis.url(), &table).build().unwrap();
-    let creator = guard(&redis.url()).build().unwrap();
-    live(&rebuilder).await;
-    creator.insert(&OPEN).await.unwrap();
-    redis.run::<i64>(&["DEL", LOG, META]);
-    eventually("a rebuild", SOON, || async {
-        rebuilder.rebuild_now().await.map(drop).map_err(|error| format!("{error:?}"))
-    })
-    .await;
-    never_refused([&rebuilder, &creator], &table).await;
 }
 
 /// A newcomer has drawn another secret key before the creator came back: its digests are of no use.

@@ -82,37 +82,6 @@ async fn what_misleads_hides_the_record_from_nobody() {
     }
 }
 
-/// A service for which every 404 is about the record, and a client that sends two HEADs for every GET.
-#[tokio::test(start_paused = true)]
-async fn a_head_404_does_not_hold_up_a_get() {
-    let table = Table::with(0..40);
-    let guard = over(&table, false).await;
-    let service = guard.layer(tower::service_fn(|request: Request<String>| {
-        let id = request.uri().path().rsplit('/').next().and_then(|id| id.parse().ok());
-        let found = request.method() == Method::GET && id.is_some_and(|id| table.look_up(id));
-        let found = if found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-        async move { Ok::<_, Infallible>(status(found)) }
-    }));
-    let send = |method: Method, id: u64| {
-        let request = Request::builder().method(method).uri(format!("/users/{id}"));
-        let sent = service.clone().oneshot(request.body(String::new()).unwrap());
-        async move { sent.await.unwrap().status() }
-    };
-    for id in 0..40 {
-        assert_eq!(send(Method::GET, id).await, 200);
-    }
-    for second in 0..100 {
-        for id in 0..40 {
-            assert_eq!(send(Method::HEAD, id).await, 404, "found lately, and then present");
-            assert_eq!(send(Method::HEAD, id).await, 404, "by the handler");
-            assert_eq!(send(Method::GET, id).await, 200, "id {id}, second {second}");
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    let stats = guard.stats();
-    assert_eq!((stats.nulls_stored, stats.refused, stats.overloaded), (0, 0, 0));
-}
-
 /// Where GET has shown that a record is missing, HEAD is no second way to have it looked up.
 #[tokio::test(start_paused = true)]
 async fn what_get_missed_is_looked_for_by_heads_in_the_lane() {
@@ -200,28 +169,4 @@ async fn a_deletion_that_succeeds_shows_no_record() {
     assert!(stats.refused >= 90, "but for a sample: {stats:?}");
     assert_eq!((stats.admitted_found, stats.false_negatives), (0, 0));
     assert!(guard.state().is_ready());
-}
-
-/// A revision that there is not, of a record that there is.
-#[tokio::test(start_paused = true)]
-async fn a_missing_part_of_a_record_is_no_way_to_make_the_handler_work() {
-    let guard = over(&Table::with(0..10), false).await;
-    let service = guard.layer(tower::service_fn(show));
-    let get = |query: &str| {
-        let sent = service.clone().oneshot(request("GET", query, "", ""));
-        async move { sent.await.unwrap().status() }
-    };
-    for _ in 0..100 {
-        assert_eq!(get("?rev=99").await, 404);
-        assert_eq!(get("").await, 200);
-    }
-    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
-    // A thousand at one moment.
-    for _ in 0..1_000 {
-        assert_ne!(get("?rev=99").await, 200);
-    }
-    let stats = guard.stats();
-    assert!(stats.overloaded > 900 && stats.nulls_stored == 0, "{stats:?}");
-    tokio::time::advance(Duration::from_secs(60)).await;
-    assert_eq!(get("").await, 200);
 }

@@ -1,19 +1,14 @@
 //! Rebuilds on Redis lose nothing, leave nothing behind, and may be cut short at any round trip.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Verdict};
-use futures_util::future::join_all;
 use support::eventually;
 use support::model::{Table, get, guard, guard_over, live};
 use support::proxy::{Cut, Proxy};
 use support::redis_server::RedisServer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::time::{MissedTickBehavior, interval};
 
 const BITS: &str = "bg:{users}:bits";
 const NEXT: &str = "bg:{users}:next";
@@ -154,82 +149,5 @@ async fn rebuild_killed_at(
             let rebuilt = rebuild.await.ok().map(|rebuilt| rebuilt.is_ok());
             (Outcome::Killed, rebuilt)
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn inserts_during_back_to_back_rebuilds_are_never_refused() {
-    const RATE: u64 = 2_000;
-    const SECONDS: u64 = 6;
-    let redis = RedisServer::start();
-    let table = Table::with(0..10_000);
-    let capacity = |builder: bloom_guard::Builder| builder.capacity(50_000, 0.001);
-    let instances = [
-        capacity(guard_over(&redis.url(), &table)).build().unwrap(),
-        capacity(guard_over(&redis.url(), &table)).build().unwrap(),
-    ];
-    for instance in &instances {
-        live(instance).await;
-    }
-    let done = Arc::new(AtomicBool::new(false));
-    let rebuilds = tokio::spawn({
-        let (done, instances, table) = (Arc::clone(&done), instances.clone(), table.clone());
-        async move {
-            let mut count = 0_u64;
-            while !done.load(Ordering::SeqCst) {
-                // On a busy machine Redis may have no time for one.
-                let Ok(report) = instances[count as usize % 2].rebuild_now().await else {
-                    continue;
-                };
-                count += 1;
-                assert!(report.ids >= 10_000);
-                // What was inserted while the filter was uploaded is in nobody's scan.
-                let recent = table.newest(500);
-                let reader = &instances[count as usize % 2];
-                let checks = recent.iter().map(|id| reader.check(id));
-                for (id, found) in recent.iter().zip(join_all(checks).await) {
-                    let found = found.unwrap();
-                    assert!(!matches!(found, Verdict::Absent(_)), "{id} after swap {count}");
-                }
-            }
-            count
-        }
-    });
-    let refused = Arc::new(AtomicU64::new(0));
-    let permits = Arc::new(Semaphore::new(256));
-    let mut ticks = interval(Duration::from_millis(10));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut sent = 0;
-    while sent < RATE * SECONDS {
-        ticks.tick().await;
-        for _ in 0..RATE / 100 {
-            let id = 1_000_000 + sent;
-            sent += 1;
-            let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-            let [a, b] = &instances;
-            let (writer, reader) = if id % 2 == 0 { (a, b) } else { (b, a) };
-            let (writer, reader) = (writer.clone(), reader.clone());
-            let (table, refused) = (table.clone(), Arc::clone(&refused));
-            tokio::spawn(async move {
-                // One that is not acknowledged on a busy machine is not committed.
-                if writer.insert(&id).await.is_ok() {
-                    table.commit(id);
-                    let found = reader.check(&id).await.unwrap();
-                    let is_refused = matches!(found, Verdict::Absent(_));
-                    refused.fetch_add(is_refused.into(), Ordering::SeqCst);
-                }
-                drop(permit);
-            });
-        }
-    }
-    let _all = permits.acquire_many(256).await.unwrap();
-    done.store(true, Ordering::SeqCst);
-    let rebuilds = rebuilds.await.unwrap();
-    assert_eq!(refused.load(Ordering::SeqCst), 0, "refused at once through the other instance");
-    assert!(rebuilds >= 1, "only {rebuilds} rebuilds went on meanwhile");
-
-    for id in table.snapshot() {
-        let found = instances[(id % 2) as usize].check(&id).await.unwrap();
-        assert!(!matches!(found, Verdict::Absent(_)), "{id} is refused after the last swap");
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bloom_guard::{
     BloomGuard, Builder, Doubt, Mode, OnUnknown, RebuildError, SecretKey, Sizing, Verdict,
 };
-use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, brief, get, guard, guard_over, inserted};
@@ -114,52 +113,6 @@ async fn each_id_is_in_one_shard_and_one_that_is_damaged_makes_only_its_own_ids_
     }
     all.sort_unstable();
     assert_eq!(all, Vec::from_iter(0..IDS));
-}
-
-/// How many of these ids are refused, asked for at once.
-async fn refused(guard: &BloomGuard, ids: &[u64]) -> usize {
-    let answers = join_all(ids.iter().map(|id| guard.check(id))).await;
-    answers.into_iter().filter(|answer| matches!(answer, Ok(Verdict::Absent(_)))).count()
-}
-
-/// A guard whose filter has just vouched for itself, so that batches read the fronts of its shards by GETRANGE.
-async fn reader_of_fronts(redis: &RedisServer, strangers: &[u64]) -> BloomGuard {
-    let guard = reader(redis, &Table::with(0..IDS)).await;
-    let blocks = || -> usize {
-        let stats: String = redis.run(&["INFO", "commandstats"]);
-        let calls = |line: &str| {
-            line.strip_prefix("cmdstat_getrange:calls=")?.split_once(',')?.0.parse().ok()
-        };
-        stats.lines().find_map(calls).unwrap_or(0)
-    };
-    eventually("more is read by GETRANGE than blocks", Duration::from_secs(20), || async {
-        let before = blocks();
-        let refused = refused(&guard, strangers).await;
-        let read = blocks() - before;
-        if refused > strangers.len() * 9 / 10 && read > strangers.len() {
-            Ok(())
-        } else {
-            Err(format!("{refused} are refused, and {read} read"))
-        }
-    })
-    .await;
-    guard
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shard_that_is_out_of_use_refuses_nobody_from_then_on() {
-    const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
-    let redis = RedisServer::start();
-    let strangers: Vec<u64> = Strangers(3).take(500).collect();
-    let guard = reader_of_fronts(&redis, &strangers).await;
-    for (shard, generation) in generations(&redis) {
-        let mut command = redis::cmd("EVAL");
-        command.arg(DISTRUST).arg(2).arg(key(shard, "bits")).arg(key(shard, "meta"));
-        command.arg(generation).arg(16).arg(b"\x66").arg(11).arg("");
-        let done: i64 = command.query(&mut redis.connection()).unwrap();
-        assert_eq!(done, 1);
-    }
-    assert_eq!(refused(&guard, &strangers).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
