@@ -9,7 +9,6 @@
     reason = "the tests' own, where a panic is a failed test"
 )]
 
-pub mod far;
 pub mod flood;
 pub mod http;
 pub mod log;
