@@ -14,17 +14,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-simulation=(--profile campaign -p bloom-guard-simulation --test simulation)
+# The sources with the seeded bugs' questions in them, and without.
+with_bugs=(--profile tests --workspace --all-features --test simulation)
+clean=(--profile campaign -p bloom-guard-simulation --test simulation)
 
 seeds() {
-  # Sources with the seeded bugs' questions in them and without go the same way.
+  # Both go the same way.
   local one other
-  one=$(SIM_SEEDS=500 cargo test "${simulation[@]}" | tee /dev/stderr | grep -o 'trace [0-9a-f]*')
-  other=$(SIM_CLEAN=1 SIM_SEEDS=500 cargo test "${simulation[@]}" | tee /dev/stderr | grep -o 'trace [0-9a-f]*')
+  one=$(SIM_SEEDS=500 cargo test "${with_bugs[@]}" | tee /dev/stderr | grep -o 'trace [0-9a-f]*')
+  other=$(SIM_CLEAN=1 SIM_SEEDS=500 cargo test "${clean[@]}" | tee /dev/stderr | grep -o 'trace [0-9a-f]*')
   test "$one" = "$other"
-  SIM_CLEAN=1 SIM_SEEDS="${SIM_SEEDS:-20000}" cargo test "${simulation[@]}"
+  SIM_CLEAN=1 SIM_SEEDS="${SIM_SEEDS:-20000}" cargo test "${clean[@]}"
 }
-bugs() { SIM_BUG="" SIM_TRIES="${SIM_TRIES:-5000}" cargo test "${simulation[@]}"; }
+bugs() { SIM_BUG="" SIM_TRIES="${SIM_TRIES:-5000}" cargo test "${with_bugs[@]}"; }
 servers() { bash tests/other_servers.sh; }
 faults() { bash tests/other_servers.sh faults; }
 failover() { FAILOVER_RUNS="${FAILOVER_RUNS:-25}" bash tests/run.sh --test failover -- --nocapture; }
