@@ -7,7 +7,6 @@ use crate::traffic::PATIENCE;
 use redis::{FromRedisValue, Value};
 use support::eventually;
 use support::redis_server::RedisServer;
-use tokio::time::sleep;
 
 const SLOTS: usize = 16_384;
 const PRIMARIES: usize = 3;
@@ -187,20 +186,5 @@ impl Nodes {
                 self.each[node].try_run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &target]);
             said.unwrap_or_else(|error| panic!("node {node}: {error}"));
         }
-    }
-
-    /// Gives a move up that has begun, when some keys have gone, as `redis-cli --cluster fix` does: the node serves the slot
-    /// without them, and they come back one after the other, over what has taken their place.
-    pub async fn abort_move(&self, from: usize, to: usize, gone: &[usize]) {
-        let keys = self.keys(from);
-        let gone: Vec<_> = gone.iter().filter_map(|index| keys.get(*index)).collect();
-        gone.iter().for_each(|key| self.move_key(from, to, key));
-        sleep(Duration::from_secs(1)).await;
-        self.each[from].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "STABLE"]);
-        for key in gone {
-            sleep(Duration::from_millis(700)).await;
-            self.move_key(to, from, key);
-        }
-        self.each[to].run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "STABLE"]);
     }
 }

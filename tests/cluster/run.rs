@@ -33,19 +33,10 @@ pub enum Kind {
     ThereAndBack,
     /// The replica takes over by agreement with its primary.
     Failover,
-    /// A move of the slot is begun, stands for a while with half of the keys gone, and is given up.
-    Aborted,
 }
 
-pub const KINDS: [Kind; 7] = [
-    Kind::Killed,
-    Kind::CutOff,
-    Kind::Moved,
-    Kind::ThereAndBack,
-    Kind::Paused,
-    Kind::Failover,
-    Kind::Aborted,
-];
+pub const KINDS: [Kind; 6] =
+    [Kind::Killed, Kind::CutOff, Kind::Moved, Kind::ThereAndBack, Kind::Paused, Kind::Failover];
 
 /// What a run saw.
 pub struct Outcome {
@@ -105,7 +96,6 @@ pub async fn run(kind: Kind, shards: u32) -> Outcome {
         Kind::CutOff => cut_off(&application, &nodes, primary).await,
         Kind::Failover => taken_over(&nodes, primary).await,
         Kind::Moved => moved(&nodes, primary),
-        Kind::Aborted => aborted(&application, &nodes, primary).await,
         Kind::ThereAndBack => there_and_back(&application, &nodes, primary).await,
     }
     eventually("both instances refuse", PATIENCE, || async {
@@ -207,21 +197,6 @@ fn moved(nodes: &Nodes, primary: usize) {
     nodes.begin_move(primary, to);
     nodes.move_keys(primary, to);
     nodes.end_move(primary, to);
-}
-
-async fn aborted(application: &Application, nodes: &Nodes, primary: usize) {
-    // Each time others: a filter has five keys, or seven while it is built.
-    let drawn = usize::from(nodes.each[0].port());
-    let gone: Vec<_> = (0..5).filter(|index| (drawn >> index) & 1 == 1).collect();
-    let to = (primary + 1) % 3;
-    nodes.begin_move(primary, to);
-    eventually("ids of the slot are unknown while it is MIGRATING", PATIENCE, || async {
-        if application.refuses().await { Err("refused".to_owned()) } else { Ok(()) }
-    })
-    .await;
-    sleep(Duration::from_secs(1)).await;
-    nodes.abort_move(primary, to, &gone).await;
-    application.adds(TAIL).await;
 }
 
 async fn there_and_back(application: &Application, nodes: &Nodes, primary: usize) {

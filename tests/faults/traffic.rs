@@ -10,6 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::account::About;
 use crate::site::{ABSENT, GONE, NEW, People, ROWS};
+use support::model::Strangers;
 
 /// Readers of one instance, and how often each reads.
 const READERS: u64 = 12;
@@ -32,7 +33,7 @@ impl Traffic {
         let mut tasks = JoinSet::new();
         for instance in 0..people.guards.len() {
             for reader in 0..READERS {
-                let dice = Dice::new(instance as u64 * READERS + reader);
+                let dice = Strangers(instance as u64 * READERS + reader);
                 tasks.spawn(read(Arc::clone(people), instance, dice, stop.subscribe()));
             }
             for creator in 0..CREATORS {
@@ -67,21 +68,22 @@ impl Traffic {
 
 type Stop = watch::Receiver<bool>;
 
-async fn read(people: Arc<People>, instance: usize, mut dice: Dice, stop: Stop) {
+async fn read(people: Arc<People>, instance: usize, mut dice: Strangers, stop: Stop) {
+    let mut below = |bound: u64| dice.next().expect("there is no end") % bound;
     let mut tick = interval(READ_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Out of step with the others.
-    tick.reset_after(READ_EVERY.mul_f64(dice.below(1_000) as f64 / 1_000.0));
+    tick.reset_after(READ_EVERY.mul_f64(below(1_000) as f64 / 1_000.0));
     while !*stop.borrow() {
         tick.tick().await;
-        let (about, id) = match dice.below(100) {
-            0..40 => (About::Existing, dice.below(ROWS)),
+        let (about, id) = match below(100) {
+            0..40 => (About::Existing, below(ROWS)),
             40..50 => match people.table.newest(64).as_slice() {
                 [] => continue,
-                newest => (About::Existing, newest[dice.below(newest.len() as u64) as usize]),
+                newest => (About::Existing, newest[below(newest.len() as u64) as usize]),
             },
-            50..55 => (About::Gone, ROWS + dice.below(GONE)),
-            _ => (About::Absent, ABSENT + dice.below(1 << 20)),
+            50..55 => (About::Gone, ROWS + below(GONE)),
+            _ => (About::Absent, ABSENT + below(1 << 20)),
         };
         people.visit(instance, about, id).await;
     }
@@ -112,22 +114,5 @@ async fn create(people: Arc<People>, instance: usize, first: u64, stop: Stop) {
         if again {
             people.table.delete(id);
         }
-    }
-}
-
-/// Numbers that look random and are the same in every run (`SplitMix64`).
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0xD134_2543_DE82_EF95))
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
     }
 }

@@ -46,8 +46,6 @@ const CRATES: [(&str, &[&str]); 8] = [
 ];
 /// What is no room: the crate's root re-exports what users see, the guide is text.
 const NO_ROOMS: [&str; 2] = ["lib", "guide"];
-/// Files beside the rooms.
-const MOST_ROOT_FILES: usize = 12;
 
 fn row(room: &str) -> Option<usize> {
     ORDER.iter().position(|row| row.contains(&room))
@@ -213,15 +211,4 @@ fn the_links_of_a_clone_lead_somewhere() {
         }
     }
     assert!(followed > 20, "the links are not found: {followed}");
-}
-
-#[test]
-fn few_files_stand_beside_the_rooms() {
-    let sources = sources();
-    let root: Vec<&str> = sources
-        .iter()
-        .map(|source| source.path.as_str())
-        .filter(|path| !path.contains('/'))
-        .collect();
-    assert!(root.len() <= MOST_ROOT_FILES, "{}: {root:?}", root.len());
 }

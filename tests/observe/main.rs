@@ -11,7 +11,7 @@ mod service;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use queries::{Query, alerts, board, recorded};
+use queries::{Query, alerts, board};
 use service::Guarded;
 
 /// What Prometheus adds to each series, and what it keeps of alerts.
@@ -34,12 +34,6 @@ async fn board_and_alerts_name_what_a_scrape_has() {
         scraped.iter().flat_map(|(series, _)| series.labels.keys().map(String::as_str)).collect();
     let (board, alerts) = (board(), alerts());
     let mut wrong = Vec::new();
-    // What an outage was recorded of is scraped today, too.
-    for series in recorded() {
-        if !scraped.iter().any(|(scraped, _)| scraped.is_like(&series)) {
-            wrong.push(format!("recorded, and not scraped: {series:?}"));
-        }
-    }
     for Query { from, text } in board.iter().chain(&alerts) {
         let selectors = queries::selectors(text);
         assert!(!selectors.is_empty(), "{from}: names nothing");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{OF_PROMETHEUS, read};
+use crate::read;
 
 /// A query, and where it is from.
 pub(crate) struct Query {
@@ -93,13 +93,6 @@ pub(crate) fn alerts() -> Vec<Query> {
     rules().into_iter().map(query).collect()
 }
 
-/// The series of the outage that was recorded.
-pub(crate) fn recorded() -> Vec<Series> {
-    let recorded: Value = serde_yaml_ng::from_str(&read("outage_test.yml")).expect("YAML");
-    let inputs = recorded["tests"][0]["input_series"].as_array().expect("series").iter();
-    inputs.map(|input| Series::read(input["series"].as_str().expect("a series"))).collect()
-}
-
 /// Each metric that a query names, with the labels it must have. A label that a variable of the board chooses is
 /// Prometheus's `job`, or the filter's name.
 pub(crate) fn selectors(query: &str) -> Vec<Selector> {
@@ -164,13 +157,6 @@ pub(crate) fn scraped(text: &str) -> Vec<(Series, f64)> {
 }
 
 impl Series {
-    /// Whether it is another one's, but for what Prometheus adds.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let has = |(label, value): (&String, &String)| self.labels.get(label) == Some(value);
-        let own = other.labels.iter().filter(|(label, _)| !OF_PROMETHEUS.contains(&label.as_str()));
-        self.name == other.name && own.map(has).all(|has| has)
-    }
-
     /// Reads a name with labels.
     pub(crate) fn read(text: &str) -> Self {
         let (name, labels) = text.split_once('{').unwrap_or((text, ""));

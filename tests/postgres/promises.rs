@@ -41,34 +41,6 @@ async fn a_transaction_open_across_a_rebuild_is_never_refused() {
 }
 
 #[tokio::test]
-async fn an_id_drawn_before_and_committed_after_its_successor_is_kept() {
-    for home in HOMES {
-        let users = Users::with(1_000).await;
-        let scan = Scan::new(&users, Reading::Pages);
-        let halt = scan.halt();
-        let api = Api::start(home, &users, &scan, |builder| builder).await;
-        let (slow, quick) = (users.connect().await.unwrap(), users.connect().await.unwrap());
-        slow.batch_execute("begin").await.unwrap();
-        let early = draw(&slow).await;
-        api.guards[0].insert(&early).await.unwrap();
-        quick.batch_execute("begin").await.unwrap();
-        let late = draw(&quick).await;
-        assert_eq!(late, early + 1);
-        api.guards[0].insert(&late).await.unwrap();
-        quick.batch_execute("commit").await.unwrap();
-        // The scan has passed both and seen the later one only.
-        halt.after(11);
-        let rebuilding = rebuild(&api.guards[0]);
-        halt.arrived().await;
-        slow.batch_execute("commit").await.unwrap();
-        halt.go();
-        assert_eq!(rebuilding.await.unwrap().unwrap().ids, 1_001);
-        assert_eq!(api.get(early).await, Answer::Found, "{home:?}");
-        assert_eq!(api.get(late).await, Answer::Found, "{home:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_scan_snapshot_older_than_a_commit_is_made_up_for() {
     for home in HOMES {
         let users = Users::with(1_000).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Proof, Removed, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
-use support::model::{Table, brief, get, guard, guard_over, live, removed};
+use support::model::{Table, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use tower::{Layer, ServiceExt};
 
@@ -94,17 +94,6 @@ async fn a_removed_id_is_refused_until_it_is_created_anew() {
     assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
 }
 
-#[tokio::test]
-async fn removals_are_remembered_once_no_mark_can_be_missing() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
-    live(&guard).await;
-    table.delete(7);
-    removed(&guard, 7).await;
-    assert_eq!(guard.check(&7).await.unwrap(), NULL);
-}
-
 /// The handler has read that the record is missing when its removal is told.
 #[tokio::test]
 async fn a_404_under_way_does_not_cut_a_removal_short() {
@@ -128,43 +117,6 @@ async fn a_404_under_way_does_not_cut_a_removal_short() {
     let left = redis.run::<i64>(&["TTL", &null]);
     assert!(left > 3_600, "a day was asked for, {left} s are left");
     assert_eq!(redis.run::<String>(&["GETRANGE", &null, "0", "0"]), "e", "for everyone");
-}
-
-#[tokio::test]
-async fn an_old_generations_null_is_ignored() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build().unwrap();
-    live(&guard).await;
-    redis.age();
-    table.delete(7);
-    guard.remove(&7).await.unwrap();
-    assert_eq!(guard.check(&7).await.unwrap(), NULL);
-    // The row comes back behind the guard's back; the next rebuild finds it.
-    table.commit(7);
-    guard.rebuild_now().await.unwrap();
-    assert_eq!(guard.check(&7).await.unwrap(), Verdict::Present);
-}
-
-#[tokio::test]
-async fn more_marks_than_fit_stop_nulls_instead_of_hiding_a_record() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let builder = guard_over(&redis.url(), &table).build().unwrap();
-    live(&builder).await;
-    let guard = guard(&redis.url()).journal_entries(1_000).build().unwrap();
-    live(&guard).await;
-    guard.insert(&5_000).await.unwrap();
-    guard.insert_many(10_000..11_500_u64).await.unwrap();
-    let marks: i64 = redis.run(&["ZCARD", "bg:{users}:marks"]);
-    assert!(marks <= 1_032, "{marks} marks");
-    // The last one found no room for its mark. Both transactions are still open.
-    for id in [5_000, 11_499] {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::NOT_FOUND);
-        table.commit(id);
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
-    }
-    assert_eq!(guard.stats().nulls_stored, 0);
 }
 
 /// Deployed with the wrong tenant, or an empty schema: nothing that it answers was ever found there.

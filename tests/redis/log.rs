@@ -171,29 +171,24 @@ async fn told_once(log: &Log, service: Service, cause: &str) {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_killed_and_restarted_is_one_line_lost_and_one_line_back() {
-    let (log, _kept) = Log::begin();
-    let mut redis = RedisServer::start();
-    let service = Service::start(&redis).await;
-    assert_eq!([log.with(LOST), log.with(AGAIN)], [[""; 0], [""; 0]]);
-    redis.kill();
-    throughout(Duration::from_secs(2), || service.ask()).await;
-    assert_eq!(log.with(AGAIN), [""; 0]);
-    redis.restart();
-    service.is_back().await;
-    told_once(&log, service, "reason=").await;
-}
-
-#[tokio::test]
-async fn a_redis_that_falls_silent_is_one_line_lost_and_one_line_back() {
-    let (log, _kept) = Log::begin();
-    let redis = RedisServer::start();
-    let service = Service::start(&redis).await;
-    redis.pause();
-    throughout(Duration::from_secs(3), || service.ask()).await;
-    redis.resume();
-    service.is_back().await;
-    told_once(&log, service, "redis did not answer within").await;
+async fn a_redis_that_is_killed_or_falls_silent_is_one_line_lost_and_one_line_back() {
+    type Step = fn(&mut RedisServer);
+    let ways: [(Step, Step, &str); 2] = [
+        (RedisServer::kill, RedisServer::restart, "reason="),
+        (|redis| redis.pause(), |redis| redis.resume(), "redis did not answer within"),
+    ];
+    for (stop, start, cause) in ways {
+        let (log, _kept) = Log::begin();
+        let mut redis = RedisServer::start();
+        let service = Service::start(&redis).await;
+        assert_eq!([log.with(LOST), log.with(AGAIN)], [[""; 0], [""; 0]]);
+        stop(&mut redis);
+        throughout(Duration::from_secs(3), || service.ask()).await;
+        assert_eq!(log.with(AGAIN), [""; 0]);
+        start(&mut redis);
+        service.is_back().await;
+        told_once(&log, service, cause).await;
+    }
 }
 
 #[tokio::test]

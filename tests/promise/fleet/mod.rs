@@ -8,9 +8,9 @@ mod table;
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, OnUnknown, Schedule, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, Schedule, Verdict};
 use support::eventually;
-use support::model::{Table, by_default, get, get_looked_up, guard_over, live};
+use support::model::{Table, get, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -80,22 +80,6 @@ async fn a_record_found_while_the_filter_settles_is_inserted_counted_and_no_alar
     let stats = guard.stats();
     assert_eq!((stats.found_unsettled, stats.false_negatives), (1, 0));
     assert_eq!(guard.state().live.unwrap().generation, generation, "nothing is distrusted for it");
-}
-
-#[tokio::test]
-async fn what_a_new_filter_lacks_shares_the_lane() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = by_default(&redis.url()).rebuild(Schedule::manual(), table.clone());
-    let guard = guard.settle(LONG).lane(1, 1).on_unknown(OnUnknown::PassLimited);
-    let guard = guard.check_deadline(Duration::from_secs(1)).build().unwrap();
-    settles(&guard).await;
-    let mut busy = 0;
-    for id in 5_000..5_100 {
-        busy += u32::from(get(&guard, &table, id).await == 503);
-    }
-    assert!(busy >= 90, "{busy} of 100 were answered 503");
-    assert_eq!(get(&guard, &table, 7).await, 200, "what the filter has needs no lane");
 }
 
 #[tokio::test]
