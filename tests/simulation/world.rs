@@ -140,6 +140,7 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
         shrink_limit: if config.pool < FEW { SHRINK_LIMIT.1 } else { SHRINK_LIMIT.0 },
         ..builder.settings
     };
+    builder = builder.redis("redis://model");
     builder.place.redis = Some(match config.cluster {
         true => cluster::endpoint(number),
         false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 })),
