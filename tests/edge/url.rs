@@ -1,7 +1,5 @@
 //! What the URL of a Redis says is honoured, or refused by name.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use bloom_guard::{BloomGuard, Builder, Extraction, SettingError};
 
 const UNKNOWN: [&str; 8] =
