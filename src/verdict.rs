@@ -111,6 +111,9 @@ doubts! {
     Suspect = "suspect", "the live filter was verified on another redis process";
     /// An id that exists was found missing from the filter, so that others may be missing, too.
     Disproved = "disproved", "an id that exists was found missing from the live filter";
+    /// The filter took the place of a disproved one, and two ids that exist were found missing from it, too. It refuses nothing
+    /// until the next rebuild by schedule or by hand.
+    DisprovedTwice = "disproved_twice", "ids that exist were found missing from the live filter, and from the one before";
     /// The filter was replaced more than once while the question was asked.
     Changing = "changing", "the live filter keeps changing";
     /// The Redis that answers is, or became, a replica; or it is a Sentinel.

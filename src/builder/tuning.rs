@@ -143,6 +143,8 @@ impl Builder {
     /// response with 2xx or 304 to one of them, if the id is held absent still, is an alarm. It is counted
     /// in [`Stats::false_negatives`](crate::Stats::false_negatives) and logged, the id is added and given to
     /// [`next_finding`](crate::BloomGuard::next_finding), and a filter that lacked it is not trusted any more by any process until it has been rebuilt.
+    /// With any audits, a few of the ids that are served without being asked about are looked up, too: the guide's page
+    /// [`findings`](crate::guide::findings).
     ///
     /// A handler that answers 2xx for records that do not exist, from a cache that outlives deletions and
     /// rebuilds, say, must not be audited. Defaults to 1; from 0, which audits nothing, to 10,000.

@@ -39,6 +39,7 @@ advice! {
         Self::Settling => "It ends by itself: see the guide, fleet. Once every process inserts, enforce_everywhere ends it sooner.";
         Self::OtherKey => "Give all processes the same secret_key.";
         Self::Suspect => "Redis has restarted or failed over. A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign.";
+        Self::DisprovedTwice => "Is the name used by two services? With in_process(): do several processes create records? Else the source leaves rows out, or the handler answers 2xx for what does not exist: next_finding() gives ids. A rebuild by schedule or by hand ends it.";
         Self::Disproved => "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
         Self::Changing => "It passes by itself within seconds.";
         Self::Replica => "Have the URL lead to the primary.";
@@ -76,6 +77,7 @@ advice! {
         Self::NoSource => "Give the builder a source, or leave rebuilds to another process.";
         Self::Busy => "The filter of the other process serves this one, too.";
         Self::NoFleet => "Call set_mode in each process.";
+        Self::OtherSource { .. } => "Give each set of records a name of its own. If it is the same set elsewhere, call rebuild_accepting_loss once.";
         Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
         Self::InvalidId { .. } => "Have the source give ids as requests name them.";
         Self::Empty => "See that the source reads the right table. If that may be empty, call rebuild_accepting_loss.";

@@ -19,6 +19,14 @@ pub enum RebuildError {
     /// The filter is another system's: its processes have no mode in common.
     #[error("the processes of another system's filter have no mode in common")]
     NoFleet,
+    /// The filter was built from a source with another [`identity`](crate::RebuildSource::identity).
+    #[error("the source is {own:?}, and the filter was built from {filters:?}")]
+    OtherSource {
+        /// What this process's source reads.
+        own: String,
+        /// What the filter was built from.
+        filters: String,
+    },
     /// The source failed.
     #[error("the source failed")]
     Source(#[source] BoxError),

@@ -1,7 +1,8 @@
 //! What watches that refusals are right.
 //!
 //! A few refusals are let through. One that finds a record is looked into here: asked again, as the
-//! record may have been created just then, and if the guard still holds it absent, that is an alarm.
+//! record may have been created just then, and if the guard still holds it absent, that is an alarm. So it is if several of the
+//! records that this process serves are missing from the filter.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +13,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::finding::{Finding, Untaken};
+use super::served::Served;
+use crate::filter::Generation;
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
 use crate::observe::throttle::Throttle;
-use crate::store::{Lookup, Store, look_up};
+use crate::store::{Distrusted, Lookup, Store, look_up};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Findings that wait to be looked into.
@@ -28,6 +31,8 @@ const UNSETTLED_PAUSE: Duration = Duration::from_secs(60);
 /// Records that were found although the guard held them absent.
 pub(crate) struct Findings {
     waiting: Mutex<VecDeque<Id>>,
+    /// Ids that are served, and looked up, too.
+    pub(super) served: Served,
     arrived: Notify,
     /// Those that turned out to be alarms.
     untaken: Untaken,
@@ -37,11 +42,12 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn new(filter: &Arc<str>) -> Self {
+    pub(crate) fn new(filter: &Arc<str>, audits: u32) -> Self {
         let alarms = Throttle::new(filter, PAUSE, tell_of_more);
         let unsettled = Throttle::new(filter, UNSETTLED_PAUSE, tell_of_more_unsettled);
         let (waiting, arrived) = (Mutex::default(), Notify::new());
-        Self { waiting, arrived, untaken: Untaken::new(), alarms, unsettled }
+        let served = Served::new(audits);
+        Self { waiting, served, arrived, untaken: Untaken::new(), alarms, unsettled }
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
@@ -68,6 +74,13 @@ impl Findings {
         room
     }
 
+    /// Notes that a request of this moment was served, and nobody was asked about its id.
+    pub(crate) fn serves(&self, id: &Id, asked: Instant, now: Instant) {
+        if self.served.note(id, asked, now) {
+            self.arrived.notify_one();
+        }
+    }
+
     fn take(&self) -> Option<Id> {
         self.waiting.lock().pop_front()
     }
@@ -75,10 +88,13 @@ impl Findings {
     /// Looks into all that are reported, for as long as it is polled.
     pub(crate) async fn look_into(&self, store: &dyn Store, metrics: &Metrics) {
         loop {
-            while let Some(id) = self.take() {
+            if let Some(id) = self.take() {
                 self.judge(store, metrics, id).await;
+            } else if let Some(id) = self.served.take() {
+                self.weigh(store, metrics, id).await;
+            } else {
+                self.arrived.notified().await;
             }
-            self.arrived.notified().await;
         }
     }
 
@@ -87,7 +103,7 @@ impl Findings {
         match verdict {
             Verdict::Absent(proof) => {
                 metrics.false_negatives.add(1);
-                self.raise(proof);
+                self.raise(proof, store.is_shared());
             }
             Verdict::Unknown(Doubt::Settling) => {
                 metrics.found_unsettled.add(1);
@@ -96,18 +112,34 @@ impl Findings {
             Verdict::Present | Verdict::Unknown(_) => {}
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
-        if let Err(error) = store.add(vec![id.clone()]).await {
-            tracing::warn!(%error, "an id found missing from the filter could not be added");
-        }
+        add(store, &id).await;
         // A false null is mended by the insert; a filter without one id may be without others.
         if verdict == Verdict::Absent(Proof::Filter)
             && let Some(generation) = claim.generation
-            && let Err(error) = store.distrust(&id, generation).await
         {
-            tracing::warn!(%error, "a filter found incomplete could not be marked so");
+            distrust(store, &id, generation).await;
         }
         if let Verdict::Absent(proof) = verdict {
             self.untaken.push(id, claim.generation, proof);
+        }
+    }
+
+    /// Looks an id up that is served.
+    async fn weigh(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
+        let found = look_up(store, &id).await;
+        let missing = self.served.weigh(id, &found, Instant::now());
+        if !missing.is_empty() {
+            let (records, ask) = (missing.len(), ask(store.is_shared()));
+            tracing::error!(
+                records,
+                "the filter lacks records that this process serves: {ask} next_finding() gives their ids"
+            );
+        }
+        for (id, generation) in missing {
+            metrics.false_negatives.add(1);
+            add(store, &id).await;
+            distrust(store, &id, generation).await;
+            self.untaken.push(id, Some(generation), Proof::Filter);
         }
     }
 
@@ -121,15 +153,56 @@ impl Findings {
         }
     }
 
-    fn raise(&self, proof: Proof) {
+    fn raise(&self, proof: Proof, is_shared: bool) {
         if let Some(records) = self.alarms.note(Instant::now()) {
+            let ask = ask(is_shared);
             tracing::error!(
                 proof = proof.as_str(),
                 records,
-                "a record exists that the guard holds absent: created without insert, not given by the source, or the \
-                 filter's name is used by others, too. next_finding() gives its id"
+                "a record exists that the guard holds absent: {ask} Else it was created without insert, the source does not give \
+                 it, or the handler answers 2xx for what does not exist. next_finding() gives its id"
             );
         }
+    }
+}
+
+/// Returns the first thing to look for when records are missing from the filter.
+const fn ask(is_shared: bool) -> &'static str {
+    if is_shared {
+        "does another service or another table use this name?"
+    } else {
+        "the filter is in this process: do several processes create records?"
+    }
+}
+
+async fn add(store: &dyn Store, id: &Id) {
+    if let Err(error) = store.add(vec![id.clone()]).await {
+        tracing::warn!(%error, "an id found missing from the filter could not be added");
+    }
+}
+
+/// Puts a filter out of use that lacks an id.
+async fn distrust(store: &dyn Store, id: &Id, generation: Generation) {
+    match store.distrust(id, generation).await {
+        Ok(Distrusted::Stays) => {}
+        Ok(Distrusted::Disproved) => {
+            tracing::error!(
+                %generation,
+                "the live filter is incomplete and out of use until it is rebuilt: next_finding() gives the id it lacked"
+            );
+        }
+        Ok(Distrusted::DisprovedTwice(other)) => {
+            let words =
+                if store.is_shared() { "is the name used by two services?" } else { ask(false) };
+            tracing::error!(
+                %generation,
+                digest = store.digest(id).map(display),
+                other = %other,
+                "the filter that took a disproved one's place lacks two records: {words} It refuses nothing until the next rebuild \
+                 by schedule or by hand"
+            );
+        }
+        Err(error) => tracing::warn!(%error, "a filter found incomplete could not be marked so"),
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod canary;
 pub(crate) mod finding;
 mod jitter;
 pub(crate) mod removed;
+mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,7 @@ impl Guard {
     ) -> Self {
         Self {
             gate: Gate::new(policy, store.fleet_mode()),
-            findings: Findings::new(&metrics.filter),
+            findings: Findings::new(&metrics.filter, policy.audits),
             busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
             store,
             gauges: Gauges::new(&metrics.filter),
@@ -113,6 +114,7 @@ impl Guard {
         needed: impl FnOnce() -> Scope,
     ) -> Verdict {
         self.metrics.check(lookup.verdict, asked);
+        self.findings.served.sees(lookup.claim.generation, Instant::now());
         lookup.verdict_for(needed)
     }
 
@@ -161,13 +163,19 @@ impl Guard {
         }
     }
 
-    /// An admitted request found the record.
-    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
-        self.gate.found(hash, Instant::now());
-        if let Why::Sample(_) | Why::Shadow(_) | Why::Unsettled = why
-            && !self.findings.report(id.clone())
-        {
-            self.metrics.findings_dropped.add(1);
+    /// An admitted request of this moment found the record.
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
+        let now = Instant::now();
+        self.gate.found(hash, now);
+        match why {
+            Why::Found => self.findings.serves(id, asked, now),
+            Why::Sample(_) | Why::Shadow(_) | Why::Unsettled => {
+                if !self.findings.report(id.clone()) {
+                    self.metrics.findings_dropped.add(1);
+                }
+            }
+            // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
+            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy => {}
         }
     }
 

@@ -160,8 +160,8 @@ impl Pending {
                 None => RequestKind::teaching_nothing(&request.method),
             });
         }
-        let shared = Arc::clone(shared);
-        Admitted { shared, ids: self.ids, readings, kind, claim, permit, is_answered: false }
+        let (shared, Self { ids, asked, .. }) = (Arc::clone(shared), self);
+        Admitted { shared, ids, readings, kind, claim, asked, permit, is_answered: false }
     }
 }
 
@@ -176,6 +176,8 @@ pub(super) struct Admitted {
     kind: Option<RequestKind>,
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
+    /// When its ids were asked for.
+    asked: Instant,
     permit: Option<Permit>,
     is_answered: bool,
 }
@@ -210,9 +212,11 @@ impl Admitted {
         let mut learning = None;
         for (RequestedId { id, hash, .. }, reading) in self.ids.iter().zip(&self.readings) {
             match (outcome(id), *reading) {
-                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why),
+                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),
                 // The handler read it all the same: as good as the sample.
-                (Outcome::Found, Err(proof)) => guard.found(id, *hash, Why::Sample(proof)),
+                (Outcome::Found, Err(proof)) => {
+                    guard.found(id, *hash, Why::Sample(proof), self.asked);
+                }
                 (_, Err(_)) => {}
                 (Outcome::Missing(lesson), Ok(why)) => {
                     guard.missing(*hash, why);

@@ -112,6 +112,12 @@ impl RebuildRun<'_> {
     async fn steps(&self, build: &mut dyn Build) -> Result<RebuildReport, RebuildError> {
         let began = Instant::now();
         let previous = self.previous(build);
+        if let Some(own) = self.source.identity()
+            && let Some(filters) =
+                build.identify(&own, self.shrinking == Shrinking::Accepted).await?
+        {
+            return Err(RebuildError::OtherSource { own, filters });
+        }
         self.progress.enter(RebuildStep::Scan);
         let scanned = self.scan(build, previous).await?;
         let scan_took = began.elapsed();

@@ -54,6 +54,36 @@ pub trait RebuildSource: Send + Sync + 'static {
     fn count(&self) -> impl Future<Output = Result<Option<u64>, BoxError>> + Send {
         async { Ok(None) }
     }
+
+    /// Names what is read, such as database and table. The name is kept in Redis with the filter; a rebuild whose source has
+    /// another one fails. Defaults to none, as services may share a filter on purpose.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns this source with an [`identity`](Self::identity).
+    fn with_identity(self, identity: impl Into<String>) -> impl RebuildSource
+    where
+        Self: Sized,
+    {
+        Identified(self, identity.into())
+    }
+}
+
+struct Identified<S>(S, String);
+
+impl<S: RebuildSource> RebuildSource for Identified<S> {
+    fn scan(&self, ids: &mut IdSink<'_>) -> impl Future<Output = Result<(), BoxError>> + Send {
+        self.0.scan(ids)
+    }
+
+    fn count(&self) -> impl Future<Output = Result<Option<u64>, BoxError>> + Send {
+        self.0.count()
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.1.clone())
+    }
 }
 
 /// A source whose type is forgotten.
@@ -61,6 +91,8 @@ pub(crate) trait ErasedSource: Send + Sync + 'static {
     fn scan<'a>(&'a self, ids: &'a mut IdSink<'_>) -> BoxFuture<'a, Result<(), BoxError>>;
 
     fn count(&self) -> BoxFuture<'_, Result<Option<u64>, BoxError>>;
+
+    fn identity(&self) -> Option<String>;
 }
 
 impl<S: RebuildSource> ErasedSource for S {
@@ -70,6 +102,10 @@ impl<S: RebuildSource> ErasedSource for S {
 
     fn count(&self) -> BoxFuture<'_, Result<Option<u64>, BoxError>> {
         Box::pin(caught(async move { RebuildSource::count(self).await }))
+    }
+
+    fn identity(&self) -> Option<String> {
+        RebuildSource::identity(self)
     }
 }
 

@@ -225,6 +225,7 @@ pub(crate) struct CopyCondition {
 /// What a store answers when it is asked how it stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Survey {
+    /// The live filter, also one that is disproved twice and no more due than others; or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
@@ -349,9 +350,18 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>>;
 
     /// Puts the live filter of an id out of use for everybody, if it is still of this generation: the id
-    /// exists and was found missing from it. One that took the place of a disproved filter stays in use: it is
-    /// the source that misses ids.
-    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// exists and was found missing from it. One that took the place of a disproved filter stays in use until a second id is
+    /// found missing: another rebuild at once would miss both again.
+    fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> BoxFuture<'_, Result<Distrusted, StoreError>>;
+
+    /// Whether other processes may have the filter, too.
+    fn is_shared(&self) -> bool {
+        true
+    }
 
     /// What this process knows of the store.
     fn condition(&self) -> Condition;
@@ -382,6 +392,18 @@ pub(crate) async fn look_up(store: &dyn Store, id: &Id) -> Lookup {
     lookups[0]
 }
 
+/// What became of a filter from which an id that exists was found missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Distrusted {
+    /// It is another one by now, is out of use already, or took a disproved one's place and lacks only this id.
+    Stays,
+    /// It is out of use, and a rebuild is due at once.
+    Disproved,
+    /// It had taken a disproved one's place, and lacks the id with this digest, too: it is out of use until a rebuild by schedule
+    /// or by hand.
+    DisprovedTwice(Digest),
+}
+
 /// The result of trying to begin a rebuild.
 pub(crate) enum Begun {
     /// This process rebuilds.
@@ -399,6 +421,16 @@ pub(crate) trait Build: Send {
     /// Keeps the lease for as long as it is polled. A failure is harmless: the lease only saves work.
     fn keep_lease(&self) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
+    }
+
+    /// Notes in the store what the source reads. Returns what is noted there if that is something else, unless a loss is
+    /// accepted.
+    fn identify<'a>(
+        &'a mut self,
+        _source: &'a str,
+        _accepts_loss: bool,
+    ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// *Scan*: makes room for ids, and returns for how many; what an earlier scan gave is forgotten. Fails if the store would have

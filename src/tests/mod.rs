@@ -21,8 +21,8 @@ use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Answer, Begun, BoxFuture, Build, BuildPart, Condition, FleetChange, FleetView, Lookups,
-    NewNull, Remembered, Sought, Store, Survey,
+    Answer, Begun, BoxFuture, Build, BuildPart, Condition, Distrusted, FleetChange, FleetView,
+    Lookups, NewNull, Remembered, Sought, Store, Survey,
 };
 
 fn id(n: u64) -> Id {
@@ -182,7 +182,11 @@ impl Store for Gated {
         self.store.remove(id, ttl)
     }
 
-    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
         self.store.distrust(id, generation)
     }
 

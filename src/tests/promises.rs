@@ -16,7 +16,7 @@ use crate::nulls::scope::Scope;
 use crate::observe::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Lookup, Store};
+use crate::store::{Answer, Distrusted, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -407,4 +407,35 @@ async fn the_disproof_of_a_filter_is_none_of_its_successor() {
     assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
     world.store.distrust(&id(0), second).await.unwrap();
     assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::Disproved));
+}
+
+#[tokio::test]
+async fn what_took_a_disproved_filters_place_stays_in_use_until_a_second_id_is_missing() {
+    let world = World::new(settings());
+    let store = &world.store;
+    let first = rebuild(&**store, &ids(0..10)).await;
+    assert_eq!(store.distrust(&id(90), first).await.unwrap(), Distrusted::Disproved);
+    assert_eq!(store.survey().await.unwrap().live, Err(Doubt::Disproved), "due at once");
+    for _ in 0..2 {
+        let next = rebuild(&**store, &ids(0..10)).await;
+        for lacked in [90, 90] {
+            assert_eq!(store.distrust(&id(lacked), next).await.unwrap(), Distrusted::Stays);
+            assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
+        }
+        let other = store.digest(&id(90)).unwrap();
+        let twice = store.distrust(&id(91), next).await.unwrap();
+        assert_eq!(twice, Distrusted::DisprovedTwice(other));
+        assert_eq!(store.distrust(&id(92), next).await.unwrap(), Distrusted::Stays, "once");
+        assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::DisprovedTwice));
+        assert_eq!(store.condition().live, Err(Doubt::DisprovedTwice));
+        assert_eq!(
+            store.survey().await.unwrap().live.unwrap().generation,
+            next,
+            "as due as others"
+        );
+    }
+    // One in which none is missing ends it.
+    rebuild(&**store, &ids(0..10)).await;
+    let last = rebuild(&**store, &ids(0..10)).await;
+    assert_eq!(store.distrust(&id(90), last).await.unwrap(), Distrusted::Disproved);
 }

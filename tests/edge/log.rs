@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, Mode, OnUnknown, PathPattern, Schedule, from_blocking, from_iter,
+    BloomGuard, Builder, Doubt, Mode, OnUnknown, PathPattern, Schedule, from_blocking, from_iter,
 };
 use http::{Request, Response, StatusCode};
 use support::eventually;
@@ -209,4 +209,37 @@ async fn a_filter_that_does_not_answer_for_ten_seconds_is_told_of_once() {
     let told = told();
     assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains(FILTER), "{told:?}");
     assert!(told[0].contains("See that Redis runs"), "{told:?}");
+}
+
+/// A single-page application's fallback: its shell for every path.
+#[tokio::test]
+async fn a_handler_that_answers_2xx_for_all_ends_refusals_and_the_log_says_what_to_look_for() {
+    let (log, _kept) = Log::begin();
+    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
+    guard.ready().await;
+    let mut invented = 1_000;
+    eventually("nothing is refused any more", Duration::from_secs(30), || {
+        invented += 1;
+        let guard = &guard;
+        async move {
+            get_from(StatusCode::OK, guard, &format!("/users/{invented}")).await;
+            match guard.state().live {
+                Err(Doubt::DisprovedTwice) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        }
+    })
+    .await;
+    for path in (2_000..2_050).map(|id| format!("/users/{id}")) {
+        assert_eq!(get_from(StatusCode::OK, &guard, &path).await, StatusCode::OK);
+    }
+    let found =
+        log.with("a record exists that the guard holds absent: the filter is in this process");
+    assert!(!found.is_empty() && found[0].starts_with("ERROR"), "{found:?}");
+    let told = log.with("lacks two records");
+    assert!(told.len() == 1 && told[0].starts_with("ERROR"), "{told:?}");
+    for part in ["digest=", "other=", "do several processes create records?", "by hand"] {
+        assert!(told[0].contains(part), "{part}: {told:?}");
+    }
+    println!("{}\n{}", found[0], told[0]);
 }

@@ -90,7 +90,7 @@ async fn one_rebuild_follows(builder: Builder, source: &Misses) {
     guard.set_mode(Mode::Shadow);
     guard.ready().await;
     let first = guard.state().live.unwrap().generation;
-    for id in 1_000..1_004_u64 {
+    for id in 1_000..=1_002_u64 {
         let found = guard.stats().false_negatives;
         table.commit(id);
         assert_eq!(get(&guard, table, id).await, StatusCode::OK);
@@ -99,22 +99,32 @@ async fn one_rebuild_follows(builder: Builder, source: &Misses) {
             if stats.false_negatives > found { Ok(()) } else { Err(format!("{stats:?}")) }
         })
         .await;
-        eventually("the second filter is live", Duration::from_secs(20), || async {
+        // The first ends the first filter, the second stays in use until another two are missing from it.
+        let is_out_of_use = id == 1_002;
+        eventually("what becomes of the filter", Duration::from_secs(20), || async {
             match guard.state().live {
-                Ok(live) if live.generation > first => Ok(()),
+                Ok(live) if live.generation > first && !is_out_of_use => Ok(()),
+                Err(Doubt::DisprovedTwice) if is_out_of_use => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         })
         .await;
-        eventually("the record is in it", Duration::from_secs(10), || async {
+        eventually("the record is refused no more", Duration::from_secs(10), || async {
             match guard.check(&id).await.unwrap() {
-                Verdict::Present => Ok(()),
+                Verdict::Present if !is_out_of_use => Ok(()),
+                Verdict::Unknown(Doubt::DisprovedTwice) if is_out_of_use => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         })
         .await;
     }
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(scans.load(Ordering::SeqCst), 2, "the first, and one that did not help");
+    guard.rebuild_now().await.unwrap();
+    eventually("a rebuild by hand ends it", Duration::from_secs(10), || async {
+        if guard.state().is_ready() { Ok(()) } else { Err(guard.state().to_string()) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, BoxError, Finding, IdSink, PathPattern, RebuildSource, Schedule};
+use bloom_guard::{
+    BloomGuard, BoxError, Doubt, Finding, IdSink, PathPattern, RebuildSource, Schedule,
+};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, get, guard_over, live};
@@ -67,7 +69,7 @@ async fn hours(a_wrong_row_an_hour: bool) -> Time {
             rows += 1;
         }
         for _ in 0..REQUESTS_PER_SECOND {
-            if !guard.state().is_ready() {
+            if guard.state().live == Err(Doubt::Disproved) {
                 // A scan's ids are put into the filter by a thread, for which the paused clock does not wait.
                 let moment = || std::thread::sleep(Duration::from_millis(2));
                 tokio::task::spawn_blocking(moment).await.unwrap();

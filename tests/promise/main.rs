@@ -9,5 +9,6 @@ mod fleet;
 mod hostile;
 mod nulls;
 mod own_inserts;
+mod places;
 mod scope;
 mod source;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, OnUnknown, PathPattern, Schedule};
+use bloom_guard::{BloomGuard, Builder, Mode, OnUnknown, PathPattern, Schedule};
 use support::log::Log;
 use support::model::{Table, brief, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
@@ -41,6 +41,35 @@ async fn a_second_guard_of_one_name_in_a_process_is_told_of() {
     assert!(told.len() == 1 && told[0].starts_with("WARN"), "{told:?}");
     for part in ["filter=\"users\"", &format!("127.0.0.1:{}", redis.port())] {
         assert!(told[0].contains(part), "{part}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_that_is_disproved_twice_is_told_of_with_both_digests() {
+    let (log, _kept) = Log::begin();
+    let redis = RedisServer::start();
+    let table = Table::with(0..100);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    guard.set_mode(Mode::Shadow);
+    let other = Table::with(1_000..1_003);
+    let first = guard.state().live.unwrap().generation;
+    assert_eq!(get(&guard, &other, 1_000).await, 200);
+    eventually("another filter is live", Duration::from_secs(20), || async {
+        match guard.state().live {
+            Ok(live) if live.generation > first => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    for id in [1_001, 1_002] {
+        assert_eq!(get(&guard, &other, id).await, 200);
+    }
+    told(&log, "lacks two records").await;
+    let lines = log.with("lacks two records");
+    assert!(lines.len() == 1 && lines[0].starts_with("ERROR"), "{lines:?}");
+    for part in ["digest=", "other=", "is the name used by two services?"] {
+        assert!(lines[0].contains(part), "{part}: {lines:?}");
     }
 }
 

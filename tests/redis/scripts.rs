@@ -1,5 +1,6 @@
 //! A filter is put out of use by who has disproved that one, and not by who has disproved another.
 
+use redis::Value;
 use support::redis_server::RedisServer;
 
 const META: &str = "bg:{users}:meta";
@@ -7,6 +8,7 @@ const BITS: &str = "bg:{users}:bits";
 const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
 const LIVE: u8 = 0x55;
 const DISPROVED: u8 = 0x66;
+const DISPROVED_TWICE: u8 = 0x69;
 
 /// The header of a filter of generation 8; all that the script looks at.
 fn filter() -> Vec<u8> {
@@ -19,18 +21,34 @@ fn filter() -> Vec<u8> {
 #[test]
 fn each_rule_of_distrust_leaves_the_filter_in_use() {
     let redis = RedisServer::start();
-    let distrust = |rebuilt: &str, generation: u64, unless: &str| {
-        redis.run::<()>(&["HSET", META, "rebuilt", rebuilt]);
-        let mut connection = redis.connection();
+    let mut connection = redis.connection();
+    let mut begin_anew = |rebuilt: &str, lacked: &str| {
+        redis.run::<()>(&["HSET", META, "rebuilt", rebuilt, "lacked", lacked]);
         redis::cmd("SET").arg(BITS).arg(filter()).exec(&mut connection).unwrap();
+    };
+    let distrust = |generation: u64, unless: &str, digest: u8| {
         let mut command = redis::cmd("EVAL");
         command.arg(DISTRUST).arg(2).arg(BITS).arg(META).arg(&generation.to_be_bytes()).arg(16);
-        command.arg(&[DISPROVED]).arg(11).arg(unless);
-        let done: i64 = command.query(&mut connection).unwrap();
-        (done, redis.run::<Vec<u8>>(&["GET", BITS])[11])
+        command.arg(&[DISPROVED]).arg(11).arg(unless).arg(&[digest; 16]);
+        command.arg(&[LIVE]).arg(&[DISPROVED_TWICE]);
+        let mut done: Vec<Value> = command.query(&mut redis.connection()).unwrap();
+        let other = (done.len() > 1).then(|| done.pop()).flatten();
+        let other = other.map(|other| redis::from_redis_value::<Vec<u8>>(other).unwrap()[0]);
+        let done: i64 = redis::from_redis_value(done.remove(0)).unwrap();
+        (done, other, redis.run::<Vec<u8>>(&["GET", BITS])[11])
     };
-    assert_eq!(distrust("", 7, "7"), (0, LIVE), "another generation");
-    assert_eq!(distrust("8", 8, "8"), (0, LIVE), "it took the place of a disproved one");
-    assert_eq!(distrust("8", 8, ""), (1, DISPROVED), "it is damaged");
-    assert_eq!(distrust("7", 8, "8"), (1, DISPROVED));
+    begin_anew("", "");
+    assert_eq!(distrust(7, "7", 1), (0, None, LIVE), "another generation");
+    begin_anew("8", "");
+    for _ in 0..2 {
+        assert_eq!(distrust(8, "8", 1), (0, None, LIVE), "it took the place of a disproved one");
+    }
+    assert_eq!(distrust(8, "8", 2), (2, Some(1), DISPROVED_TWICE), "and lacks another id");
+    assert_eq!(distrust(8, "8", 3), (0, None, DISPROVED_TWICE), "once");
+    assert_eq!(distrust(8, "", 3), (1, None, DISPROVED), "it is damaged");
+    begin_anew("8", "7 1111111111111111");
+    assert_eq!(distrust(8, "8", 2), (0, None, LIVE), "of another generation");
+    begin_anew("7", "");
+    assert_eq!(distrust(8, "8", 1), (1, None, DISPROVED));
+    assert_eq!(distrust(8, "8", 2), (0, None, DISPROVED), "once");
 }

@@ -23,6 +23,8 @@ pub(crate) struct Database {
     pub(crate) losses: u64,
     /// Rows a scan reads at once, and how long it rests after that, ms.
     pub(crate) page: (usize, u64),
+    /// From when on scans leave out every second row, ms.
+    misread_from: Option<u64>,
     /// The next scan ends after the first row, without an error.
     pub(crate) next_is_short: bool,
 }
@@ -78,8 +80,18 @@ fn with<T>(see: impl FnOnce(&mut Database) -> T) -> T {
 }
 
 /// Begins a run's database.
-pub(crate) fn begin(page: (usize, u64)) {
-    with(|database| *database = Database { page, ..Database::default() });
+pub(crate) fn begin(page: (usize, u64), misread_from: Option<u64>) {
+    with(|database| *database = Database { page, misread_from, ..Database::default() });
+}
+
+/// For how long scans have left out every second row, ms.
+pub(crate) fn misread_for() -> Option<u64> {
+    with(|database| net::now_ms().checked_sub(database.misread_from?))
+}
+
+/// Scans read every row again.
+pub(crate) fn misread_no_more() {
+    with(|database| database.misread_from = None);
 }
 
 /// Rolls all open transactions back.
@@ -204,8 +216,10 @@ impl RebuildSource for Scan {
         let mut from = 0;
         loop {
             let rows: Vec<u64> = with(|database| {
+                let misread = database.misread_from.is_some_and(|from| from <= net::now_ms());
                 let rows = database.rows.range(from..).filter(|(_, row)| row.exists);
-                rows.map(|(id, _)| *id).take(page).collect()
+                let rows = rows.map(|(id, _)| *id).filter(|id| !misread || id % 2 == 0);
+                rows.take(page).collect()
             });
             let Some(last) = rows.last() else { return Ok(()) };
             from = last + 1;

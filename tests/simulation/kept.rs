@@ -52,6 +52,7 @@ fn drawn_up() -> Vec<Plan> {
         given_more_time(),
         late_answer(),
         senders_stand_still(),
+        misread(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
@@ -101,6 +102,7 @@ pub(crate) const CONFIG: Config = Config {
     copies: false,
     shards: 1,
     cluster: false,
+    misread_from: None,
     flavour: Flavour::Forgetful,
     rules: Rules::DEFAULT,
 };
@@ -392,4 +394,27 @@ fn senders_stand_still() -> Plan {
         (6504, check(7)),
     ];
     plan(DRAWN_UP + 9, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
+}
+
+/// The sources leave out every second row from some moment on, and go on doing so. A few of those rows are found, and inserted;
+/// there are far more.
+fn misread() -> Plan {
+    const FROM: u64 = 5000;
+    let rules = Rules { shared: true, ..Rules::DEFAULT };
+    let config = Config {
+        pool: 1000,
+        initial: 400,
+        misread_from: Some(FROM),
+        flavour: Flavour::Calm,
+        rules,
+        ..CONFIG
+    };
+    let rebuild = What::Rebuild { instance: 0, accepting_loss: true, short: false };
+    let mut operations = vec![(FROM + 100, rebuild)];
+    // Each of the rows again and again, in another order each time.
+    operations.extend((0..1600).map(|n: u64| {
+        let row = n * 7 % 400;
+        (FROM + 500 + n * 25, What::Ask(Ask::get((n % 2) as usize, row * 5 / 2)))
+    }));
+    plan(DRAWN_UP + 42, config, operations)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::client::Answered;
+use crate::database;
 use crate::mishaps;
 use crate::model::keyspace::Bytes;
 use crate::net;
@@ -18,6 +19,9 @@ use crate::trace;
 pub(crate) const CHECK_DEADLINE: Duration = Duration::from_millis(25);
 /// Timers count in ms, and there is one in each wait.
 const ROUNDING: Duration = Duration::from_millis(4);
+
+/// For how long rows may be refused which the sources leave out, ms: until three of them are found.
+const MISREAD: u64 = 15_000;
 
 thread_local! {
     static FINDINGS: RefCell<Findings> = RefCell::default();
@@ -125,7 +129,8 @@ pub(crate) fn violated(what: String) {
 /// An id that existed throughout was asked for.
 pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
     let absent = answered == Answered::Absent;
-    let unnoticed = mishaps::rewound_lately(id);
+    let misread = database::misread_for().is_some_and(|ms| ms < MISREAD);
+    let unnoticed = misread || mishaps::rewound_lately(id);
     note(|findings| {
         findings.existing += 1;
         findings.busy += u64::from(answered == Answered::Busy);

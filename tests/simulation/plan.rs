@@ -72,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) shards: u32,
     /// Whether Redis is a cluster.
     pub(crate) cluster: bool,
+    /// From when on sources leave out every second row, ms; none if they never do.
+    pub(crate) misread_from: Option<u64>,
     pub(crate) flavour: Flavour,
     pub(crate) rules: Rules,
 }
@@ -448,6 +450,7 @@ impl Config {
             copies: false,
             shards: 1,
             cluster: false,
+            misread_from: None,
             flavour,
             rules: Rules::draw(rng),
         }

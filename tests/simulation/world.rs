@@ -67,7 +67,7 @@ pub(crate) fn run_in(
     shards::begin(config.shards);
     cluster::begin(config.cluster);
     random::begin(seed);
-    database::begin(config.page);
+    database::begin(config.page, config.misread_from);
     copies::begin();
     mishaps::begin();
     pauses::begin();
@@ -298,6 +298,7 @@ impl World {
             while instance.tasks.join_next().await.is_some() {}
         }
         database::cut_next_scan(false);
+        database::misread_no_more();
         for number in 0..self.instances.len() {
             self.sweep(number);
         }

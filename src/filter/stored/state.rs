@@ -14,7 +14,12 @@ pub(crate) enum State {
     Live = 0x55,
     /// The filter was live until an id that exists was found missing from it.
     Disproved = 0x66,
+    /// It had taken the place of a disproved one, and two such ids were found missing from it.
+    DisprovedTwice = 0x69,
 }
+
+const STATES: [State; 5] =
+    [State::Loading, State::CatchingUp, State::Live, State::Disproved, State::DisprovedTwice];
 
 impl State {
     /// Returns the byte that stands for the state in a header.
@@ -23,9 +28,7 @@ impl State {
     }
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Loading, Self::CatchingUp, Self::Live, Self::Disproved]
-            .into_iter()
-            .find(|state| state.as_byte() == byte)
+        STATES.into_iter().find(|state| state.as_byte() == byte)
     }
 }
 
@@ -35,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_state_is_its_byte() {
-        for state in [State::Loading, State::CatchingUp, State::Live, State::Disproved] {
+        for state in STATES {
             assert_eq!(State::from_byte(state.as_byte()), Some(state));
         }
         for found in [0, 1, 2, 3, 4, 5, 255] {
@@ -45,8 +48,7 @@ mod tests {
 
     #[test]
     fn fewer_than_four_flipped_bits_make_no_state_of_another() {
-        let states = [State::Loading, State::CatchingUp, State::Live, State::Disproved];
-        let states: Vec<u8> = [0].into_iter().chain(states.map(State::as_byte)).collect();
+        let states: Vec<u8> = [0].into_iter().chain(STATES.map(State::as_byte)).collect();
         for (i, one) in states.iter().enumerate() {
             for other in &states[i + 1..] {
                 assert!((one ^ other).count_ones() >= 4, "{one:#04x} and {other:#04x}");

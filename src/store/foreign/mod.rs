@@ -58,8 +58,8 @@ use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, Lookups, NewNull, Remembered, Sought, Store,
-    Survey,
+    Answer, Begun, BoxFuture, Condition, Distrusted, FleetChange, Lookups, NewNull, Remembered,
+    Sought, Store, Survey,
 };
 use crate::background::Background;
 use crate::error::{FleetError, StoreError};
@@ -185,9 +185,13 @@ impl Store for ForeignStore {
         Box::pin(std::future::ready(Ok(Remembered::Late)))
     }
 
-    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
         let site = Arc::clone(self.site(id));
-        Box::pin(async move { site.distrust(generation).await })
+        Box::pin(async move { site.distrust(generation).await.map(|()| Distrusted::Stays) })
     }
 
     fn condition(&self) -> Condition {

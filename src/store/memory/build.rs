@@ -106,8 +106,9 @@ impl MemoryBuild {
             expected_rate: sizing.expected_rate(*ids),
             bytes: sizing.bytes(),
         };
-        let replaced_disproved = self.inner.live() == Err(Doubt::Disproved);
-        let live = LiveFilter { figures, filter, is_disproved: false, replaced_disproved };
+        let replaced_disproved =
+            matches!(self.inner.live(), Err(Doubt::Disproved | Doubt::DisprovedTwice));
+        let live = LiveFilter { figures, filter, doubt: None, replaced_disproved, lacked: None };
         let before = self.inner.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);

@@ -16,7 +16,7 @@ use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::journal_room::JournalRoom;
-use crate::store::{Live, Lookup, NewNull, NullClaim, Remembered};
+use crate::store::{Distrusted, Live, Lookup, NewNull, NullClaim, Remembered};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// How many digests are worked on before other tasks get their turn.
@@ -37,10 +37,12 @@ pub(super) struct Inner {
 pub(super) struct LiveFilter {
     pub(super) figures: Live,
     pub(super) filter: Arc<Filter>,
-    /// Whether an id that exists was found missing from it.
-    pub(super) is_disproved: bool,
+    /// Why it is out of use, if it is.
+    pub(super) doubt: Option<Doubt>,
     /// Whether it took the place of a disproved filter.
     pub(super) replaced_disproved: bool,
+    /// An id that exists and was found missing from it since.
+    pub(super) lacked: Option<Digest>,
 }
 
 /// What is read and written under the lock.
@@ -94,8 +96,8 @@ impl Inner {
     }
 
     fn look_into(&self, live: &LiveFilter, digest: &Digest) -> (Verdict, Scope) {
-        if live.is_disproved {
-            return (Verdict::Unknown(Doubt::Disproved), Scope::Everyone);
+        if let Some(doubt) = live.doubt {
+            return (Verdict::Unknown(doubt), Scope::Everyone);
         }
         if live.filter.lookup(digest) == Membership::Never {
             return (Verdict::Absent(Proof::Filter), Scope::Everyone);
@@ -155,21 +157,36 @@ impl Inner {
     pub(super) fn live(&self) -> Result<Live, Doubt> {
         match &*self.live.load() {
             None => Err(Doubt::NoFilter),
-            Some(live) if live.is_disproved => Err(Doubt::Disproved),
-            Some(live) => Ok(live.figures),
+            Some(live) => live.doubt.map_or(Ok(live.figures), Err),
         }
     }
 
-    pub(super) fn distrust(&self, generation: Generation) {
+    /// Returns the live filter for a survey: one that is disproved twice is no more due than others.
+    pub(super) fn surveyed(&self) -> Result<Live, Doubt> {
+        match &*self.live.load() {
+            Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures),
+            _ => self.live(),
+        }
+    }
+
+    pub(super) fn distrust(&self, digest: Digest, generation: Generation) -> Distrusted {
         // Under the lock, so that no swap falls in between.
         let _books = self.books.lock();
-        if let Some(live) = &*self.live.load()
-            && live.figures.generation == generation
-            && !live.replaced_disproved
-        {
-            let filter = Arc::clone(&live.filter);
-            self.live.store(Some(Arc::new(LiveFilter { filter, is_disproved: true, ..**live })));
-        }
+        let live = self.live.load();
+        let of = |live: &&Arc<LiveFilter>| live.figures.generation == generation;
+        let Some(live) = live.as_ref().filter(of).filter(|live| live.doubt.is_none()) else {
+            return Distrusted::Stays;
+        };
+        let (doubt, distrusted) = match live.lacked {
+            _ if !live.replaced_disproved => (Some(Doubt::Disproved), Distrusted::Disproved),
+            Some(other) if other != digest => {
+                (Some(Doubt::DisprovedTwice), Distrusted::DisprovedTwice(other))
+            }
+            _ => (None, Distrusted::Stays),
+        };
+        let (filter, lacked) = (Arc::clone(&live.filter), Some(digest));
+        self.live.store(Some(Arc::new(LiveFilter { filter, doubt, lacked, ..**live })));
+        distrusted
     }
 }
 

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use self::build::MemoryBuild;
 use self::inner::{BATCH, Inner};
 use super::{
-    Answer, Begun, BoxFuture, Condition, FleetChange, FleetView, JournalReach, Lookups, NewNull,
-    Remembered, SeenMetadata, Sought, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Distrusted, FleetChange, FleetView, JournalReach, Lookups,
+    NewNull, Remembered, SeenMetadata, Sought, Store, Survey,
 };
 use crate::error::{FleetError, StoreError};
 use crate::filter::Generation;
@@ -71,9 +71,17 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(Ok(self.0.remove(self.0.digester.digest(id), ttl))))
     }
 
-    fn distrust(&self, _: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.distrust(generation);
-        Box::pin(std::future::ready(Ok(())))
+    fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
+        let distrusted = self.0.distrust(self.0.digester.digest(id), generation);
+        Box::pin(std::future::ready(Ok(distrusted)))
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     fn condition(&self) -> Condition {
@@ -96,7 +104,7 @@ impl Store for MemoryStore {
     }
 
     fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        let live = self.0.live();
+        let live = self.0.surveyed();
         let due_us = Some(self.0.fleet.asked_us.load(Ordering::SeqCst));
         let survey = Survey::new(live, self.0.clock.now_us(), due_us);
         Box::pin(std::future::ready(Ok(survey)))
@@ -168,8 +176,9 @@ mod tests {
         inner.live.store(Some(Arc::new(LiveFilter {
             figures,
             filter: Arc::new(filter),
-            is_disproved: false,
+            doubt: None,
             replaced_disproved: false,
+            lacked: None,
         })));
         store
     }

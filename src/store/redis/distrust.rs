@@ -6,6 +6,9 @@ use super::shard::Shard;
 use crate::error::StoreError;
 use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
+use crate::id::{Digest, Id};
+use crate::store::Distrusted;
+use crate::store::link::reply::Reply;
 use crate::store::link::script::Script;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
@@ -17,41 +20,52 @@ const DEADLINE: Duration = Duration::from_millis(250);
 const SPOILT: u8 = 0;
 
 impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation, and did not take
-    /// the place of a disproved one.
-    pub(crate) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
-        let unless_rebuilt = generation.get().to_string();
-        let state = State::Disproved.as_byte();
-        if self.put_out_of_use(generation, state, &unless_rebuilt).await? {
-            tracing::error!(%generation, "the live filter is incomplete and out of use until it is rebuilt: next_finding() gives the id it lacked");
-        }
-        Ok(())
+    /// Puts the live filter out of use for every process, if it is still of this generation and lacks this id, which exists. One
+    /// that took the place of a disproved one has to lack a second id.
+    pub(crate) async fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> Result<Distrusted, StoreError> {
+        self.put_out_of_use(generation, State::Disproved.as_byte(), Some(id)).await
     }
 
     /// Puts the live filter out of use for every process, if it is still of this generation: its data are
     /// damaged, whatever its source gives.
     pub(crate) async fn spoil(&self, generation: Generation) -> Result<(), StoreError> {
-        self.put_out_of_use(generation, SPOILT, "").await.map(drop)
+        self.put_out_of_use(generation, SPOILT, None).await.map(drop)
     }
 
     async fn put_out_of_use(
         &self,
         generation: Generation,
         state: u8,
-        unless_rebuilt: &str,
-    ) -> Result<bool, StoreError> {
+        lacks: Option<&Id>,
+    ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
-        let args: [&[u8]; 5] = [
+        let digest = lacks.map(|id| connection.identity.digester.digest(id));
+        let unless_rebuilt = digest.map_or(String::new(), |_| generation.get().to_string());
+        let args: [&[u8]; 8] = [
             &generation.get().to_be_bytes(),
             generation_offset.as_bytes(),
             &[state],
             state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
+            digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),
+            &[State::Live.as_byte()],
+            &[State::DisprovedTwice.as_byte()],
         ];
-        let done = connection.script(&DISTRUST, &keys, &args, DEADLINE).await?.int()?;
-        Ok(done == 1)
+        let mut reply = connection.script(&DISTRUST, &keys, &args, DEADLINE).await?.array()?;
+        let other = (reply.len() > 1).then(|| reply.pop()).flatten();
+        let other = other.map(Reply::bytes).transpose()?;
+        let other = other.and_then(|bytes| bytes.try_into().ok()).map(Digest::from_bytes);
+        Ok(match (reply.first().map(Reply::int).transpose()?, other) {
+            (Some(1), _) => Distrusted::Disproved,
+            (Some(2), Some(other)) => Distrusted::DisprovedTwice(other),
+            _ => Distrusted::Stays,
+        })
     }
 }

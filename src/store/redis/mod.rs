@@ -57,8 +57,8 @@ use self::shard::Shard;
 use self::shards::Shards;
 use super::map::endpoint::Endpoint;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Copied, FleetChange, FleetView, Lookups, NewNull,
-    Remembered, Sought, Store, Survey,
+    Answer, Begun, BoxFuture, Condition, Copied, Distrusted, FleetChange, FleetView, Lookups,
+    NewNull, Remembered, Sought, Store, Survey,
 };
 use crate::background::{Background, persist};
 use crate::error::{FleetError, StoreError};
@@ -131,8 +131,13 @@ impl Store for RedisStore {
         Box::pin(async move { self.shards.of(&id).remove(&id, ttl).await })
     }
 
-    fn distrust(&self, id: &Id, generation: Generation) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.shards.of(id).distrust(generation))
+    fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
+        let id = id.clone();
+        Box::pin(async move { self.shards.of(&id).distrust(&id, generation).await })
     }
 
     fn condition(&self) -> Condition {

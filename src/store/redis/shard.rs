@@ -240,6 +240,13 @@ impl Shard {
                 self.filter.store(None);
             }
         }
+        // It answers nothing, and is as due as one that does.
+        let live = match live {
+            Err(Doubt::DisprovedTwice) => {
+                view.live.filter.and_then(|header| trusted(header, &connection))
+            }
+            live => live,
+        };
         let settles_us = self.known.fleet.settles_ms().map(|until| until.saturating_mul(1000));
         let settled_us = settles_us.filter(|until| *until < view.now_us);
         // A generation ahead of the clock says that it was set back: the filter may be older than that moment.

@@ -87,6 +87,7 @@ impl View {
         match header.state {
             State::Live => Ok(header),
             State::Disproved => Err(Doubt::Disproved),
+            State::DisprovedTwice => Err(Doubt::DisprovedTwice),
             State::Loading | State::CatchingUp => Err(Doubt::NotLive),
         }
     }

@@ -1570,4 +1570,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "after.metadata.iter().max_by_key(|of| of.now_us)",
         }],
     },
+    Bug {
+        name: "what took a disproved filter's place kept whatever it lacks",
+        flavours: &[Calm],
+        edits: &[Script {
+            file: "distrust.lua",
+            from: "redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])",
+            to: "",
+        }],
+    },
 ];

@@ -313,10 +313,14 @@ impl Head {
 
     /// Whether it is live and whole, by whatever key and on whatever Redis process.
     pub(crate) fn is_live_and_whole(&self, header: &Header) -> Result<(), Doubt> {
-        if self.state == i64::from(State::Disproved.as_byte()) {
+        let is = |state: State| self.state == i64::from(state.as_byte());
+        if is(State::Disproved) {
             return Err(Doubt::Disproved);
         }
-        if self.state != i64::from(State::Live.as_byte()) {
+        if is(State::DisprovedTwice) {
+            return Err(Doubt::DisprovedTwice);
+        }
+        if !is(State::Live) {
             return Err(Doubt::NotLive);
         }
         if self.trailer_number.is_some_and(|number| number != header.generation.trailer_number()) {

@@ -177,7 +177,7 @@ impl<'a> Part<'a> {
             }
         })?;
         let vouched = reply.head.vouches_for(header, connection);
-        if let Err(Doubt::Disproved | Doubt::NotLive) = vouched {
+        if let Err(Doubt::Disproved | Doubt::DisprovedTwice | Doubt::NotLive) = vouched {
             // The header this process knows says otherwise: it is not to be shown any more.
             shard.forget(header);
         }

@@ -27,15 +27,19 @@ mod wait;
 
 use std::sync::Arc;
 
+use ::redis::cmd;
 use futures_util::future::join_all;
 
 use self::build::ShardBuild;
+use self::lease::CALL;
 use self::pace::Pace;
 use self::wait::FirstSwapWait;
 use super::shards::Shards;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::id::Id;
+use crate::store::link::reply::Reply;
+use crate::store::link::transport::one;
 use crate::store::scan::Scan;
 use crate::store::{BoxFuture, Build, BuildPart, Live, Parts};
 
@@ -107,6 +111,28 @@ impl Build for RedisBuild {
         });
         let kept = join_all(kept);
         Box::pin(async { drop(kept.await) })
+    }
+
+    fn identify<'a>(
+        &'a mut self,
+        source: &'a str,
+        accepts_loss: bool,
+    ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        Box::pin(async move {
+            let shard = &self.shards.all[0];
+            let connection = shard.connected(|node| &node.bulk, CALL).await?;
+            let meta = &shard.known.keys.meta;
+            let asked = one(cmd("HGET").arg(meta).arg("source").clone());
+            let noted = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
+            let noted = Reply::new("the source's identity", noted);
+            let noted = if noted.is_nil() { None } else { Some(noted.text()?) };
+            let other = noted.filter(|noted| noted != source && !accepts_loss);
+            if other.is_none() {
+                let note = cmd("HSET").arg(meta).arg("source").arg(source).clone();
+                connection.ask(&one(note), CALL).await?;
+            }
+            Ok(other)
+        })
     }
 
     fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {

@@ -6,7 +6,7 @@
 -- ARGV[5] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[6] greatest number of journal entries
 -- ARGV[7] for how long an incarnation's first swap waits, ms   ARGV[8] when the rebuild began, ms
--- ARGV[9] the generation in decimal   ARGV[10] the state of a disproved filter, one byte
+-- ARGV[9] the generation in decimal   ARGV[10] the states of disproved filters, a byte each
 -- Returns 'OK', 'LOST', 'GAP', 'FENCED'; 'UNVOUCHED' when adds that no process can replay may have become
 -- visible since the rebuild began; or 'HELD' while processes may have adds to replay: to be tried again.
 -- A header's token; 0 where it is cut short. It is no more than 2^53, so a number holds it. Lua would order strings
@@ -55,7 +55,8 @@ if ahead('hold', tonumber(meta[2] or '0'), grace) then
   return 'HELD'
 end
 -- The place of a disproved filter is taken once (distrust.lua).
-if redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 11, 11) == ARGV[10] then
+local state = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 11, 11) or ''
+if state ~= '' and string.find(ARGV[10], state, 1, true) then
   redis.call('HSET', KEYS[3], 'rebuilt', ARGV[9])
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])

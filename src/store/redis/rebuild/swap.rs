@@ -69,7 +69,7 @@ impl ShardBuild {
                 GRACE.as_millis().to_string().as_bytes(),
                 self.began_ms.to_string().as_bytes(),
                 header.generation.get().to_string().as_bytes(),
-                &[State::Disproved.as_byte()],
+                &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
             ],
         )
         .await?
