@@ -42,7 +42,7 @@ fi
 
 tests=(--profile tests --workspace --all-features --test promise --test redis --test foreign --test cluster)
 # RedisBloom's module is loaded into each of them: none of these wheels has one of its own.
-rooms=(damage:: nulls:: connection:: rebuild:: rights:: scripts:: words:: redisbloom:: sentinel:: url:: slot)
+rooms=(damage:: nulls:: connection:: rebuild:: rights:: scripts:: words:: redisbloom sentinel:: url:: slot)
 cargo test "${tests[@]}" --no-run
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 runs=()

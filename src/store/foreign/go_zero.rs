@@ -1,9 +1,8 @@
 //! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, MOST_BITS, Place, murmur3};
+use super::layout::{Layout, MOST_BITS, Numbers, Place, murmur3};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 const HASHES: u32 = 14;
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, Place, murmur3, set_bits};
+use super::layout::{Layout, Numbers, Place, murmur3, set_bits};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 /// Which of Guava's strategies places the bits.
 #[derive(Debug, Clone, Copy)]

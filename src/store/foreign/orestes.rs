@@ -3,9 +3,8 @@
 use std::io::Cursor;
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, Place, numbers};
+use super::layout::{Layout, Numbers, Place, numbers};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 const MOST: [(&str, u64); 2] = [("m", i32::MAX as u64), ("k", 1_074)];
 const METHOD: &str = "Murmur3KirschMitzenmacher";

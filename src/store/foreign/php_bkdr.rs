@@ -1,9 +1,8 @@
 //! The PHP article's filter: BKDR hashes, and in its third version spread over instances and keys.
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, MOST_BITS, Place};
+use super::layout::{Layout, MOST_BITS, Numbers, Place};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 /// Seeds that are known to hash as PHP does. The next ones do not fit PHP's integers.
 const MOST_HASHES: u64 = 16;

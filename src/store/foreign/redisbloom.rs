@@ -5,9 +5,8 @@ use std::ops::Range;
 use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::layout::{Extent, Layout, Place, odd};
+use super::layout::{Extent, Layout, Numbers, Place, odd};
 use super::size::BloomSize;
-use super::statement::{Numbers, Statement};
 use crate::error::StoreError;
 use crate::store::link::refusal::Refusal;
 use crate::store::link::reply::Reply;
@@ -93,8 +92,8 @@ impl Layout for RedisBloom {
     }
 
     /// It never shrinks: neither its ids nor its room.
-    fn fits(&self, stated: &Statement, extent: &Extent, floor: u64) -> Result<(), Doubt> {
-        if extent.ids < floor.max(stated.ids) || extent.bytes < stated.length {
+    fn fits(&self, length: u64, ids: u64, extent: &Extent) -> Result<(), Doubt> {
+        if extent.ids < ids || extent.bytes < length {
             return Err(Doubt::Foreign);
         }
         if extent.ids >= extent.capacity { Err(Doubt::Full) } else { Ok(()) }

@@ -3,9 +3,8 @@
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, Place, beside, numbers};
+use super::layout::{Layout, Numbers, Place, beside, numbers};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 /// What Redisson's own sizing allows, and what its smallest rate needs.
 const MOST: [(&str, u64); 2] = [("size", 4_294_967_294), ("hashIterations", 1_074)];

@@ -3,9 +3,8 @@
 use ::redis::{Cmd, cmd};
 
 use super::filter::ForeignFilter;
-use super::layout::{Layout, MOST_BITS, Place, all_bits, murmur3};
+use super::layout::{Layout, MOST_BITS, Numbers, Place, all_bits, murmur3};
 use super::size::BloomSize;
-use super::statement::Numbers;
 
 #[derive(Debug)]
 struct Rueidisprob {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 
-use super::layout::{Extent, Layout, beside};
+use super::layout::{Extent, Layout, Numbers, beside};
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -21,9 +21,6 @@ use crate::verdict::Doubt;
 const STEP: &str = "a statement about another system's filter";
 /// Puts a word in a statement's place: no process relies on it, and those that start later see that there was one.
 const REVOKE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'ended') end return 1";
-
-/// The fields of a filter's config, as Redis has them.
-pub(super) type Numbers = Vec<Option<Vec<u8>>>;
 
 /// What trust rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,7 +179,8 @@ impl Part {
             return Err(Doubt::Foreign);
         }
         known.floor.fetch_max(read.extents[0].ids, Ordering::SeqCst);
-        read.extents.iter().try_for_each(|extent| self.layout.fits(stated, extent, floor))
+        let ids = floor.max(stated.ids);
+        read.extents.iter().try_for_each(|extent| self.layout.fits(stated.length, ids, extent))
     }
 
     /// Ends trust, in all processes, where what was found says that the filter is not what was stated.
@@ -332,6 +330,25 @@ impl Handshake<()> for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::foreign::filter::ForeignFilter;
+
+    #[test]
+    fn no_odd_reply_is_evidence() {
+        let value = |text: &str| Value::BulkString(text.into());
+        let config = || Value::Array(vec![value("20"), value("7"), Value::Nil, Value::Nil]);
+        let part = Part::new(&ForeignFilter::redisson("key").layout, 0);
+        let read = |replies: [Value; 3]| part.read(&mut replies.into_iter());
+        assert!(read([value("ended"), config(), Value::Int(3)]).is_ok());
+        for odd in [
+            [Value::Int(0), config(), Value::Int(3)],
+            [Value::Nil, Value::Nil, Value::Int(3)],
+            [Value::Nil, Value::Array(vec![Value::Int(1); 4]), Value::Int(3)],
+            [Value::Nil, config(), Value::Nil],
+            [Value::Nil, config(), Value::Int(-1)],
+        ] {
+            assert!(read(odd.clone()).is_err(), "{odd:?}");
+        }
+    }
 
     #[test]
     fn what_is_stored_is_what_is_read_and_nothing_else_is() {

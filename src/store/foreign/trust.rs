@@ -6,10 +6,10 @@ use std::time::Duration;
 use ::redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
-use super::layout::{Extent, MOST_BITS};
+use super::layout::{Extent, MOST_BITS, Numbers};
 use super::site::{Connection, Site};
 use super::size::{BloomSize, rate};
-use super::statement::{Evidence, Numbers, Statement};
+use super::statement::{Evidence, Statement};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::InvalidId;
