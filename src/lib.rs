@@ -88,6 +88,8 @@
 
 mod background;
 mod builder;
+#[cfg(feature = "cli")]
+pub mod command;
 mod decide;
 mod error;
 mod extract;
@@ -150,16 +152,6 @@ pub use {
     store::foreign::{filter::ForeignFilter, trust::TrustError},
     store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials},
 };
-
-/// What the command `bloom-guard` needs, and no application. It may change with any release.
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod inspect {
-    pub use crate::store::redis::inspect::{
-        Defaults, Filter, Inserts, InspectError, Looked, Metadata, NextFilter, Said, Server, Shard,
-        nodes_of, shards_of,
-    };
-}
 
 /// Compiles and runs the code in the README.
 #[cfg(doctest)]

@@ -1,9 +1,11 @@
 //! Whether guards act on what they find.
 
+use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Whether a guard acts on what it finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Mode {
     /// Requests for ids that are proven absent are refused.
@@ -15,6 +17,16 @@ pub enum Mode {
     /// All requests pass, and nobody is asked. Inserts and rebuilds go on, so that the guard can be
     /// switched on again at any time.
     Off,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+            Self::Off => "off",
+        })
+    }
 }
 
 impl Mode {

@@ -47,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) shrink_limit: f64,
     /// The key the application gave.
     pub(crate) secret_key: Option<SecretKey>,
+    /// Whether it only looks at the filter in Redis, as the command does: it joins without writing, does not count as a process
+    /// and repeats, samples and copies nothing.
+    pub(crate) observes: bool,
 }
 
 impl Settings {
@@ -71,6 +74,7 @@ impl Settings {
             accept_eviction: false,
             shrink_limit: 0.1,
             secret_key: None,
+            observes: false,
         }
     }
 

@@ -58,6 +58,13 @@ macro_rules! doubts {
             $($(#[$doc])* $doubt,)*
         }
 
+        #[cfg(feature = "cli")]
+        impl serde::Serialize for Doubt {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
         impl Doubt {
             /// Returns a short fixed name, fit for a metric's label.
             #[must_use]

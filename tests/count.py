@@ -34,7 +34,7 @@ SOURCES = {
 ROOMS = {
     "src/, without its tests": ("src/",),
     "  of it other systems' filters (store/foreign)": ("src/store/foreign",),
-    "  of it the command (bin, store/redis/inspect)": ("src/bin/", "src/store/redis/inspect"),
+    "  of it the command (command, bin)": ("src/command/", "src/bin/"),
     "  of it decide, nulls, extract, middleware": ("src/decide", "src/nulls", "src/extract", "src/middleware"),
     "  of it store/redis": ("src/store/redis",),
 }

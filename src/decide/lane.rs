@@ -32,6 +32,7 @@ pub(crate) struct Lane {
 
 /// How full the lane is: the way for requests whose id is missed or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LaneState {
     /// Requests in it.

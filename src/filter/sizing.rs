@@ -1,5 +1,7 @@
 //! How large a filter must be.
 
+use std::fmt;
+
 use super::block::Geometry;
 use super::lengths::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
@@ -17,6 +19,15 @@ const MAX_RATE: f64 = 0.5;
 const SPREAD: f64 = 4.0;
 
 /// The size of a filter: the fewest blocks that hold `capacity` ids at such a false-positive rate.
+///
+/// ```
+/// let sizing = bloom_guard::Sizing::sharded(1_000_000_000, 0.01, 256)?;
+/// assert_eq!(
+///     sizing.to_string(),
+///     "1000000000 ids at a rate of 0.01: 1241055232 bytes, 4847872 more while it is rebuilt; shards: 256; 9.9 bits and 6 hashes an id"
+/// );
+/// # Ok::<(), bloom_guard::SizingError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
     capacity: u64,
@@ -127,6 +138,20 @@ impl Sizing {
     /// Returns where ids go in a shard of this size with this seed.
     pub(crate) const fn geometry(&self, seed: u32) -> Geometry {
         Geometry::sized(self.blocks, self.hashes, seed)
+    }
+}
+
+/// What it takes in Redis.
+impl fmt::Display for Sizing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { capacity, rate, shards, hashes, .. } = self;
+        let (bytes, bits) = (self.bytes(), self.bits_per_id());
+        let more = bytes / u64::from(*shards);
+        write!(
+            f,
+            "{capacity} ids at a rate of {rate}: {bytes} bytes, {more} more while it is rebuilt; shards: {shards}; {bits:.1} bits and \
+             {hashes} hashes an id"
+        )
     }
 }
 

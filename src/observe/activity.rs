@@ -13,6 +13,7 @@ use crate::verdict::Doubt;
 
 /// How one kind of work fares in this process: checks, inserts or rebuilds.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkState {
     /// How long ago it last succeeded; none before the first success.
@@ -25,6 +26,7 @@ pub struct WorkState {
 
 /// Failures one after the other, without a success in between.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Failure {
     /// Why the latest of them failed, in words.

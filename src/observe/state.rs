@@ -17,6 +17,7 @@ use crate::verdict::Doubt;
 /// Its `Display` form is a report of some lines: what there is, what fails, since when, and what to do.
 /// No id is in it.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GuardState {
     /// The filter that answers. Otherwise why none does, or why the latest check learnt nothing.
@@ -47,8 +48,16 @@ pub struct GuardState {
     pub trouble: Option<String>,
 }
 
+#[cfg(feature = "cli")]
+impl serde::Serialize for Generation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.get())
+    }
+}
+
 /// How many shards of a filter answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ShardsState {
     /// How many do. What is not in them is unknown.
@@ -59,6 +68,7 @@ pub struct ShardsState {
 
 /// The filter that answers. Of one in shards, all that answer together.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LiveFilter {
     /// Which build of the filter it is; of shards, the oldest.
@@ -76,12 +86,15 @@ pub struct LiveFilter {
     /// [`absent_by_filter`](crate::Stats::absent_by_filter). Deleted records count as false positives. None
     /// before the first such request.
     pub measured_rate: Option<f64>,
+    /// How many bytes it takes, in Redis or in this process; those of all shards together.
+    pub bytes: u64,
     /// How long ago its build began, as nearly as the clocks of this process and of the store agree.
     pub age: Duration,
 }
 
 /// This process's copy of a filter in Redis.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CopyState {
     /// Which filter it was read from. While another one is live, the copy answers only where Redis does not.
@@ -183,7 +196,7 @@ impl fmt::Display for GuardState {
             Some(rest) => writeln!(f, "settling: for {:.0} s more", rest.as_secs_f64())?,
             None => {}
         }
-        writeln!(f, "mode: {:?}, of all processes: {:?}", self.mode, self.fleet_mode)?;
+        writeln!(f, "mode: {}, of all processes: {}", self.mode, self.fleet_mode)?;
         writeln!(f, "checks: {}", self.checks)?;
         writeln!(f, "inserts: {}", self.inserts)?;
         writeln!(f, "rebuilds: {}", self.rebuilds)?;
@@ -222,11 +235,12 @@ impl fmt::Display for CopyState {
 
 impl fmt::Display for LiveFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { generation, items, capacity, rate: _, expected_rate, measured_rate, age } = self;
+        let Self { generation, items, capacity, expected_rate, measured_rate, bytes, age, rate: _ } =
+            self;
         write!(
             f,
-            "generation {generation}, {:.0} s old, {items} ids of {capacity}, false positives \
-             {expected_rate:.2e} expected",
+            "generation {generation}, {:.0} s old, {items} ids of {capacity}, {bytes} bytes, false \
+             positives {expected_rate:.2e} expected",
             age.as_secs_f64()
         )?;
         measured_rate.map_or(Ok(()), |rate| write!(f, ", {rate:.2e} measured"))
@@ -244,6 +258,7 @@ impl LiveFilter {
             rate: live.rate,
             expected_rate: live.expected_rate,
             measured_rate: metrics.stats().false_positive_rate(),
+            bytes: live.bytes,
             age: now.saturating_sub(built),
         }
     }

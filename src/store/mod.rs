@@ -290,6 +290,7 @@ impl FleetView {
 ///
 /// A rebuild that needs inserts from before fails with [`StoreError::JournalGap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JournalReach {
     /// For how long back it holds every insert; none while it holds all there ever were.

@@ -64,17 +64,6 @@ impl Ran {
         ran
     }
 
-    /// Runs it where nobody reads its output.
-    pub(crate) fn unread(arguments: &[&str]) -> Self {
-        let mut process = Command::new(program());
-        process.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = process.spawn().expect("the command runs");
-        drop(process.stdout.take());
-        let ended = process.wait_with_output().expect("it ends");
-        let err = String::from_utf8(ended.stderr).expect("text");
-        Self { status: ended.status.code().expect("it was not killed"), out: String::new(), err }
-    }
-
     /// Its output and its status, without times.
     pub(crate) fn said(&self) -> String {
         format!("{}{}status {}\n", plain(&self.out), plain(&self.err), self.status)
@@ -106,10 +95,7 @@ const UNITS: [&str; 5] = ["ms", "s", "min", "h", "days"];
 /// A text without times and what else differs from run to run.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
-    // On a slow machine a round trip may take too long, and there is advice below.
-    let is_of_slow =
-        |line: &&str| line.contains("Some checks will be unknown: a check waits 25 ms");
-    for line in text.lines().filter(|line| !is_of_slow(line)) {
+    for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let named = words.iter().enumerate().map(|(at, word)| {
             let next = words.get(at + 1).map_or("", |next| bare(next));
@@ -121,19 +107,17 @@ fn plain(text: &str) -> String {
     for unit in UNITS {
         plain = plain.replace(&format!("TIME {unit}"), "TIME");
     }
-    plain.replace("note: round trips", "sound: round trips")
+    plain
 }
 
 fn bare(word: &str) -> &str {
     word.trim_matches(|letter: char| !letter.is_alphanumeric())
 }
 
-/// A word; a moment, a generation, or a number that is a time, by a name.
+/// A word; a generation, or a number that is a time, by a name.
 fn named(word: &str, next: &str) -> String {
     let of = bare(word);
-    let name = if of.ends_with('Z') && of.contains('T') && of.contains(':') {
-        "MOMENT"
-    } else if of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_digit()) {
+    let name = if of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_digit()) {
         "GENERATION"
     } else if of.len() == 32 && of.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         "DIGEST"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Doubt, Mode, NotFound};
+use bloom_guard::{BloomGuard, Builder, Mode, NotFound};
 use http::{Request, StatusCode};
 use support::eventually;
 use support::model::{Table, guard_over, handler, live};
@@ -65,7 +65,7 @@ async fn a_row_created_without_insert_is_found_by_check_and_verify() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_service_of_the_name_or_a_wrong_table_is_found_by_the_filters_items() {
     let (redis, table, guard) = stage(|guard| guard).await;
-    says(&redis, "status", &[], "items: 1,000 ");
+    says(&redis, "status", &[], "1000 ids of");
     let orders = Table::with(5_000..9_000);
     let stranger = guard_over(&redis.url(), &orders).build().unwrap();
     stranger.rebuild_now().await.unwrap();
@@ -74,7 +74,7 @@ async fn a_second_service_of_the_name_or_a_wrong_table_is_found_by_the_filters_i
         if answer == by("filter") { Ok(()) } else { Err(format!("{answer:?}")) }
     })
     .await;
-    says(&redis, "status", &[], "items: 4,000 ");
+    says(&redis, "status", &[], "4000 ids of");
     assert_eq!(refused(&redis, &table), 1_000);
     let clients: String = redis.run(&["CLIENT", "LIST"]);
     assert_eq!(clients.matches("name=bloom-guard:users:checks").count(), 2, "{clients}");
@@ -84,42 +84,18 @@ async fn a_second_service_of_the_name_or_a_wrong_table_is_found_by_the_filters_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_redis_that_evicts_is_found_by_doctor_and_is_hardly_to_blame() {
-    let (redis, table, guard) = stage(|guard| guard.accept_eviction(true)).await;
+async fn a_redis_that_evicts_is_found_by_doctor_status_and_check() {
+    let (redis, _table, guard) = stage(|guard| guard).await;
     live(&guard).await;
     redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1gb"]);
     redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    guard.insert(&5_000).await.unwrap();
-    redis.run::<i64>(&["DEL", "bg:{users}:marks"]);
-    guard.insert(&5_001).await.unwrap();
-    assert_eq!(answered(&guard, &table, 5_000).await, by("the handler"), "before the commit");
-    table.commit(5_000);
-    assert_eq!(answered(&guard, &table, 5_000).await, Ok(()), "the loss was noticed");
-    let careful = guard_over(&redis.url(), &table).build().unwrap();
-    eventually("it sees the policy", Duration::from_secs(10), || async {
-        let live = careful.state().live;
-        if live == Err(Doubt::Eviction) { Ok(()) } else { Err(format!("{live:?}")) }
-    })
-    .await;
-    assert_eq!(answered(&careful, &table, 70_000).await, by("the handler"), "nothing is refused");
     says(&redis, "doctor", &[], "may evict any key");
-    says(&redis, "status", &[], "nothing is refused");
-    says(&redis, "check", &["70000"], "let through: Redis may evict any key");
+    says(&redis, "status", &[], "nothing is refused: redis may evict any key");
+    says(&redis, "check", &["70000"], "may evict any key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_deploy_that_lags_is_found_and_switched_off() {
-    let (redis, table, settling) = stage(|guard| guard.settle(Duration::from_secs(3_600))).await;
-    table.commit(5_000);
-    assert_eq!(answered(&settling, &table, 5_000).await, Ok(()));
-    eventually("it is counted", Duration::from_secs(10), || async {
-        let found = settling.stats().found_unsettled;
-        if found == 1 { Ok(()) } else { Err(found.to_string()) }
-    })
-    .await;
-
-    says(&redis, "mode", &["enforce"], "nothing is refused: the filter settles for ");
-
     let (redis, table, settled) = stage(|guard| guard).await;
     table.commit(5_000);
     assert_eq!(answered(&settled, &table, 5_000).await, by("filter"));

@@ -26,7 +26,7 @@ async fn another_systems_filter_is_trusted_by_right_numbers_only_and_then_by_eve
     let (bits, half) = (bits.to_string(), (bits / 2).to_string());
     let ids = |ids: std::ops::Range<u64>| ids.map(|id| format!("{id}\n")).collect::<String>();
     let trust = |bits: &str, ids: String, yes: bool| {
-        let words = ["trust", &url, "--yes", "go-zero", "bloom:users", "--bits", bits];
+        let words = ["trust", &url, "go-zero", "bloom:users", "--bits", bits, "--yes"];
         let words: Vec<&str> = words.into_iter().filter(|word| yes || *word != "--yes").collect();
         Ran::fed(&words, &ids, &[])
     };

@@ -12,9 +12,10 @@ use source::{Source, sources};
 
 /// The rooms, the highest first. A room imports from lower rows, and from its own row where that makes no
 /// circle.
-const ORDER: [&[&str]; 9] = [
-    // The command, which sees what any user sees.
+const ORDER: [&[&str]; 10] = [
+    // The command.
     &["bin"],
+    &["command"],
     &["middleware", "builder"],
     &["guard"],
     &["decide", "rebuild", "observe"],
@@ -35,13 +36,13 @@ const STORES: [&[&str]; 4] = [
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 8] = [
-    ("redis", &["store/link/", "store/map/", "store/redis/", "store/foreign/"]),
-    ("chrono", &["bin/", "rebuild/"]),
+    ("redis", &["store/link/", "store/map/", "store/redis/", "store/foreign/", "command/"]),
+    ("chrono", &["rebuild/"]),
     ("croner", &["rebuild/"]),
     ("moka", &["nulls/"]),
     ("metrics", &["observe/"]),
-    ("clap", &["bin/"]),
-    ("serde_json", &["bin/"]),
+    ("clap", &["command/"]),
+    ("serde_json", &["command/"]),
     ("http", &["middleware/", "extract/", "nulls/", "builder/"]),
 ];
 /// What is no room: the crate's root re-exports what users see, the guide is text.

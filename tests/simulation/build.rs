@@ -21,8 +21,8 @@ mod plan {
     pub(crate) use crate::flavour::Flavour;
 }
 
-/// The crate's modules in whose place the simulation has its own.
-const REPLACED: [&str; 2] = ["background", "random"];
+/// The crate's modules in whose place the simulation has its own, and the command, which is no part of a process that guards.
+const REPLACED: [&str; 3] = ["background", "command", "random"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this"));

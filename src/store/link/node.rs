@@ -61,9 +61,12 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         handshake: impl Fn(Purpose) -> Arc<dyn Handshake<I>>,
     ) -> Self {
         let outage = Arc::new(Outage::default());
+        // No filter's name has a `#`.
+        let observer = if settings.observes { "#observer" } else { "" };
+        let name = format!("{}{observer}", settings.name);
         let link = |purpose| {
             let (connector, outage) = (Arc::clone(connector), Arc::clone(&outage));
-            Arc::new(Link::new(connector, handshake(purpose), outage, purpose, &settings.name))
+            Arc::new(Link::new(connector, handshake(purpose), outage, purpose, &name))
         };
         Self {
             checks: link(Purpose::Checks),

@@ -111,7 +111,7 @@ impl Memory {
 }
 
 /// Returns the value of one line of an INFO reply.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

@@ -52,12 +52,6 @@ impl Keys {
         filter.into_iter().cloned().chain(digests.iter().map(|digest| self.null(digest))).collect()
     }
 
-    /// Returns the keys that are there only while an insert sets bits.
-    #[cfg(feature = "cli")]
-    pub(crate) fn scratch(&self) -> &[String; 2] {
-        &self.scratch
-    }
-
     /// Returns the key of an id's null.
     pub(crate) fn null(&self, digest: &Digest) -> String {
         format!("{}{digest}", self.nulls)

@@ -19,10 +19,9 @@
 //! | `settings_differ` | tells that other processes, or Redis, have other settings |
 //! | `copy/` | a copy of the filter in this process: what it holds passes, and nobody is asked |
 //! | `incarnation/` | another Redis than before, and inserts that it may lack |
-//! | `inspect/` | reads all that without joining it, for the command `bloom-guard` |
 //! | `rebuild/` | one rebuild, step by step |
 //!
-//! Files import each other without circles. `incarnation/` does not know `rebuild/`, and nothing knows `inspect/`.
+//! Files import each other without circles. `incarnation/` does not know `rebuild/`.
 
 mod add;
 mod change_fleet;
@@ -33,8 +32,6 @@ mod distrust;
 pub(crate) mod fleet;
 mod groups;
 mod incarnation;
-#[cfg(feature = "cli")]
-pub(crate) mod inspect;
 pub(crate) mod keys;
 mod letters;
 mod null;
@@ -70,6 +67,7 @@ use crate::settings::Settings;
 /// The store in Redis. Its background tasks end with it.
 pub(crate) struct RedisStore {
     shards: Arc<Shards>,
+    observes: bool,
     background: Background,
 }
 
@@ -77,6 +75,7 @@ impl RedisStore {
     pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
         Self {
             shards: Arc::new(Shards::new(settings, endpoint)),
+            observes: settings.observes,
             background: Background::default(),
         }
     }
@@ -91,10 +90,13 @@ impl Store for RedisStore {
             } else {
                 self.shards.start_node(tasks);
             }
-            persist(tasks, name, "samples", &self.shards, Shards::look_into_samples);
             if self.shards.all.len() > 1 {
                 persist(tasks, name, "shards", &self.shards, Shards::look_at_each);
             }
+            if self.observes {
+                return;
+            }
+            persist(tasks, name, "samples", &self.shards, Shards::look_into_samples);
             for shard in &self.shards.all {
                 persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
                 if shard.copies.are_wanted() {

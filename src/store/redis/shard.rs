@@ -274,10 +274,9 @@ impl Shard {
     /// Returns the live filter that a view shows on a connection, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
-            Doubt::NoFilter if self.has_seen_a_filter() => Doubt::Gone,
-            // While others are live, the metadata have to tell.
-            Doubt::NoFilter if self.is_of_many && on.identity.newest == 0 => Doubt::ShardNotBuilt,
-            Doubt::NoFilter if self.is_of_many => Doubt::Gone,
+            // A process that starts after the filter was lost has the metadata's word that there was one.
+            Doubt::NoFilter if self.has_seen_a_filter() || on.identity.newest > 0 => Doubt::Gone,
+            Doubt::NoFilter if self.is_of_many => Doubt::ShardNotBuilt,
             doubt => doubt,
         })
     }

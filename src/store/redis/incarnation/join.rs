@@ -28,6 +28,7 @@ use crate::store::{JournalReach, random_bytes};
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
+static OBSERVE: Script = Script::new("observe.lua", include_str!("observe.lua"));
 /// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
@@ -145,7 +146,11 @@ impl KnownShard {
         known: Told,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
-        let join = if process.major >= 7 { &JOIN_DESPITE_OOM } else { &JOIN };
+        let join = match process.major {
+            _ if self.settings.observes => &OBSERVE,
+            7.. => &JOIN_DESPITE_OOM,
+            _ => &JOIN,
+        };
         let Keys { meta, log, bits, lock, marks, .. } = &self.keys;
         let keys = [meta, log, bits, lock, marks].map(String::as_str);
         let args = self.arguments(process, offered, known, occasion)?;
@@ -217,7 +222,11 @@ impl KnownShard {
         identity: &Identity,
     ) -> Result<(), End> {
         match self.run(transport, process, Occasion::Polled).await {
-            Ok(found) if found.incarnation == identity.incarnation => {
+            // An observer is told by the last generation that the live filter is damaged.
+            Ok(found)
+                if found.incarnation == identity.incarnation
+                    && (!self.settings.observes || found.newest == identity.newest) =>
+            {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }

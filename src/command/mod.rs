@@ -1,15 +1,13 @@
-//! Looks at filters in Redis, and changes how processes act on them.
+//! The command `bloom-guard`: looks at filters in Redis, and changes how processes act on them.
+//!
+//! It reads as an *observer*: a guard that joins a filter without writing to it, and does not count as one of its processes. So what
+//! it says of an id or a filter is what a guard would do.
 
 mod check;
 mod doctor;
-mod drop;
-mod findings;
-mod fleet_mode;
-mod joined;
-mod nodes;
+mod facts;
+mod mode;
 mod outcome;
-mod plan;
-mod processes;
 mod rebuild;
 mod rights;
 mod server;
@@ -17,14 +15,13 @@ mod status;
 mod target;
 mod trust;
 mod verify;
-mod watch;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use self::outcome::{Failure, Outcome};
+use self::target::Target;
 
 const AFTER: &str = "\
 Exit status: 0 all is well; 1 something is wrong, as the command's own help says; 2 bad usage, no such filter, or no \
@@ -34,7 +31,7 @@ URL is redis://[user][:password@]host[:port][/database], or any other that Build
 BLOOM_GUARD_URL, so that no password is in the list of processes. BLOOM_GUARD_SECRET_KEY is the filter's secret key, \
 32 hex digits, if the application gives it one.
 
-Only `mode`, `rebuild`, `trust` and `drop` change a filter; `doctor` writes to keys of its own. All else only reads.";
+Only `mode`, `rebuild` and `trust` change a filter; `doctor` writes to keys of its own. All else only reads.";
 
 /// Looks at the filters of bloom-guard in Redis.
 #[derive(Debug, Parser)]
@@ -50,41 +47,49 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Arguments),
-    Verify(verify::Arguments),
+    /// Reads ids that exist, one a line, and names each that the filter lacks, or that a null refuses. Only reads.
+    ///
+    /// The mode does not count: it is told at the end. While the filter settles, what it lacks is unknown. Give ids as the guard's extractor
+    /// writes them. Empty lines are left out.
+    ///
+    /// Exit status 1: an id would be refused, or could not be looked up. Without any id nothing is verified: 2.
+    Verify(Target),
     Status(status::Arguments),
-    Mode(fleet_mode::Arguments),
+    /// Says what is wrong with a Redis for a guard, and what mends it: of a cluster, with each primary that has a part of the filter.
+    ///
+    /// Rights are tried on keys of its own (`bg:{NAME}:doctor:…`), which end within ten seconds and are deleted; the filter's keys are only
+    /// read. The filter need not be there yet: its NAME and --shards say which keys the user has to have rights for.
+    ///
+    /// Exit status 1: something is wrong.
+    Doctor(Target),
+    Mode(mode::Arguments),
     Rebuild(rebuild::Arguments),
-    Doctor(doctor::Arguments),
-    Plan(plan::Arguments),
-    Watch(watch::Arguments),
     Trust(trust::Arguments),
-    Drop(drop::Arguments),
 }
 
 impl Command {
     async fn run(self, json: bool) -> Outcome {
         match self {
             Self::Check(arguments) => check::run(&arguments, json).await,
-            Self::Verify(arguments) => verify::run(&arguments, json).await,
+            Self::Verify(target) => verify::run(&target, json).await,
             Self::Status(arguments) => status::run(&arguments, json).await,
-            Self::Mode(arguments) => fleet_mode::run(&arguments, json).await,
+            Self::Doctor(target) => doctor::run(&target, json).await,
+            Self::Mode(arguments) => mode::run(&arguments, json).await,
             Self::Rebuild(arguments) => rebuild::run(&arguments, json).await,
-            Self::Doctor(arguments) => doctor::run(&arguments, json).await,
-            Self::Plan(arguments) => plan::run(&arguments, json),
-            Self::Watch(arguments) => watch::run(&arguments, json).await,
             Self::Trust(arguments) => trust::run(&arguments, json).await,
-            Self::Drop(arguments) => drop::run(&arguments, json).await,
         }
     }
 }
 
-fn main() -> ExitCode {
+/// Runs the command with the arguments of this process, and returns its exit status.
+#[must_use]
+pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
     let json = arguments.json;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(arguments.command.run(json)),
-        Err(error) => Err(Failure(format!("the system gives no threads or sockets: {error}."))),
+        Err(error) => Err(Failure(format!("the system gives no threads or sockets: {error}"))),
     };
     outcome::tell(outcome, json)
 }

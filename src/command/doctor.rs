@@ -1,0 +1,150 @@
+//! `doctor`: whether a Redis can serve a guard, and what to do where it cannot.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::facts::{self, Findings};
+use super::outcome::{Ending, Failure, Outcome, say};
+use super::rights;
+use super::server::Server;
+use super::target::Target;
+use crate::error::StoreError;
+use crate::filter::Sizing;
+use crate::observe::state::GuardState;
+use crate::store::link::process::Memory;
+use crate::store::link::refusal::doubt;
+use crate::store::link::transport::Trouble;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::redis::keys::Keys;
+use crate::verdict::Doubt;
+
+pub(super) async fn run(target: &Target, json: bool) -> Outcome {
+    let mut findings = Findings::default();
+    let endpoint = target.endpoint()?;
+    let url = target.url()?;
+    let nodes = nodes(target, &endpoint).await?;
+    let (mut memory, mut is_served) = (Vec::new(), true);
+    for (address, keys) in &nodes {
+        let mut found = Findings::default();
+        match of_node(&endpoint, keys, user(&url), &mut found).await {
+            Ok(told) => memory.extend(told),
+            // Where nothing answers at all, there is nothing to judge.
+            Err(error)
+                if nodes.len() == 1
+                    && matches!(doubt(&error), Doubt::Disconnected | Doubt::Timeout) =>
+            {
+                return Err(error.into());
+            }
+            Err(error) => {
+                is_served = false;
+                facts::of_refusal(&error, user(&url), &mut found);
+            }
+        }
+        is_served &= !found.is_wrong();
+        findings.of_node(address, found);
+    }
+    of_filter(target, is_served, &memory, &mut findings).await?;
+    say(
+        json,
+        &findings.text(),
+        &json!({ "sound": !findings.is_wrong(), "findings": findings.all }),
+    )?;
+    Ok(Ending::wrong_if(findings.is_wrong()))
+}
+
+/// Returns the keys of a shard on each node that has any, by the node's address; that is empty where there is one server.
+async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, Keys>, Failure> {
+    let keys: Vec<Keys> = target.keys().collect();
+    let Some(slots) = endpoint.slots(keys.iter().map(|keys| keys.meta.as_str().into()).collect())
+    else {
+        return Ok(keys.into_iter().take(1).map(|keys| (String::new(), keys)).collect());
+    };
+    let primaries = slots.primaries().await.map_err(::redis::RedisError::from);
+    let primaries = primaries.map_err(|error| Trouble::from(error).error)?;
+    let mut nodes = BTreeMap::new();
+    for (primary, keys) in primaries.into_iter().zip(keys) {
+        let address = primary.map_or_else(|| "no node".to_owned(), |primary| primary.to_string());
+        nodes.entry(address).or_insert(keys);
+    }
+    Ok(nodes)
+}
+
+/// Judges one; returns what it says of its memory, if there is a limit.
+async fn of_node(
+    endpoint: &Endpoint,
+    keys: &Keys,
+    user: &str,
+    findings: &mut Findings,
+) -> Result<Option<Memory>, StoreError> {
+    let server = Server::open(endpoint, &keys.meta).await?;
+    let info = server.ask(&["INFO"]).await?.text()?;
+    facts::judge(&server, &info, findings).await?;
+    rights::probe(&server, keys, user, findings).await;
+    facts::of_clock(&server, findings).await?;
+    Ok(Memory::parse(&info))
+}
+
+/// Whether the filter is to be trusted, and the next one has room beside it.
+async fn of_filter(
+    target: &Target,
+    is_served: bool,
+    memory: &[Memory],
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let bytes = match target.find().await {
+        Ok(Some(_)) => match target.observe().await {
+            Ok(guard) => of_state(&guard.state(), findings),
+            Err(Failure(error)) => return Ok(findings.wrong(error, "")),
+        },
+        Ok(None) => {
+            let name = &target.name;
+            findings
+                .note(format!("filter: there is none {name:?} yet"), "The first guard makes it.");
+            2 * Sizing::DEFAULT.bytes()
+        }
+        // That was told of a node.
+        Err(_) if !is_served => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for Memory { used, limit } in memory {
+        let needed = used + bytes;
+        if needed > *limit {
+            findings.refused(&StoreError::NoRoom { needed, limit: *limit });
+        }
+    }
+    Ok(())
+}
+
+/// Judges what a guard makes of the filter; returns how many bytes a rebuild needs at a time.
+fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
+    match &state.live {
+        Ok(live) => {
+            findings.sound("filter: live, of this Redis process and this secret key");
+            return live.bytes / state.shards.map_or(1, |shards| shards.all);
+        }
+        // An allkeys-* policy was told of.
+        Err(Doubt::Eviction) => {}
+        Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
+    }
+    0
+}
+
+/// The user of a URL.
+fn user(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    user.split(':').next().filter(|user| !user.is_empty()).unwrap_or("default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_of_a_url_is_found() {
+        assert_eq!(user("redis://guard:password@db"), "guard");
+        assert_eq!(user("redis://:password@db"), "default");
+        assert_eq!(user("redis://db"), "default");
+    }
+}

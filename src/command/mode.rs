@@ -1,0 +1,58 @@
+//! `mode`: changes how all processes of a filter act.
+
+use serde_json::json;
+
+use super::outcome::{Ending, Outcome, say};
+use super::status::refuses;
+use super::target::{Target, insist};
+use crate::mode::Mode;
+
+/// Switches all processes of a filter; returns after three seconds, when they all act so.
+///
+/// `off` lets all pass, and nobody is asked: the database is not shielded then. `shadow` lets all pass, and counts what would be
+/// refused. `enforce` refuses at once, unless the filter settles. That includes records that processes without this filter created
+/// meanwhile. Where there may be such, end a milder mode by `enforce_everywhere` in the application instead: it waits for their
+/// transactions and rebuilds first. Or wait so long, then `rebuild`, then `mode enforce`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// What all processes do from now on.
+    #[arg(value_parser = ["enforce", "shadow", "off"])]
+    mode: String,
+}
+
+pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    let mode = match &*arguments.mode {
+        "off" => Mode::Off,
+        "shadow" => Mode::Shadow,
+        _ => Mode::Enforce,
+    };
+    let guard = arguments.target.observe().await?;
+    let before = guard.state().fleet_mode;
+    let changed = insist(async || guard.set_fleet_mode(mode).await.map(drop)).await;
+    let state = guard.state();
+    // The newest mode of any shard is that of all processes, and they tell it to the others when these are back.
+    let in_part = changed.is_err() && state.fleet_mode == mode && before != mode;
+    if !in_part {
+        changed?;
+    }
+    let mut text = format!("mode of all processes: {mode}, before: {before}");
+    if mode == Mode::Enforce && before != Mode::Enforce {
+        text += "\nIds that processes without this filter created meanwhile are refused until a rebuild has read them.";
+    }
+    if let Err(why) = refuses(&state)
+        && mode == Mode::Enforce
+    {
+        text += &format!("\nnothing is refused: {why}");
+    }
+    if in_part {
+        text += "\nA part of the filter cannot be reached, and takes it when it is back.";
+    }
+    say(
+        json,
+        &text,
+        &json!({ "mode": mode, "before": before, "in_part": in_part, "state": state }),
+    )?;
+    Ok(Ending::Fine)
+}

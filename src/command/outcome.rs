@@ -1,0 +1,103 @@
+//! How a command ends, and what it says.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::error::{FleetError, StoreError};
+
+/// How a command ended that could do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Fine,
+    /// It found something wrong.
+    Wrong,
+}
+
+/// Why a command could not do its work: a sentence or two that name the value, and what to do. Empty where nobody reads them, as
+/// behind `head`.
+#[derive(Debug)]
+pub(super) struct Failure(pub(super) String);
+
+pub(super) type Outcome = Result<Ending, Failure>;
+
+impl Ending {
+    pub(super) fn wrong_if(is_wrong: bool) -> Self {
+        if is_wrong { Self::Wrong } else { Self::Fine }
+    }
+}
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error: &(dyn Error + 'static) = &error;
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return Self(String::new());
+        }
+        let advice = match error.downcast_ref::<FleetError>() {
+            Some(error) => Some(error.advice()),
+            None => error.downcast_ref::<StoreError>().map(StoreError::advice),
+        };
+        Self(advice.map_or_else(|| error.to_string(), |advice| advised(error, advice)))
+    }
+}
+
+/// Joins what is wrong and what to do about it.
+pub(super) fn advised(what: impl Display, advice: &str) -> String {
+    // Redis's own words may end with a full stop.
+    format!("{}. {advice}", what.to_string().trim_end_matches('.'))
+}
+
+/// Writes lines of words, or their JSON.
+pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if json {
+        let value = serde_json::to_string(value).map_err(io::Error::from)?;
+        writeln!(out, "{value}")?;
+    } else {
+        writeln!(out, "{}", for_terminal(words.trim_end()))?;
+    }
+    Ok(())
+}
+
+/// Says why there is no result, if there is none, and returns the exit status.
+pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
+    match outcome {
+        Ok(Ending::Fine) => ExitCode::SUCCESS,
+        Ok(Ending::Wrong) => ExitCode::from(1),
+        Err(Failure(words)) if words.is_empty() => ExitCode::from(2),
+        Err(Failure(words)) => {
+            // Nobody is left to be told where this fails.
+            let _told = if json {
+                writeln!(io::stderr(), "{}", json!({ "error": words }))
+            } else {
+                writeln!(io::stderr(), "error: {}", for_terminal(&words))
+            };
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Escapes what would steer a terminal: ids, names and a server's words may hold it.
+fn for_terminal(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '\n' => "\n".to_owned(),
+        letter if letter.is_control() => letter.escape_default().to_string(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_steers_a_terminal() {
+        assert_eq!(for_terminal("a\nb\x1b[2J\u{9b}ü"), "a\nb\\u{1b}[2J\\u{9b}ü");
+    }
+}

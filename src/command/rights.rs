@@ -1,0 +1,87 @@
+//! The rights that a guard needs, each tried on keys of its own.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::facts::Findings;
+use super::server::Server;
+use crate::store::redis::keys::Keys;
+
+/// Each right of the guide's list by a command that uses it, in an order in which each finds what it needs. Of the keys `/a` to `/c`
+/// are strings, `/h` is a hash, `/z` a sorted set and `/x` a stream.
+const PROBES: &str = "
+    INFO server | TIME | EVAL return(1) 0 | EVALSHA 0000000000000000000000000000000000000000 0
+    SET /a x PX 10000 | GET /a | EXISTS /a | TYPE /a | STRLEN /a | GETRANGE /a 0 0 | SETRANGE /a 0 y | BITCOUNT /a
+    BITFIELD /a GET u8 0 | BITOP OR /b /a /a | PEXPIRE /b 10000 | MGET /a /b | PTTL /a | PERSIST /a | PEXPIRE /a 10000
+    RENAME /b /c | HSET /h f 1 | PEXPIRE /h 10000 | HGET /h f | HMGET /h f | HINCRBY /h f 1 | HDEL /h f
+    ZADD /z 1 m | PEXPIRE /z 10000 | ZCARD /z | ZCOUNT /z -inf +inf | ZRANGEBYSCORE /z -inf +inf | ZSCORE /z m
+    ZREM /z none | ZREMRANGEBYRANK /z 0 -1 | XADD /x MINID ~ 0 * f v | PEXPIRE /x 10000 | XLEN /x | XRANGE /x - +
+    XREVRANGE /x + - | XTRIM /x MAXLEN 0
+    BITFIELD /a GET u8 4294967280
+    DEL /a /b /c /h /z /x";
+
+fn probes() -> impl Iterator<Item = Vec<&'static str>> {
+    PROBES
+        .split(['|', '\n'])
+        .map(|probe| probe.split_whitespace().collect())
+        .filter(|probe: &Vec<_>| !probe.is_empty())
+}
+
+/// Tries each right on keys beside those of a shard, which end within ten seconds should it fail to delete them.
+pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &mut Findings) {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let tag = keys.meta.trim_end_matches(":meta");
+    let own = format!("{tag}:doctor:{}-{nanos}:", std::process::id());
+    let mut denied = BTreeSet::new();
+    for probe in probes() {
+        let own_key = |word: &str| word.strip_prefix('/').map(|key| format!("{own}{key}"));
+        let words = probe.iter().map(|word| own_key(word).unwrap_or_else(|| (*word).to_owned()));
+        let Err(error) = server.ask(&words.collect::<Vec<_>>()).await else { continue };
+        let text = error.to_string();
+        if text.contains("NOSCRIPT") || text.contains("no such key") {
+            // What the command needs was not there, as another right is missing.
+        } else if text.contains("NOPERM") && text.contains("run the") {
+            denied.insert(probe[0].to_lowercase());
+        } else if text.contains("NOPERM") {
+            // One pattern is for all shards.
+            let pattern = match tag.split_once('#') {
+                Some((name, _)) => format!("{name}#*"),
+                None => format!("{tag}:*"),
+            };
+            let what = format!("rights: this user may not use the keys {pattern}");
+            findings.wrong(what, format!("ACL SETUSER {user} ~{pattern}"));
+        } else if text.contains("unknown command") {
+            let what = format!("commands: Redis does not know {}", probe[0]);
+            let mend = "Take its rename-command out of redis.conf, or have the proxy let it pass.";
+            findings.wrong(what, mend);
+        } else {
+            findings.refused(&error);
+        }
+    }
+    if !denied.is_empty() {
+        let names = Vec::from_iter(denied).join(" +");
+        let what = "rights: this user lacks some of those that the guide lists";
+        findings.wrong(what, format!("ACL SETUSER {user} +{names}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUIDE: &str = include_str!("../guide/redis.md");
+
+    #[test]
+    fn the_rights_that_are_tried_are_those_that_the_guide_lists() {
+        let begins = GUIDE.find("ACL SETUSER ").unwrap();
+        let list = GUIDE[begins..].split("```").next().unwrap();
+        let listed: BTreeSet<String> = list
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix('+'))
+            .map(str::to_owned)
+            .collect();
+        assert!(listed.len() > 30, "{listed:?}");
+        let tried: BTreeSet<String> = probes().map(|probe| probe[0].to_lowercase()).collect();
+        assert_eq!(tried, listed);
+    }
+}

@@ -1,0 +1,58 @@
+//! A bare connection to the server that has a key, for what no guard asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::{Cmd, Value};
+use tokio::time::timeout;
+
+use crate::error::StoreError;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::{Packed, values};
+use crate::store::link::transport::{self, Transport, Trouble};
+use crate::store::map::endpoint::Endpoint;
+
+/// How long Redis may take for an answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// What the longest reply may take: a list of some thousand connections.
+const LONG: usize = 64 << 20;
+
+/// A connection on which nothing was asked yet.
+pub(super) struct Server(Arc<dyn Transport>);
+
+impl Server {
+    /// Connects to the server that has a key.
+    ///
+    /// # Errors
+    ///
+    /// Nothing answers there, or it refuses the credentials.
+    pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
+        let key: Arc<str> = key.into();
+        let connector = endpoint.connector(move || Some(Arc::clone(&key)));
+        let deadline = connector.patience();
+        let connected = timeout(deadline, connector.connect()).await;
+        let connected = connected.map_err(|_| StoreError::Timeout { deadline })?;
+        Ok(Self(connected.map_err(|error| Trouble::from(error).error)?))
+    }
+
+    /// Runs one command.
+    ///
+    /// # Errors
+    ///
+    /// Redis refused, or did not answer.
+    pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(word.as_ref());
+        }
+        let packed = Packed::from(&transport::one(command)).for_long_replies(LONG);
+        let replies = transport::send(&*self.0, packed, DEADLINE).await?;
+        let value = values(&replies, 1)?.pop().unwrap_or(Value::Nil);
+        Ok(Reply::new("a command", value))
+    }
+
+    /// Whether it was reached as a node of a cluster.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.0.is_to_a_cluster()
+    }
+}

@@ -1,0 +1,171 @@
+//! `status`: how a filter stands, and which processes have it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::outcome::{Ending, Outcome, say};
+use super::server::Server;
+use super::target::{Target, look};
+use crate::error::StoreError;
+use crate::mode::Mode;
+use crate::observe::state::GuardState;
+use crate::store::JournalReach;
+use crate::store::redis::keys::Keys;
+
+/// A process polls at least once in this time; after it, another one has the filter settle.
+const AWAY: Duration = Duration::from_secs(60);
+
+/// Says how a filter stands, and which processes are connected (that needs `+client|list`). Only reads.
+///
+/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would fail.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Says how it stands once a second, in a line; so many times if a number is given.
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "18446744073709551615")]
+    watch: Option<u64>,
+}
+
+/// What the metadata say that no guard goes by, and who is connected.
+#[derive(Debug, Serialize)]
+pub(super) struct Fleet {
+    /// When a process has polled the filter last.
+    polled_ago: Duration,
+    /// How long a create mark lasts.
+    pub(super) mark_ttl: Duration,
+    /// When a rebuild was asked for last, by Redis's clock, µs; and what that shows now.
+    pub(super) asked_us: i64,
+    pub(super) now_us: i64,
+    /// For how long the rebuild goes on that is under way, and the address of its process.
+    pub(super) rebuilding: Option<(Duration, String)>,
+    /// The addresses of the connections for checks, one a process; nothing where the user may not ask.
+    processes: Option<Vec<String>>,
+}
+
+impl Fleet {
+    /// Reads it from the metadata of one shard: each process looks at all.
+    pub(super) async fn read(
+        server: &Server,
+        keys: &Keys,
+        target: &Target,
+    ) -> Result<Self, StoreError> {
+        let words = ["HMGET", &keys.meta, "polled", "reach", "asked", "epoch"];
+        let fields = server.ask(&words).await?.fields::<4>()?;
+        let [polled_ms, mark_ms, asked_us, epoch_us] = fields.map(|field| field.int().unwrap_or(0));
+        let [seconds, micros] = server.ask(&["TIME"]).await?.fields::<2>()?;
+        let now_us = seconds.int()? * 1_000_000 + micros.int()?;
+        let micros = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
+        let lease = server.ask(&["GET", &keys.lock]).await?.optional_bytes()?;
+        Ok(Self {
+            polled_ago: micros(now_us - polled_ms * 1000),
+            mark_ttl: micros(mark_ms * 1000),
+            asked_us,
+            now_us,
+            rebuilding: lease.map(|lease| {
+                // Behind it is the address of the process that holds it, as that sees it.
+                let lease = String::from_utf8_lossy(&lease);
+                let by = lease.split_once('@').map_or("a process", |(_, address)| address);
+                (micros(now_us - epoch_us), by.to_owned())
+            }),
+            processes: processes(server, &target.name).await?,
+        })
+    }
+
+    /// What is to be known of a filter that no process looks at.
+    pub(super) fn note(&self) -> Option<String> {
+        let ago = span(self.polled_ago);
+        let note = format!(
+            "no process has polled this filter for {ago}: the next one that does has it settle anew"
+        );
+        (self.polled_ago > AWAY).then_some(note)
+    }
+
+    fn text(&self, live_us: i64) -> String {
+        let rebuild = match &self.rebuilding {
+            Some((since, by)) => format!("under way for {} by {by}", span(*since)),
+            None if self.asked_us > live_us => "asked for, and none under way".to_owned(),
+            None => "none under way".to_owned(),
+        };
+        let processes = self.processes.as_ref().map_or_else(
+            || "cannot be told, as this user may not ask for CLIENT LIST".to_owned(),
+            |all| format!("{} {}", all.len(), all.join(", ")).trim_end().to_owned(),
+        );
+        let polled = span(self.polled_ago);
+        let note = self.note().map_or_else(String::new, |note| format!("\n{note}"));
+        format!("rebuild: {rebuild}\nlast polled: {polled} ago\nprocesses: {processes}{note}")
+    }
+}
+
+async fn processes(server: &Server, name: &str) -> Result<Option<Vec<String>>, StoreError> {
+    let list = match server.ask(&["CLIENT", "LIST"]).await {
+        Err(StoreError::Refused { .. }) => return Ok(None),
+        list => list?.text()?,
+    };
+    let ours = format!("name=bloom-guard:{name}:checks");
+    let lines = list.lines().filter(|line| line.split(' ').any(|field| field == ours));
+    let address = |line: &str| {
+        line.split(' ').find_map(|field| field.strip_prefix("addr=").map(str::to_owned))
+    };
+    Ok(Some(lines.filter_map(address).collect()))
+}
+
+/// How long something takes, to the second.
+pub(super) fn span(time: Duration) -> String {
+    format!("{} s", time.as_secs())
+}
+
+/// Whether absent ids are refused; else why not.
+pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
+    match (&state.live, state.fleet_mode, state.settling) {
+        (Err(doubt), ..) => Err(doubt.to_string()),
+        (Ok(_), Mode::Enforce, None) => Ok(()),
+        (Ok(_), Mode::Enforce, Some(rest)) => {
+            Err(format!("the filter settles for {}, and until the next rebuild", span(rest)))
+        }
+        (Ok(_), mode, _) => Err(format!("the mode of all processes is {mode}")),
+    }
+}
+
+/// A guard's report, without what is of this process.
+fn lines(state: &GuardState) -> Vec<String> {
+    let refuses = match refuses(state) {
+        Ok(()) if state.is_ready() => "absent ids are refused".to_owned(),
+        Ok(()) => "absent ids are refused in some shards, and not in others".to_owned(),
+        Err(why) => format!("nothing is refused: {why}"),
+    };
+    let report = state.to_string();
+    let is_own = |line: &&str| {
+        ["checks:", "inserts:", "rebuilds:", "lane:"].iter().any(|own| line.starts_with(own))
+    };
+    let of_all = report.lines().filter(|line| !is_own(line)).map(str::to_owned);
+    [refuses].into_iter().chain(of_all).collect()
+}
+
+pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
+    let Arguments { target, watch } = arguments;
+    let guard = target.observe().await?;
+    let mut state = guard.state();
+    if watch.is_none() {
+        let (server, keys) = target.found().await?;
+        let fleet = Fleet::read(&server, &keys, target).await?;
+        let live_us = state.live.as_ref().map_or(0, |live| live.generation.get());
+        let text = format!("{}\n{}", lines(&state).join("\n"), fleet.text(live_us));
+        let refuses = refuses(&state).is_ok();
+        say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
+    }
+    for time in 0..watch.unwrap_or(0) {
+        if time > 0 {
+            sleep(Duration::from_secs(1)).await;
+            // Why nobody answers is in the state, too.
+            state = look(&guard).await.unwrap_or_else(|_| guard.state());
+        }
+        let value = json!({ "refuses": refuses(&state).is_ok(), "state": state });
+        say(json, &lines(&state).join("; "), &value)?;
+    }
+    let is_short = state.journal.as_ref().is_some_and(JournalReach::is_too_short);
+    Ok(Ending::wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
+}

@@ -1,0 +1,166 @@
+//! Which filter a command is about, and the observer that joins it.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::outcome::Failure;
+use super::server::Server;
+use crate::error::{FleetError, StoreError};
+use crate::extract::PathPattern;
+use crate::id::SecretKey;
+use crate::middleware::layer::BloomGuard;
+use crate::observe::state::GuardState;
+use crate::settings;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::redis::keys::Keys;
+
+/// How often it is tried to reach all shards, a second at a time, and to change something.
+const TRIES: usize = 3;
+/// How many shards of a cluster are looked for.
+const TRIED: usize = 16;
+/// Ids asked for at a time.
+pub(super) const ASKED: usize = 4_096;
+
+/// A filter, by its URL and name.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Target {
+    /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
+    url: String,
+    /// The filter's name.
+    pub(super) name: String,
+    /// In how many shards the filter is.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    shards: u32,
+}
+
+impl Target {
+    pub(super) fn url(&self) -> Result<String, Failure> {
+        url(&self.url)
+    }
+
+    pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
+        settings::name(&self.name)?;
+        Ok(Endpoint::parse(&self.url()?)?)
+    }
+
+    /// The keys of each shard.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Keys> + '_ {
+        (0..self.shards).map(|number| Keys::of_shard(&self.name, number, self.shards))
+    }
+
+    /// Returns the keys of a shard whose metadata are there, and a connection to them: of a cluster without a node, those of the first
+    /// shard that another node has. Nothing if there is no such filter.
+    ///
+    /// # Errors
+    ///
+    /// No node that has a shard can be asked.
+    pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
+        let endpoint = self.endpoint()?;
+        let tried = if matches!(endpoint, Endpoint::Cluster(_)) { TRIED } else { 1 };
+        let mut failed = None;
+        for keys in self.keys().take(tried) {
+            match exists(&endpoint, &keys.meta).await {
+                Ok(server) => return Ok(server.map(|server| (server, keys))),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(None), |error| Err(error.into()))
+    }
+
+    /// The same of a filter that has to be there.
+    pub(super) async fn found(&self) -> Result<(Server, Keys), Failure> {
+        let Self { name, shards, .. } = self;
+        self.find().await?.ok_or_else(|| {
+            let shards = if *shards == 1 { String::new() } else { format!(" in {shards} shards") };
+            Failure(format!("there is no filter {name:?}{shards} here: see that URL, name and --shards are right"))
+        })
+    }
+
+    /// Joins the filter as an observer, and waits until all shards that can be asked have answered.
+    ///
+    /// # Errors
+    ///
+    /// There is no filter of this name, or no shard answers.
+    pub(super) async fn observe(&self) -> Result<BloomGuard, Failure> {
+        self.found().await?;
+        let mut builder = BloomGuard::builder(&self.name, PathPattern::<String>::new("/{id}")?)
+            .redis(&self.url()?)
+            .shards(self.shards)
+            .longest_transaction(Duration::from_secs(1))
+            .handler_time(Duration::from_millis(100))
+            .check_deadline(Duration::from_secs(2))
+            .copy_limit(0);
+        builder.settings.observes = true;
+        builder.settings.checks_in_flight = ASKED as u32;
+        if let Some(key) = secret_key()? {
+            builder = builder.secret_key(key);
+        }
+        let guard = builder.build()?;
+        look(&guard).await?;
+        Ok(guard)
+    }
+}
+
+/// Returns a connection to the server that has a key, if the key is there.
+async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreError> {
+    let server = Server::open(endpoint, key).await?;
+    let is_there = server.ask(&["EXISTS", key]).await?.flag()?;
+    Ok(is_there.then_some(server))
+}
+
+/// Has an observer read anew how its filter stands, and returns that.
+///
+/// # Errors
+///
+/// No shard answers.
+pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
+    guard.shared.start();
+    let mut surveyed = Ok(());
+    for _ in 0..TRIES {
+        surveyed = guard.shared.guard.store.survey().await.map(drop);
+        if surveyed.is_ok() && guard.state().is_ready() {
+            break;
+        }
+    }
+    surveyed?;
+    // Redis may let it read the filter, and refuse checks.
+    guard.shared.guard.probe().await;
+    Ok(guard.state())
+}
+
+/// Makes a change, and tries again while it fails: a connection may take some time.
+pub(super) async fn insist(
+    change: impl AsyncFn() -> Result<(), FleetError>,
+) -> Result<(), FleetError> {
+    for _ in 1..TRIES {
+        match change().await {
+            Ok(()) => return Ok(()),
+            Err(_) => sleep(Duration::from_millis(300)).await,
+        }
+    }
+    change().await
+}
+
+/// Returns a URL as it was given, or as the environment has it.
+pub(super) fn url(given: &str) -> Result<String, Failure> {
+    if given != "-" {
+        return Ok(given.to_owned());
+    }
+    std::env::var("BLOOM_GUARD_URL")
+        .map_err(|_| Failure("the URL is `-`, and BLOOM_GUARD_URL is not set".to_owned()))
+}
+
+/// Reads the secret key from the environment.
+fn secret_key() -> Result<Option<SecretKey>, Failure> {
+    const NAME: &str = "BLOOM_GUARD_SECRET_KEY";
+    let Ok(hex) = std::env::var(NAME) else { return Ok(None) };
+    // A number may have a sign.
+    let digits = Some(hex.trim()).filter(|digits| digits.len() == 32 && !digits.starts_with('+'));
+    match digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()) {
+        Some(key) => Ok(Some(SecretKey::new(key.to_be_bytes()))),
+        None => {
+            Err(Failure(format!("{NAME} is not 32 hex digits: give the key's 16 bytes in hex")))
+        }
+    }
+}
