@@ -122,12 +122,12 @@ pub use extract::{
 };
 pub use filter::{Generation, Sizing, SizingError};
 pub use guard::finding::Finding;
+pub use guard::options::OnInvalid;
 pub use guard::removed::Removed;
 pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::fleet::Enforcement;
 pub use middleware::future::ResponseFuture;
 pub use middleware::layer::{BloomGuard, RejectingLayer};
-pub use middleware::options::OnInvalid;
 pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
 pub use middleware::service::BloomGuardService;
 pub use middleware::verdicts::{FoundIds, Verdicts};

@@ -3,18 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::SettingError;
+use crate::guard::Stores;
 use crate::id::SecretKey;
-use crate::middleware::shared::Foreign;
 use crate::random;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
-
-/// The store that answers, and the filter that another system writes, where it is that one, or moves away from it.
-pub(super) struct Stores {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) foreign: Option<Foreign>,
-}
 
 /// Makes the store of a filter in this process.
 pub(super) fn stores(settings: &Settings) -> Result<Stores, SettingError> {

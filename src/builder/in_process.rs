@@ -1,11 +1,11 @@
 //! Where a guard's filter is, without the crate feature `redis`: in this process.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use super::here::{self, Stores};
+use super::here;
 use crate::error::SettingError;
-use crate::middleware::shared::Shared;
+use crate::guard::Stores;
+use crate::middleware::layer::BloomGuard;
 use crate::settings::Settings;
 
 /// In this process.
@@ -31,5 +31,5 @@ impl Place {
         false
     }
 
-    pub(super) const fn note(&self, _: &Arc<Shared>) {}
+    pub(super) const fn note(&self, _: &BloomGuard) {}
 }

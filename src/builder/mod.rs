@@ -10,23 +10,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::here::Stores;
 use self::place::Place;
 use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
-use crate::guard::{Guard, NullLimits};
+use crate::guard::Guard;
+use crate::guard::options::Options;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
-use crate::middleware::options::Options;
-use crate::middleware::shared::Shared;
-use crate::observe::metrics::Metrics;
-use crate::rebuild::{ErasedSource, RebuildSource, Rebuilder, Schedule};
+use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, Settings, bounds};
-
-/// How long a removal is remembered without a regular schedule.
-const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Sets up a [`BloomGuard`].
 ///
@@ -179,23 +173,16 @@ impl Builder {
             (true, false) | (false, true) => None,
         };
         problems.extend(misplaced.map(|problem| ("in_process", problem)));
-        let schedule = source.as_ref().map(|(schedule, _)| schedule);
-        let stores = place.stores(&settings, &called, problems);
-        let Stores { store, foreign } = stores.map_err(ConfigError::new)?;
-        if source.is_none() && foreign.is_none() {
+        let stores = place.stores(&settings, &called, problems).map_err(ConfigError::new)?;
+        if source.is_none() && stores.foreign.is_none() {
             tell_that_nobody_builds(&settings.name, place.is_shared());
         }
-        let metrics = Arc::new(Metrics::new(&settings.name));
-        let nulls = null_limits(&settings, schedule);
         let policy = policy.with(&settings);
-        let guard = Guard::new(Arc::clone(&store), Arc::clone(&metrics), &policy, nulls);
-        let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), source, &settings, metrics);
-        let audits = policy.audits;
-        let shared = Shared::new(guard, rebuilder, extractor, options, audits, foreign);
-        let shared = Arc::new(shared);
-        place.note(&shared);
-        shared.start();
-        Ok(BloomGuard::new(shared))
+        let guard = Guard::new(stores, extractor, source, &settings, &policy, options);
+        let guard = BloomGuard::new(guard);
+        place.note(&guard);
+        guard.start();
+        Ok(guard)
     }
 
     /// Sizes the filter, now that its capacity or the number of its shards is another.
@@ -219,15 +206,6 @@ impl Policy {
     fn with(self, settings: &Settings) -> Self {
         let found = settings.sizing.capacity().min(settings::MOST_FOUND);
         Self { found, null_ttl: settings.null_ttl, ..self }
-    }
-}
-
-fn null_limits(settings: &Settings, schedule: Option<&Schedule>) -> NullLimits {
-    let removed_ttl = settings.removed_ttl.or_else(|| schedule.and_then(Schedule::longest_gap));
-    NullLimits {
-        ttl: settings.null_ttl,
-        removed_ttl: removed_ttl.unwrap_or(REMOVED_TTL),
-        per_second: settings.nulls_per_second,
     }
 }
 

@@ -7,7 +7,7 @@ use http::Method;
 use super::Builder;
 use crate::decide::lane::Width;
 use crate::decide::policy::OnUnknown;
-use crate::middleware::options::OnInvalid;
+use crate::guard::options::OnInvalid;
 use crate::settings::{bounds, duration, number};
 
 /// Settings for tuning.

@@ -1,27 +1,38 @@
 //! The guard itself: asks the store, decides by the table, and learns from answers.
 //!
-//! Knows neither HTTP nor Redis. The middleware brings an id and learns what becomes of the request; when
-//! an admitted request has been answered, it says how.
+//! The middleware brings a request's ids and learns what becomes of it; when an admitted request has been answered, it says
+//! how.
 
 pub(crate) mod canary;
 pub(crate) mod finding;
+pub(crate) mod invalid;
 mod jitter;
+mod no_id;
+pub(crate) mod options;
 pub(crate) mod removed;
 mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
+use tracing::Level;
 
 use self::canary::Findings;
+use self::invalid::InvalidCanary;
 use self::jitter::spread;
+use self::no_id::NoIdAlarm;
+use self::options::Options;
+use self::removed::Removed;
+use crate::background::persist;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Gate, Known, Ruling, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
-use crate::guard::removed::Removed;
+use crate::extract::IdExtractor;
+use crate::filter::Generation;
 use crate::id::{Id, KeyedDigest};
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
@@ -31,11 +42,17 @@ use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
 use crate::observe::unready::Unready;
+use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
+use crate::settings::Settings;
 use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
-use crate::verdict::Verdict;
+use crate::verdict::{Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
+/// How many refusals a second are told of in the log, if anybody reads so much.
+const REFUSALS_TOLD: u32 = 1;
+/// How long a removal is remembered without a regular schedule.
+const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the guard looks how it fares.
 const WATCH: Duration = Duration::from_secs(1);
 
@@ -44,45 +61,91 @@ const WATCH: Duration = Duration::from_secs(1);
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
 
-/// What decides and learns.
+/// The store that answers, and what it is where another system writes its filter.
+pub(crate) struct Stores {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) foreign: Option<Foreign>,
+}
+
+/// The store of a filter that another system writes. Without the crate feature `redis` there is none.
+#[cfg(feature = "redis")]
+pub(crate) type Foreign = Arc<crate::store::foreign::ForeignStore>;
+#[cfg(not(feature = "redis"))]
+pub(crate) type Foreign = std::convert::Infallible;
+
+/// What decides and learns: what all clones, layers and services of one guard share.
 pub(crate) struct Guard {
     pub(crate) store: Arc<dyn Store>,
-    gauges: Gauges,
+    /// The same, where another system writes the filter.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "without Redis there is none"))]
+    pub(crate) foreign: Option<Foreign>,
+    pub(crate) extractor: Arc<dyn IdExtractor>,
+    pub(crate) options: Options,
+    pub(crate) rebuilder: Arc<Rebuilder>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
     pub(crate) findings: Findings,
+    pub(crate) invalid: InvalidCanary,
+    pub(crate) no_id: NoIdAlarm,
+    gauges: Gauges,
     busy: Throttle,
+    /// Lines about refusals.
+    told: Bucket,
     null_writes: Bucket,
     removals: Bucket,
-    nulls: NullLimits,
-}
-
-/// How long nulls last, and how many are written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NullLimits {
-    pub(crate) ttl: Duration,
-    pub(crate) removed_ttl: Duration,
-    /// Nulls written in a second after 404s.
-    pub(crate) per_second: u32,
+    null_ttl: Duration,
+    removed_ttl: Duration,
 }
 
 impl Guard {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
-        metrics: Arc<Metrics>,
+        Stores { store, foreign }: Stores,
+        extractor: Arc<dyn IdExtractor>,
+        source: Option<(Schedule, Arc<dyn ErasedSource>)>,
+        settings: &Settings,
         policy: &Policy,
-        nulls: NullLimits,
+        options: Options,
     ) -> Self {
+        let metrics = Arc::new(Metrics::new(&settings.name));
+        let longest_gap = source.as_ref().and_then(|(schedule, _)| schedule.longest_gap());
+        let rebuilder = {
+            let (store, extractor) = (Arc::clone(&store), Arc::clone(&extractor));
+            Rebuilder::new(store, extractor, source, settings, Arc::clone(&metrics))
+        };
         Self {
+            foreign,
+            extractor,
+            options,
+            rebuilder: Arc::new(rebuilder),
             gate: Gate::new(policy, store.fleet_mode()),
             findings: Findings::new(&metrics.filter, policy.audits),
-            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
-            store,
+            invalid: InvalidCanary::new(&metrics.filter, policy.audits),
+            no_id: NoIdAlarm::default(),
             gauges: Gauges::new(&metrics.filter),
-            metrics,
-            null_writes: Bucket::new(nulls.per_second, nulls.per_second),
+            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
+            told: Bucket::new(REFUSALS_TOLD, 1),
+            null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
-            nulls,
+            null_ttl: settings.null_ttl,
+            removed_ttl: settings.removed_ttl.or(longest_gap).unwrap_or(REMOVED_TTL),
+            store,
+            metrics,
+        }
+    }
+
+    /// Returns the filter's name.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.metrics.filter
+    }
+
+    /// Spawns what runs in the background.
+    pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let name = self.name();
+        persist(tasks, name, "canary", self, Self::look_into_findings);
+        persist(tasks, name, "state", self, Self::watch);
+        persist(tasks, name, "log", self, Self::tell_rests);
+        if self.rebuilder.has_source() {
+            persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
         }
     }
 
@@ -163,6 +226,26 @@ impl Guard {
         }
     }
 
+    /// Writes a line about one refusal a second, if anybody reads that. The id itself is in no line: its digest is.
+    pub(crate) fn tell_of_refusal(
+        &self,
+        id: &Id,
+        proof: Proof,
+        generation: Option<Generation>,
+        now: Instant,
+    ) {
+        if tracing::enabled!(Level::DEBUG) && self.told.take(now).is_ok() {
+            tracing::debug!(
+                parent: None,
+                filter = &**self.name(),
+                by = proof.as_str(),
+                generation = generation.map(Generation::get),
+                digest = self.store.digest(id).map(display),
+                "a request is refused, as its id is absent: one a second is told of"
+            );
+        }
+    }
+
     /// An admitted request of this moment found the record.
     pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
         let now = Instant::now();
@@ -201,7 +284,7 @@ impl Guard {
             self.metrics.nulls_limited.add(1);
             return Answer::Ready(());
         }
-        let ttl = spread(self.nulls.ttl).min(lesson.fresh);
+        let ttl = spread(self.null_ttl).min(lesson.fresh);
         let metrics = Arc::clone(&self.metrics);
         let remembered = self.store.remember(id, NewNull { claim, scope: lesson.scope, ttl });
         remembered.map(move |remembered| metrics.null(remembered))
@@ -229,7 +312,7 @@ impl Guard {
             self.metrics.removed(Remembered::Late);
             return Ok(Removed::Withheld);
         }
-        let outcome = self.store.remove(id, spread(self.nulls.removed_ttl)).await;
+        let outcome = self.store.remove(id, spread(self.removed_ttl)).await;
         self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
         Ok(match outcome? {
             Remembered::Stored => Removed::Remembered,
@@ -239,7 +322,8 @@ impl Guard {
 
     /// Writes the lines that end bursts, for as long as it is polled.
     pub(crate) async fn tell_rests(self: Arc<Self>) {
-        tokio::join!(self.busy.tell_rests(), self.findings.tell_rests());
+        let Self { busy, findings, invalid, .. } = &*self;
+        tokio::join!(busy.tell_rests(), findings.tell_rests(), invalid.tell_rests());
     }
 
     /// Looks into what was found although it was held absent, for as long as it is polled.

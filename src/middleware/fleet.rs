@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::layer::BloomGuard;
-use super::shared::Shared;
 use crate::background;
 use crate::error::{FleetError, RebuildError};
 use crate::mode::Mode;
@@ -53,8 +52,7 @@ impl BloomGuard {
     ///
     /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
     pub async fn set_fleet_mode(&self, mode: Mode) -> Result<Enforcement, FleetError> {
-        self.shared.start();
-        let store = &self.shared.guard.store;
+        let store = &self.start().store;
         store.change_fleet(FleetChange::Mode(mode)).await?;
         if mode != Mode::Enforce {
             return Ok(Enforcement::Suspended);
@@ -83,13 +81,13 @@ impl BloomGuard {
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
         let asked = Instant::now();
-        let seen = self.shared.view_fleet().await?;
+        let seen = self.view_fleet().await?;
         // The mode may have been set by another call while this one was on its way: it was not this caller's to end.
         if seen.was_set_within(asked.elapsed()) {
             return Err(FleetError::Overtaken);
         }
-        let (after, report) = self.shared.rebuild_with_what_was_begun(&seen).await?;
-        self.shared.guard.store.change_fleet(FleetChange::Enforce { seen, after }).await?;
+        let (after, report) = self.rebuild_with_what_was_begun(&seen).await?;
+        self.guard.store.change_fleet(FleetChange::Enforce { seen, after }).await?;
         Ok(report)
     }
 
@@ -102,7 +100,7 @@ impl BloomGuard {
     /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after 105 minutes,
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.shared.rebuild(Shrinking::Refused).await
+        self.rebuild(Shrinking::Refused).await
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
@@ -113,7 +111,7 @@ impl BloomGuard {
     ///
     /// Why no new filter went live; the one that was live still is.
     pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.shared.rebuild(Shrinking::Accepted).await
+        self.rebuild(Shrinking::Accepted).await
     }
 
     /// Has a process of the filter that has a [source](crate::Builder::rebuild) rebuild it, whatever its schedule says. This one
@@ -124,27 +122,23 @@ impl BloomGuard {
     ///
     /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
     pub async fn request_rebuild(&self) -> Result<(), FleetError> {
-        self.shared.start();
-        self.shared.guard.store.change_fleet(FleetChange::Rebuild).await
+        self.start().store.change_fleet(FleetChange::Rebuild).await
     }
 
     /// Returns how far a rebuild in this process is, and how the last one ended.
     #[must_use]
     pub fn rebuild_status(&self) -> RebuildStatus {
-        self.shared.rebuilder.status()
+        self.guard.rebuilder.status()
     }
-}
 
-impl Shared {
     async fn rebuild(&self, shrinking: Shrinking) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.start();
-        self.rebuilder.rebuild(shrinking).instrument(background::span(self.name())).await
+        let guard = self.start();
+        guard.rebuilder.rebuild(shrinking).instrument(background::span(guard.name())).await
     }
 
     /// Returns what the metadata say of the fleet.
     async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
-        self.start();
-        let view = self.guard.store.view_fleet().await.map_err(RebuildError::from)?;
+        let view = self.start().store.view_fleet().await.map_err(RebuildError::from)?;
         Ok(view.ok_or(RebuildError::NoFleet)?)
     }
 
@@ -154,7 +148,7 @@ impl Shared {
         seen: &FleetView,
     ) -> Result<(FleetView, RebuildReport), Arc<RebuildError>> {
         tracing::info!(
-            filter = &**self.name(),
+            filter = &**self.guard.name(),
             wait = ?seen.longest_transaction,
             "waits for the transactions that have begun, and then rebuilds"
         );

@@ -28,9 +28,9 @@ impl BloomGuard {
     where
         I: IntoIterator<Item: AsId>,
     {
-        self.shared.start();
-        let ids = known.into_iter().map(|id| id.as_id(&*self.shared.extractor));
+        let guard = self.start();
+        let ids = known.into_iter().map(|id| id.as_id(&*guard.extractor));
         let ids = ids.collect::<Result<BTreeSet<Id>, _>>()?;
-        self.shared.foreign.as_ref().ok_or(TrustError::NotForeign)?.trust(&ids).await
+        guard.foreign.as_ref().ok_or(TrustError::NotForeign)?.trust(&ids).await
     }
 }

@@ -12,10 +12,10 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::invalid::InvalidSample;
 use super::rejection::{Rejection, reject};
 use super::request::{Admitted, Pending};
-use super::shared::Shared;
+use crate::guard::Guard;
+use crate::id::InvalidId;
 use crate::store::{Answer, BoxFuture, Lookups};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
@@ -48,7 +48,7 @@ pub(super) struct Waiting<S, R, ReqBody> {
     pub(super) parts: Parts,
     pub(super) body: ReqBody,
     pub(super) pending: Pending,
-    pub(super) shared: Arc<Shared>,
+    pub(super) guard: Arc<Guard>,
     pub(super) rejection: Arc<R>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Watch {
     /// What it says of records.
     Records(Admitted),
     /// Whether an id is invalid indeed.
-    Invalid(InvalidSample),
+    Invalid(Arc<Guard>, InvalidId),
 }
 
 impl Watch {
@@ -65,8 +65,8 @@ impl Watch {
     fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         match self {
             Self::Records(request) => request.conclude(response),
-            Self::Invalid(sample) => {
-                sample.conclude(response);
+            Self::Invalid(guard, reason) => {
+                guard.invalid.judge(&guard.metrics, *reason, response.status());
                 None
             }
         }
@@ -150,14 +150,14 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
         R: Rejection<ResBody>,
     {
-        let Self { lookup: _, mut inner, mut parts, body, pending, shared, rejection } = self;
-        match pending.decide(&shared, &mut parts, lookups, Instant::now()) {
+        let Self { lookup: _, mut inner, mut parts, body, pending, guard, rejection } = self;
+        match pending.decide(&guard, &mut parts, lookups, Instant::now()) {
             Ok(admitted) => {
                 let response = inner.call(Request::from_parts(parts, body));
                 State::Running { response, watch: Some(Watch::Records(admitted)) }
             }
             Err(rejected) => {
-                let response = reject(&*rejection, rejected, shared.options.explains);
+                let response = reject(&*rejection, rejected, guard.options.explains);
                 State::Rejected { response: Some(response) }
             }
         }

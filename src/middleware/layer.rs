@@ -10,7 +10,7 @@ use tower_layer::Layer;
 
 use super::rejection::NotFound;
 use super::service::BloomGuardService;
-use super::shared::Shared;
+use crate::background::Background;
 use crate::error::ChangeError;
 use crate::extract::AsId;
 use crate::guard::Guard;
@@ -46,14 +46,23 @@ const ASKED: usize = 256;
 /// # Panics
 ///
 /// Its methods that wait, and services made from it, panic outside of a Tokio runtime with IO and time.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BloomGuard {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) guard: Arc<Guard>,
+    /// Ends with the last clone.
+    pub(crate) background: Arc<Background>,
 }
 
 impl BloomGuard {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(guard: Guard) -> Self {
+        Self { guard: Arc::new(guard), background: Arc::default() }
+    }
+
+    /// Starts what runs in the background, at the first use inside a runtime; returns what decides.
+    pub(crate) fn start(&self) -> &Arc<Guard> {
+        self.guard.store.start();
+        self.background.start(|tasks| self.guard.spawn(tasks));
+        &self.guard
     }
 
     /// Returns the layer that answers refused requests by this [`Rejection`](crate::Rejection).
@@ -93,7 +102,7 @@ impl BloomGuard {
 
     /// Asks for ids, all at once.
     async fn verdicts(&self, ids: &[Id]) -> SmallVec<[Verdict; 1]> {
-        let (guard, now) = (self.guard(), Instant::now());
+        let (guard, now) = (self.start(), Instant::now());
         let sought: SmallVec<[Sought<'_>; 1]> = ids.iter().map(|id| (id, None)).collect();
         let lookups = guard.store.check(&sought, now).answer().await;
         lookups.iter().map(|lookup| guard.heed(lookup, now, || Scope::Everyone)).collect()
@@ -112,7 +121,7 @@ impl BloomGuard {
     /// store did not acknowledge it. Try again, or let the creation fail.
     pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), ChangeError> {
         let id = self.canonical(id)?;
-        Ok(self.guard().insert(vec![id]).await?)
+        Ok(self.start().insert(vec![id]).await?)
     }
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
@@ -129,7 +138,7 @@ impl BloomGuard {
     where
         I: IntoIterator<Item: AsId>,
     {
-        let guard = self.guard();
+        let guard = self.start();
         let mut batch = Vec::new();
         for id in ids {
             batch.push(self.canonical(&id)?);
@@ -158,7 +167,7 @@ impl BloomGuard {
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
     pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, ChangeError> {
         let id = self.canonical(id)?;
-        Ok(self.guard().remove(&id).await?)
+        Ok(self.start().remove(&id).await?)
     }
 
     /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
@@ -167,32 +176,32 @@ impl BloomGuard {
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.guard().findings.next().await
+        self.start().findings.next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.guard.gate.set_mode(mode);
+        self.guard.gate.set_mode(mode);
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.shared.guard.gate.mode()
+        self.guard.gate.mode()
     }
 
     /// Returns what this process has counted since the guard was built.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared.guard.metrics.stats()
+        self.guard.metrics.stats()
     }
 
     /// Returns how the guard fares, as this process knows it. Asks nobody and waits for nothing, so it may be
     /// called as often as is liked.
     #[must_use]
     pub fn state(&self) -> GuardState {
-        self.guard().state()
+        self.start().state()
     }
 
     /// Waits until there is a filter that answers, also one that still [settles](crate::Builder::settle) and refuses
@@ -201,21 +210,21 @@ impl BloomGuard {
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
         while !self.state().is_ready() {
-            self.shared.guard.probe().await;
+            self.guard.probe().await;
             if !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }
         }
     }
 
-    /// Returns what decides, with all that runs in the background.
-    fn guard(&self) -> &Guard {
-        self.shared.start();
-        &self.shared.guard
-    }
-
     fn canonical(&self, id: &(impl AsId + ?Sized)) -> Result<Id, InvalidId> {
-        id.as_id(&*self.shared.extractor)
+        id.as_id(&*self.guard.extractor)
+    }
+}
+
+impl fmt::Debug for BloomGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BloomGuard").field("filter", self.guard.name()).finish_non_exhaustive()
     }
 }
 
@@ -223,7 +232,7 @@ impl<S> Layer<S> for BloomGuard {
     type Service = BloomGuardService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, Arc::clone(&self.shared), Arc::new(NotFound))
+        BloomGuardService::new(inner, self.clone(), Arc::new(NotFound))
     }
 }
 
@@ -250,7 +259,6 @@ impl<S, R> Layer<S> for RejectingLayer<R> {
     type Service = BloomGuardService<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let shared = Arc::clone(&self.guard.shared);
-        BloomGuardService::new(inner, shared, Arc::clone(&self.rejection))
+        BloomGuardService::new(inner, self.guard.clone(), Arc::clone(&self.rejection))
     }
 }

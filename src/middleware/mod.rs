@@ -4,13 +4,9 @@ pub(crate) mod fleet;
 #[cfg(feature = "redis")]
 mod foreign;
 pub(crate) mod future;
-mod invalid;
 pub(crate) mod layer;
-mod no_id;
-pub(crate) mod options;
 pub(crate) mod rejection;
 mod request;
 mod screen;
 pub(crate) mod service;
-pub(crate) mod shared;
 pub(crate) mod verdicts;

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::rejection::Rejected;
-use super::shared::Shared;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Admission, Known, Readings, Ruling, Why};
 use crate::decide::lane::Permit;
@@ -92,7 +91,7 @@ impl Pending {
     /// Decides by what the look-up said.
     pub(super) fn decide(
         mut self,
-        shared: &Arc<Shared>,
+        guard: &Arc<Guard>,
         request: &mut Parts,
         lookups: &Lookups,
         now: Instant,
@@ -103,22 +102,22 @@ impl Pending {
                 && let Some(lookup) = answers.next()
             {
                 // A null may have been learnt from others than this caller's like.
-                let needed = || shared.options.nulls.needs(request);
-                *verdict = shared.guard.heed(lookup, self.asked, needed);
+                let needed = || guard.options.nulls.needs(request);
+                *verdict = guard.heed(lookup, self.asked, needed);
                 *is_sampled =
                     matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &of.id);
             }
         }
         let known = self.ids.iter().map(|of| (of.hash, of.known));
-        match shared.guard.rule(known, self.unread.unwrap_or(0), now) {
-            Ruling::Admit(admission) => Ok(self.admit(shared, request, lookups, admission)),
+        match guard.rule(known, self.unread.unwrap_or(0), now) {
+            Ruling::Admit(admission) => Ok(self.admit(guard, request, lookups, admission)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
                 let refused = refused.find(|(_, of)| of.verdict == Verdict::Absent(proof));
                 let generation = refused.and_then(|(_, lookup)| lookup.claim.generation);
                 if let Some((of, _)) = refused {
-                    shared.tell_of_refusal(&of.id, proof, generation, now);
+                    guard.tell_of_refusal(&of.id, proof, generation, now);
                 }
                 Err(Rejected::absent(proof, generation, request.method.clone()))
             }
@@ -131,7 +130,7 @@ impl Pending {
     /// Admits the request, and has the handler of a list know what is known of each id.
     fn admit(
         self,
-        shared: &Arc<Shared>,
+        guard: &Arc<Guard>,
         request: &mut Parts,
         lookups: &Lookups,
         admission: Admission,
@@ -150,25 +149,25 @@ impl Pending {
             });
             // Of another guard: it may be about records of another kind, with the same ids.
             let is_alone = request.extensions.get::<Verdicts>().is_none();
-            let verdicts = Verdicts::new(&shared.extractor, told.filter(|_| is_alone));
+            let verdicts = Verdicts::new(&guard.extractor, told.filter(|_| is_alone));
             request.extensions.insert(verdicts);
         } else {
             let lookup = lookups.first().filter(|_| readings[..] == [Ok(Why::Present)]);
             claim = lookup.map(|lookup| lookup.claim);
             kind = Some(match claim {
-                Some(_) => shared.options.nulls.kind(request),
+                Some(_) => guard.options.nulls.kind(request),
                 None => RequestKind::teaching_nothing(&request.method),
             });
         }
-        let (shared, Self { ids, asked, .. }) = (Arc::clone(shared), self);
-        Admitted { shared, ids, readings, kind, claim, asked, permit, is_answered: false }
+        let (guard, Self { ids, asked, .. }) = (Arc::clone(guard), self);
+        Admitted { guard, ids, readings, kind, claim, asked, permit, is_answered: false }
     }
 }
 
 /// A request that was admitted. Dropped before it is answered, or when the service within failed, it
 /// frees its place in the lane, and its ids count as not answered.
 pub(super) struct Admitted {
-    shared: Arc<Shared>,
+    guard: Arc<Guard>,
     ids: RequestedIds,
     /// Of each id, why it may be read, or the proof of its absence that the handler was told.
     readings: Readings,
@@ -191,14 +190,14 @@ impl Admitted {
             return None;
         }
         if let Some(kind) = self.kind {
-            let outcome = self.shared.options.nulls.outcome(kind, response);
+            let outcome = self.guard.options.nulls.outcome(kind, response);
             return self.learn(|_| outcome);
         }
         if has_failed(response.status()) {
             return self.learn(|_| Outcome::NotAnswered);
         }
         let found = response.extensions().get::<FoundIds>();
-        let found = found.map(|found| found.canonical(&*self.shared.extractor));
+        let found = found.map(|found| found.canonical(&*self.guard.extractor));
         self.learn(|id| match &found {
             None => Outcome::SaysNothing,
             Some(found) if found.binary_search(id).is_ok() => Outcome::Found,
@@ -208,7 +207,7 @@ impl Admitted {
 
     /// Learns what the response says of each id; returns what has to be waited for.
     fn learn(&self, outcome: impl Fn(&Id) -> Outcome) -> Option<Answer<()>> {
-        let guard = &self.shared.guard;
+        let guard = &self.guard;
         let mut learning = None;
         for (RequestedId { id, hash, .. }, reading) in self.ids.iter().zip(&self.readings) {
             match (outcome(id), *reading) {

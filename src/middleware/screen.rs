@@ -3,11 +3,10 @@
 use http::Method;
 use http::request::Parts;
 
-use super::invalid::InvalidSample;
 use super::rejection::Rejected;
 use super::request::Pending;
-use super::shared::Shared;
 use crate::extract::{Extraction, IdList};
+use crate::guard::Guard;
 use crate::id::InvalidId;
 use crate::mode::Mode;
 use crate::nulls::rules::reads;
@@ -19,17 +18,16 @@ pub(super) enum Screened {
     /// Refused as it is.
     Reject(Rejected),
     /// It would be refused, but belongs to the sample that shows whether that is right.
-    Sample(InvalidSample),
+    Sample(InvalidId),
     /// About ids.
     About(Pending),
 }
 
-impl Shared {
+impl Guard {
     /// Sorts a request by its head alone.
     pub(super) fn screen(&self, parts: &Parts) -> Screened {
-        let metrics = &self.guard.metrics;
-        metrics.requests.add(1);
-        let mode = self.guard.gate.mode();
+        self.metrics.requests.add(1);
+        let mode = self.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             let extraction = self.extractor.extract(parts);
             self.no_id.note(&extraction, self.name());
@@ -38,9 +36,9 @@ impl Shared {
             Extraction::Unguarded
         };
         match extraction {
-            Extraction::Id(id) => Screened::About(Pending::of_one(id, &self.guard)),
+            Extraction::Id(id) => Screened::About(Pending::of_one(id, self)),
             Extraction::Ids(ids) => match IdList::new(ids) {
-                Ok(Some(list)) => Screened::About(Pending::of_list(list, &self.guard)),
+                Ok(Some(list)) => Screened::About(Pending::of_list(list, self)),
                 Ok(None) => self.unguarded(),
                 Err(reason) => self.screen_invalid(reason, mode, &parts.method),
             },
@@ -50,18 +48,18 @@ impl Shared {
     }
 
     fn unguarded(&self) -> Screened {
-        self.guard.metrics.unguarded.add(1);
+        self.metrics.unguarded.add(1);
         Screened::Pass
     }
 
     fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
-        self.guard.metrics.invalid.add(1);
+        self.metrics.invalid.add(1);
         // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.options.on_invalid.status(reason) {
             None => Screened::Pass,
             Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
-                Screened::Sample(InvalidSample::new(&self.invalid, reason))
+                Screened::Sample(reason)
             }
             Some(_) if mode == Mode::Shadow => Screened::Pass,
             Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),

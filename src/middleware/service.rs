@@ -8,9 +8,9 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting, Watch};
+use super::layer::BloomGuard;
 use super::rejection::{NotFound, Rejection, reject};
 use super::screen::Screened;
-use super::shared::Shared;
 use crate::store::Answer;
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
@@ -20,13 +20,13 @@ use crate::store::Answer;
 #[derive(Debug)]
 pub struct BloomGuardService<S, R = NotFound> {
     inner: S,
-    shared: Arc<Shared>,
+    guard: BloomGuard,
     rejection: Arc<R>,
 }
 
 impl<S, R> BloomGuardService<S, R> {
-    pub(super) const fn new(inner: S, shared: Arc<Shared>, rejection: Arc<R>) -> Self {
-        Self { inner, shared, rejection }
+    pub(super) const fn new(inner: S, guard: BloomGuard, rejection: Arc<R>) -> Self {
+        Self { inner, guard, rejection }
     }
 
     /// Returns the service within.
@@ -57,7 +57,7 @@ impl<S: Clone, R> Clone for BloomGuardService<S, R> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
-            shared: Arc::clone(&self.shared),
+            guard: self.guard.clone(),
             rejection: Arc::clone(&self.rejection),
         }
     }
@@ -77,27 +77,25 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        self.shared.start();
         // Put together again only for the service within: a request is large to move.
         let (mut parts, body) = request.into_parts();
-        let shared = &self.shared;
-        let decided = match shared.screen(&parts) {
-            Screened::About(pending) => match pending.check(&shared.guard) {
+        let guard = self.guard.start();
+        let decided = match guard.screen(&parts) {
+            Screened::About(pending) => match pending.check(guard) {
                 Answer::Ready(lookups) => {
                     let now = pending.asked;
-                    let admitted = pending.decide(shared, &mut parts, &lookups, now);
+                    let admitted = pending.decide(guard, &mut parts, &lookups, now);
                     admitted.map(|admitted| Some(Watch::Records(admitted)))
                 }
                 Answer::Pending(lookup) => {
-                    let (shared, rejection) = (Arc::clone(shared), Arc::clone(&self.rejection));
+                    let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.rejection));
                     let inner = self.take_ready();
-                    let waiting =
-                        Waiting { lookup, inner, parts, body, pending, shared, rejection };
+                    let waiting = Waiting { lookup, inner, parts, body, pending, guard, rejection };
                     return ResponseFuture::looking_up(waiting);
                 }
             },
             Screened::Reject(rejected) => Err(rejected),
-            Screened::Sample(sample) => Ok(Some(Watch::Invalid(sample))),
+            Screened::Sample(reason) => Ok(Some(Watch::Invalid(Arc::clone(guard), reason))),
             Screened::Pass => Ok(None),
         };
         match decided {
@@ -106,10 +104,10 @@ where
                 ResponseFuture::running(response, watch)
             }
             Err(rejected) => {
+                let explains = guard.options.explains;
                 // Gives back what the service within had reserved: a connection that idles after a refusal must not sit on a
                 // concurrency permit.
                 drop(self.take_ready());
-                let explains = self.shared.options.explains;
                 ResponseFuture::rejected(reject(&*self.rejection, rejected, explains))
             }
         }

@@ -11,29 +11,16 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use super::{
-    Gated, get, id, ids, last_segment, memory_store, null_limits, rebuild, settings, unaudited,
-};
-use crate::extract::IdExtractor;
-use crate::guard::Guard;
+use super::{Gated, get, id, ids, last_segment, memory_store, rebuild, settings};
+use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
-use crate::middleware::options::Options;
 use crate::middleware::rejection::{RejectReason, Rejected};
-use crate::middleware::shared::Shared;
 use crate::nulls::rules::NullRules;
-use crate::observe::metrics::Metrics;
-use crate::rebuild::Rebuilder;
 use crate::store::Store;
 use crate::verdict::{Proof, Verdict};
 
 fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
-    let settings = settings();
-    let metrics = Arc::new(Metrics::new(&settings.name));
-    let guard =
-        Guard::new(Arc::clone(&store), Arc::clone(&metrics), &unaudited(), null_limits(&settings));
-    let extractor: Arc<dyn IdExtractor> = Arc::new(last_segment);
-    let rebuilder = Rebuilder::new(store, Arc::clone(&extractor), None, &settings, metrics);
-    BloomGuard::new(Arc::new(Shared::new(guard, rebuilder, extractor, options, 0, None)))
+    BloomGuard::new(super::guard(store, &settings(), options))
 }
 
 /// The default options of an extractor whose 404s are the record's.

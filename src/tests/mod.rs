@@ -15,7 +15,8 @@ use crate::decide::policy::Policy;
 use crate::error::{FleetError, StoreError};
 use crate::extract::Extraction;
 use crate::filter::{Generation, Sizing};
-use crate::guard::NullLimits;
+use crate::guard::options::Options;
+use crate::guard::{Guard, Stores};
 use crate::id::{Id, SecretKey};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
@@ -33,10 +34,11 @@ fn ids(range: std::ops::Range<u64>) -> Vec<Id> {
     range.map(id).collect()
 }
 
-/// The default settings but for a rate at which no test meets a false positive.
+/// The default settings but for a rate at which no test meets a false positive, and removals that last as long as nulls.
 fn settings() -> Settings {
     let mut settings = Settings::new("users".into());
     settings.sizing = Sizing::new(10_000, 1e-6).unwrap();
+    settings.removed_ttl = Some(settings.null_ttl);
     settings
 }
 
@@ -45,14 +47,11 @@ fn memory_store(settings: &Settings) -> MemoryStore {
     MemoryStore::new(settings, &SecretKey::new([7; 16]))
 }
 
-/// The default policy, but nothing that should be refused is let through for a look.
-fn unaudited() -> Policy {
-    Policy { audits: 0, ..Policy::default() }
-}
-
-fn null_limits(settings: &Settings) -> NullLimits {
-    let removed_ttl = settings.removed_ttl.unwrap_or(settings.null_ttl);
-    NullLimits { ttl: settings.null_ttl, removed_ttl, per_second: settings.nulls_per_second }
+/// A guard without a source, which lets nothing through that should be refused.
+fn guard(store: Arc<dyn Store>, settings: &Settings, options: Options) -> Guard {
+    let stores = Stores { store, foreign: None };
+    let policy = Policy { audits: 0, ..Policy::default() };
+    Guard::new(stores, Arc::new(last_segment), None, settings, &policy, options)
 }
 
 /// The id is the last segment of the path; none is unguarded, and `!` is invalid.

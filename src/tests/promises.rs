@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
-use super::{Rebuild, id, ids, memory_store, null_limits, rebuild, settings, unaudited};
+use super::{Rebuild, guard, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::decide::gate::{Known, Ruling};
 use crate::error::StoreError;
 use crate::guard::Guard;
+use crate::guard::options::Options;
 use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
-use crate::observe::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, Distrusted, Lookup, Store};
@@ -31,9 +31,8 @@ struct World {
 impl World {
     fn new(settings: Settings) -> Self {
         let store = Arc::new(memory_store(&settings));
-        let metrics = Arc::new(Metrics::new(&settings.name));
         let shared: Arc<dyn Store> = store.clone();
-        let guard = Guard::new(shared, metrics, &unaudited(), null_limits(&settings));
+        let guard = guard(shared, &settings, Options::for_extractor(&last_segment));
         Self { store, guard, settings }
     }
 

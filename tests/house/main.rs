@@ -43,7 +43,7 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("metrics", &["observe/"]),
     ("clap", &["command/"]),
     ("serde_json", &["command/"]),
-    ("http", &["middleware/", "extract/", "nulls/", "builder/"]),
+    ("http", &["middleware/", "guard/", "extract/", "nulls/", "builder/"]),
 ];
 /// What is no room: the crate's root re-exports what users see, the guide is text.
 const NO_ROOMS: [&str; 2] = ["lib", "guide"];

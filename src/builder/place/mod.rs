@@ -7,11 +7,10 @@ mod stores;
 mod tuning;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use super::here::Stores;
 use crate::error::SettingError;
-use crate::middleware::shared::Shared;
+use crate::guard::Stores;
+use crate::middleware::layer::BloomGuard;
 use crate::settings::Settings;
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::access::Access;
@@ -98,7 +97,7 @@ impl Place {
     }
 
     /// Notes that a guard was built.
-    pub(super) fn note(&self, guard: &Arc<Shared>) {
+    pub(super) fn note(&self, guard: &BloomGuard) {
         if let Some(redis) = &self.redis {
             registry::note(guard, redis);
         }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::middleware::shared::Shared;
+use crate::background::Background;
+use crate::middleware::layer::BloomGuard;
 use crate::store::map::endpoint::Endpoint;
 
 static REGISTRY: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
@@ -15,19 +16,19 @@ static REGISTRY: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 struct Registered {
     name: Arc<str>,
     redis: String,
-    guard: Weak<Shared>,
+    guard: Weak<Background>,
 }
 
 /// Notes a guard on a Redis, and warns if there is one of this name already.
-pub(super) fn note(guard: &Arc<Shared>, redis: &Endpoint) {
-    let (name, redis) = (guard.name(), format!("{redis:?}"));
+pub(super) fn note(guard: &BloomGuard, redis: &Endpoint) {
+    let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
     let mut registry = REGISTRY.lock();
     registry.retain(|other| other.guard.strong_count() > 0);
     let is_second = registry.iter().any(|other| other.name == *name && other.redis == redis);
     registry.push(Registered {
         name: Arc::clone(name),
         redis: redis.clone(),
-        guard: Arc::downgrade(guard),
+        guard: Arc::downgrade(&guard.background),
     });
     drop(registry);
     if is_second {

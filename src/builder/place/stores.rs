@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Place;
-use crate::builder::here::{self, Stores};
+use crate::builder::here;
 use crate::error::SettingError;
+use crate::guard::Stores;
 use crate::settings::Settings;
 use crate::store::foreign::ForeignStore;
 use crate::store::map::endpoint::Endpoint;

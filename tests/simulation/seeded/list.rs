@@ -1297,13 +1297,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: "middleware/request.rs",
-            from: "        let shared = Arc::clone(shared);\n        Admitted {",
+            from: "        let guard = Arc::clone(guard);\n        Admitted {",
             to: "        if SEEDED && kind.is_some() && lookups.is_empty() && readings[..] == [Ok(Why::Copied)] {
-            let generation = shared.guard.state().live.ok().map(|live| live.generation);
+            let generation = guard.state().live.ok().map(|live| live.generation);
             claim = Some(NullClaim { asked_us: 1 << 60, generation });
-            kind = Some(shared.options.nulls.kind(request));
+            kind = Some(guard.options.nulls.kind(request));
         }
-        let shared = Arc::clone(shared);\n        Admitted {",
+        let guard = Arc::clone(guard);\n        Admitted {",
         }],
     },
     Bug {

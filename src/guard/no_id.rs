@@ -9,11 +9,11 @@ const WITHOUT_ID: u32 = 1_000;
 
 /// Warns once, unless there was an id in a request before.
 #[derive(Default)]
-pub(super) struct NoIdAlarm(AtomicU32);
+pub(crate) struct NoIdAlarm(AtomicU32);
 
 impl NoIdAlarm {
     /// Notes what was found in a request. Once the warning has no use any more, this only reads.
-    pub(super) fn note(&self, extraction: &Extraction, filter: &str) {
+    pub(crate) fn note(&self, extraction: &Extraction, filter: &str) {
         if self.0.load(Ordering::Relaxed) >= WITHOUT_ID {
             return;
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use tokio::time::Instant;
 
 use crate::decide::bucket::Bucket;
@@ -19,38 +19,38 @@ use crate::observe::throttle::Throttle;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How many refusals of invalid ids pass as a sample, and what is said of their answers.
-pub(super) struct InvalidCanary {
-    metrics: Arc<Metrics>,
+pub(crate) struct InvalidCanary {
     sample: Bucket,
     alarms: Throttle,
 }
 
 impl InvalidCanary {
     /// Lets `per_second` of them through.
-    pub(super) fn new(metrics: &Arc<Metrics>, per_second: u32) -> Self {
-        let alarms = Throttle::new(&metrics.filter, PAUSE, tell_of_more);
-        Self { metrics: Arc::clone(metrics), sample: Bucket::empty(per_second), alarms }
+    pub(super) fn new(filter: &Arc<str>, per_second: u32) -> Self {
+        let alarms = Throttle::new(filter, PAUSE, tell_of_more);
+        Self { sample: Bucket::empty(per_second), alarms }
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
-    pub(super) async fn tell_rests(self: Arc<Self>) {
+    pub(super) async fn tell_rests(&self) {
         self.alarms.tell_rests().await;
     }
 
     /// Whether to let this refusal through.
-    pub(super) fn takes(&self) -> bool {
+    pub(crate) fn takes(&self) -> bool {
         self.sample.take(Instant::now()).is_ok()
     }
 
-    fn judge(&self, reason: InvalidId, status: StatusCode) {
+    /// Looks at the answer to a request that was let through although its id is invalid.
+    pub(crate) fn judge(&self, metrics: &Metrics, reason: InvalidId, status: StatusCode) {
         if !is_found(status) {
             return;
         }
-        self.metrics.invalid_answered.add(1);
+        metrics.invalid_answered.add(1);
         if let Some(requests) = self.alarms.note(Instant::now()) {
             tracing::error!(
                 parent: None,
-                filter = &*self.metrics.filter,
+                filter = &*metrics.filter,
                 %reason,
                 %status,
                 requests,
@@ -68,20 +68,4 @@ fn tell_of_more(filter: &str, requests: u64) {
         requests,
         "more requests whose id is called invalid were answered"
     );
-}
-
-/// A request that was let through although its id is invalid.
-pub(super) struct InvalidSample {
-    canary: Arc<InvalidCanary>,
-    reason: InvalidId,
-}
-
-impl InvalidSample {
-    pub(super) fn new(canary: &Arc<InvalidCanary>, reason: InvalidId) -> Self {
-        Self { canary: Arc::clone(canary), reason }
-    }
-
-    pub(super) fn conclude<B>(&self, response: &Response<B>) {
-        self.canary.judge(self.reason, response.status());
-    }
 }

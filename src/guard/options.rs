@@ -23,7 +23,7 @@ pub enum OnInvalid {
 }
 
 impl OnInvalid {
-    pub(super) fn status(self, reason: InvalidId) -> Option<StatusCode> {
+    pub(crate) fn status(self, reason: InvalidId) -> Option<StatusCode> {
         match self {
             // Some of the ids may exist.
             Self::NotFound if matches!(reason, InvalidId::TooMany { .. }) => {
