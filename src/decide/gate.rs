@@ -20,7 +20,7 @@ use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Permit};
 use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
-use crate::id::Id;
+use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -71,14 +71,22 @@ pub(crate) struct Admission {
     pub(crate) why: Why,
     /// The verdict on an id that needs the lane, if there is one.
     pub(crate) verdict: Verdict,
-    /// Of each id, why it may be read, or what proves it absent.
-    pub(crate) ids: Readings,
     /// Its permit for the lane, until it is answered.
     pub(crate) permit: Option<Permit>,
 }
 
-/// Why each id of a request may be read, or what proves it absent.
-pub(crate) type Readings = SmallVec<[Result<Why, Proof>; 1]>;
+/// An id that a request asks for.
+pub(crate) struct Subject {
+    pub(crate) id: Id,
+    pub(crate) hash: IdHash,
+    /// Its digest, if that was made.
+    pub(crate) digest: Option<KeyedDigest>,
+    pub(crate) known: Known,
+    row: Row,
+}
+
+/// The ids that a request asks for: mostly one.
+pub(crate) type Subjects = SmallVec<[Subject; 1]>;
 
 /// Why a request passes, or why an id may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,37 +190,44 @@ impl Gate {
 
     /// Decides on a request for ids of which this is known. How many more are listed that are no ids is `unread`: what they
     /// mean to the handler is not known, so with any the request is not refused as absent.
-    pub(crate) fn rule(
-        &self,
-        ids: impl Iterator<Item = (IdHash, Known)>,
-        unread: usize,
-        now: Instant,
-    ) -> Ruling {
+    pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
+        if let [Subject { known: Known::Unasked(why), row, .. }] = ids {
+            *row = Row::Pass(*why);
+            return Ruling::Admit(Admission { why: *why, verdict: Verdict::Present, permit: None });
+        }
+        let mut rows = Tally {
+            why: Why::Found,
+            refused: 0,
+            proof: Proof::Filter,
+            limited: Ok(0),
+            verdict: Verdict::Present,
+        };
+        for of in &mut *ids {
+            of.row = self.row(of.hash, of.known, now);
+            rows.count(of.row);
+        }
+        let Tally { why, refused, proof, limited, verdict } = rows;
+        let is_absent = refused > 0 && refused == ids.len() && unread == 0;
+        let room = limited.and_then(|limited| self.enter_lane(limited, now));
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
-        let rows: SmallVec<[Row; 1]> = ids.map(|(id, known)| self.row(id, known, now)).collect();
-        let held_up = rows.iter().rev().find_map(|row| match row {
-            Row::Lane(_, verdict) | Row::Shed(verdict) => Some(*verdict),
-            Row::Pass(_) | Row::Refuse(_) => None,
-        });
-        let verdict = held_up.unwrap_or(Verdict::Present);
-        let room = self.room(&rows, now);
-        let why = match (proof(&rows).filter(|_| unread == 0), &room) {
-            (Some(proof), _) if is_milder => Why::Shadow(proof),
-            (Some(proof), _) => return Ruling::Refuse(proof),
-            (None, Ok(_)) => why(&rows),
-            (None, Err(_)) if is_milder => Why::ShadowBusy,
-            (None, Err(retry_after)) => {
-                return Ruling::Busy { verdict, retry_after: *retry_after };
+        let why = match &room {
+            Ok(_) if !is_absent => why,
+            Ok(_) if is_milder => Why::Shadow(proof),
+            Ok(_) => return Ruling::Refuse(proof),
+            Err(_) if is_milder => Why::ShadowBusy,
+            Err(retry_after) => return Ruling::Busy { verdict, retry_after: *retry_after },
+        };
+        if is_milder {
+            for of in ids {
+                of.row = match of.row {
+                    Row::Refuse(proof) => Row::Pass(Why::Shadow(proof)),
+                    Row::Lane(..) | Row::Shed(_) if room.is_err() => Row::Pass(Why::ShadowBusy),
+                    row => row,
+                };
             }
-        };
-        let reading = |row: &Row| match *row {
-            Row::Lane(..) | Row::Shed(_) if room.is_err() => Ok(Why::ShadowBusy),
-            Row::Refuse(proof) if is_milder => Ok(Why::Shadow(proof)),
-            row => row.why(),
-        };
-        let ids = rows.iter().map(reading).collect();
-        Ruling::Admit(Admission { why, verdict, ids, permit: room.ok().flatten() })
+        }
+        Ruling::Admit(Admission { why, verdict, permit: room.ok().flatten() })
     }
 
     /// The row of an id.
@@ -242,19 +257,13 @@ impl Gate {
         }
     }
 
-    /// Enters the lane with the ids that need it, or says when the client should come again. None can have it where unknown
-    /// ones are shed.
-    fn room(&self, rows: &[Row], now: Instant) -> Result<Option<Permit>, Duration> {
-        if rows.iter().any(|row| matches!(row, Row::Shed(_))) {
-            return Err(RETRY.0);
+    /// Enters the lane with the ids that need it, or says when the client should come again.
+    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Option<Permit>, Duration> {
+        if ids == 0 {
+            return Ok(None);
         }
-        match rows.iter().filter(|row| matches!(row, Row::Lane(..))).count() {
-            0 => Ok(None),
-            ids => {
-                let entered = self.lane.enter(ids as u32, now).map(Some);
-                entered.map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
-            }
-        }
+        let entered = self.lane.enter(ids, now);
+        entered.map(Some).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
     }
 
     /// The record was found. What was noted as found just now was taken from the missed with that.
@@ -358,30 +367,68 @@ impl Known {
     }
 }
 
-impl Row {
-    /// Returns why an id may be read where there is room, or what proves it absent.
-    const fn why(self) -> Result<Why, Proof> {
-        match self {
-            Self::Pass(why) | Self::Lane(why, _) => Ok(why),
-            Self::Shed(_) => Ok(Why::Unknown),
-            Self::Refuse(proof) => Err(proof),
+impl Subject {
+    pub(crate) const fn new(
+        id: Id,
+        hash: IdHash,
+        digest: Option<KeyedDigest>,
+        known: Known,
+    ) -> Self {
+        Self { id, hash, digest, known, row: Row::Pass(Why::Present) }
+    }
+
+    /// Returns why an admitted request may read it, or what proves it absent.
+    pub(crate) const fn reading(&self) -> Result<Why, Proof> {
+        match self.row {
+            Row::Pass(why) | Row::Lane(why, _) => Ok(why),
+            Row::Shed(_) => Ok(Why::Unknown),
+            Row::Refuse(proof) => Err(proof),
         }
     }
 }
 
-/// What proves all ids absent, if they are: a null, if any of them needed one.
-fn proof(rows: &[Row]) -> Option<Proof> {
-    let proofs = rows.iter().map(|row| row.why().err());
-    let all = |all: Option<Proof>, proof: Option<Proof>| {
-        all.zip(proof).map(|(all, proof)| if all == Proof::Null { all } else { proof })
-    };
-    proofs.reduce(all).flatten()
+/// What the rows of a request's ids come to.
+struct Tally {
+    /// Why the request passes where there is room: what vouches least for one of them.
+    why: Why,
+    /// How many are absent.
+    refused: usize,
+    /// What proves that: a null, if any of them needed one.
+    proof: Proof,
+    /// How many need the lane; none of them can have it where unknown ones are shed.
+    limited: Result<u32, Duration>,
+    /// The verdict on one of those.
+    verdict: Verdict,
 }
 
-/// Why a request passes, by its ids: what vouches least for one of them.
-fn why(rows: &[Row]) -> Why {
-    let whys = rows.iter().map(|row| row.why().unwrap_or(Why::Present));
-    whys.max_by_key(Why::weight).unwrap_or(Why::Present)
+impl Tally {
+    fn count(&mut self, row: Row) {
+        match row {
+            Row::Pass(why) => self.weigh(why),
+            Row::Refuse(proof) => {
+                self.weigh(Why::Present);
+                self.refused += 1;
+                if proof == Proof::Null {
+                    self.proof = proof;
+                }
+            }
+            Row::Lane(why, verdict) => {
+                self.weigh(why);
+                self.limited = self.limited.map(|limited| limited + 1);
+                self.verdict = verdict;
+            }
+            Row::Shed(verdict) => {
+                self.limited = Err(RETRY.0);
+                self.verdict = verdict;
+            }
+        }
+    }
+
+    fn weigh(&mut self, why: Why) {
+        if why.weight() > self.why.weight() {
+            self.why = why;
+        }
+    }
 }
 
 #[cfg(test)]

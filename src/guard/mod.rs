@@ -27,13 +27,13 @@ use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::Bucket;
-use crate::decide::gate::{Gate, Known, Ruling, Why};
+use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
 use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
-use crate::id::{Id, KeyedDigest};
+use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
 use crate::observe::gauges::Gauges;
@@ -149,23 +149,20 @@ impl Guard {
         }
     }
 
-    /// Says what is known of an id before anybody is asked: enough to pass, or what the look-up's answer is missing from.
-    /// Returns also the digest, if that took one.
-    pub(crate) fn first_row(
-        &self,
-        id: &Id,
-        hash: IdHash,
-        now: Instant,
-    ) -> (Option<KeyedDigest>, Known) {
+    /// Takes an id that a request asks for, with what is known of it before anybody is asked: enough to pass, or what the
+    /// look-up's answer is missing from.
+    #[inline]
+    pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
+        let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return (None, Known::Unasked(Why::Found));
+            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
         }
-        let (digest, copied) = self.store.copied(id);
+        let (digest, copied) = self.store.copied(&id);
         let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
             copied => Known::unanswered(copied.is_some()),
         };
-        (digest, known)
+        Subject::new(id, hash, digest, known)
     }
 
     /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
@@ -182,12 +179,8 @@ impl Guard {
     }
 
     /// Decides on a request for ids of which this is known, and for others that could not be read.
-    pub(crate) fn rule(
-        &self,
-        ids: impl Iterator<Item = (IdHash, Known)>,
-        unread: usize,
-        now: Instant,
-    ) -> Ruling {
+    #[inline]
+    pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
             Ruling::Admit(admission) => {

@@ -9,12 +9,11 @@ use tokio::time::Instant;
 
 use super::rejection::Rejected;
 use super::verdicts::{FoundIds, Verdicts};
-use crate::decide::gate::{Admission, Known, Readings, Ruling, Why};
+use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
-use crate::decide::recent::IdHash;
 use crate::extract::IdList;
 use crate::guard::Guard;
-use crate::id::{Id, KeyedDigest};
+use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
 use crate::store::{Answer, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
@@ -30,65 +29,56 @@ impl Sampled {
         request.extensions.get().is_some_and(|Self(ids)| ids.contains(id))
     }
 
-    /// Notes that this guard does.
-    fn note<'a>(request: &mut Parts, ids: impl Iterator<Item = &'a Id>) {
-        let ids: Vec<Id> = ids.cloned().collect();
-        if !ids.is_empty() {
-            request.extensions.insert(Self(ids));
+    /// Notes those of these ids that this guard does.
+    fn note(request: &mut Parts, ids: &[Subject]) {
+        let is_sampled = |of: &&Subject| matches!(of.reading(), Ok(Why::Sample(_)));
+        if ids.iter().any(|of| is_sampled(&of)) {
+            let sampled = ids.iter().filter(is_sampled).map(|of| of.id.clone());
+            request.extensions.insert(Self(sampled.collect()));
         }
     }
 }
 
 /// A guarded request that is not decided yet.
 pub(super) struct Pending {
-    /// Mostly one.
-    ids: RequestedIds,
+    ids: Subjects,
     /// How many more it lists that are no ids; nothing where it is about one id, and no list.
     unread: Option<usize>,
     /// When they are asked for.
     pub(super) asked: Instant,
 }
 
-type RequestedIds = SmallVec<[RequestedId; 1]>;
-
-/// An id that a request asks for.
-struct RequestedId {
-    id: Id,
-    hash: IdHash,
-    digest: Option<KeyedDigest>,
-    known: Known,
-}
-
 impl Pending {
+    #[inline]
     pub(super) fn of_one(id: Id, guard: &Guard) -> Self {
-        Self::new([id], None, guard)
+        let asked = Instant::now();
+        let ids = Subjects::from_buf([guard.subject(id, asked)]);
+        Self { ids, unread: None, asked }
     }
 
     pub(super) fn of_list(list: IdList, guard: &Guard) -> Self {
-        Self::new(list.ids, Some(list.unread), guard)
-    }
-
-    fn new(ids: impl IntoIterator<Item = Id>, unread: Option<usize>, guard: &Guard) -> Self {
         let asked = Instant::now();
-        let requested = |id| {
-            let hash = guard.gate.hash(&id);
-            let (digest, known) = guard.first_row(&id, hash, asked);
-            RequestedId { id, hash, digest, known }
-        };
-        Self { ids: ids.into_iter().map(requested).collect(), unread, asked }
+        let ids = list.ids.into_iter().map(|id| guard.subject(id, asked)).collect();
+        Self { ids, unread: Some(list.unread), asked }
     }
 
     /// Asks for the ids that do not pass unasked, all at once.
+    #[inline]
     pub(super) fn check(&self, guard: &Guard) -> Answer<Lookups> {
-        let asked = self.ids.iter().filter(|of| matches!(of.known, Known::Asked { .. }));
-        let asked: SmallVec<[Sought<'_>; 1]> = asked.map(|of| (&of.id, of.digest)).collect();
-        if asked.is_empty() {
+        if self.ids.iter().all(|of| matches!(of.known, Known::Unasked(_))) {
             return Answer::Ready(Lookups::new());
+        }
+        let mut asked = SmallVec::<[Sought<'_>; 1]>::with_capacity(self.ids.len());
+        for of in &self.ids {
+            if let Known::Asked { .. } = of.known {
+                asked.push((&of.id, of.digest));
+            }
         }
         guard.store.check(&asked, self.asked)
     }
 
     /// Decides by what the look-up said.
+    #[inline]
     pub(super) fn decide(
         mut self,
         guard: &Arc<Guard>,
@@ -108,9 +98,8 @@ impl Pending {
                     matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &of.id);
             }
         }
-        let known = self.ids.iter().map(|of| (of.hash, of.known));
-        match guard.rule(known, self.unread.unwrap_or(0), now) {
-            Ruling::Admit(admission) => Ok(self.admit(guard, request, lookups, admission)),
+        match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
+            Ruling::Admit(admission) => Ok(self.admit(guard, request, lookups, admission.permit)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
@@ -128,21 +117,19 @@ impl Pending {
     }
 
     /// Admits the request, and has the handler of a list know what is known of each id.
+    #[inline]
     fn admit(
         self,
         guard: &Arc<Guard>,
         request: &mut Parts,
         lookups: &Lookups,
-        admission: Admission,
+        permit: Option<Permit>,
     ) -> Admitted {
-        let Admission { ids: readings, permit, .. } = admission;
-        let ids = self.ids.iter().zip(&readings);
-        let sampled = ids.filter(|(_, reading)| matches!(reading, Ok(Why::Sample(_))));
-        Sampled::note(request, sampled.map(|(of, _)| &of.id));
+        let Self { ids, unread, asked } = self;
+        Sampled::note(request, &ids);
         let (mut kind, mut claim) = (None, None);
-        if self.unread.is_some() {
-            let ids = self.ids.iter().zip(&readings);
-            let told = ids.filter_map(|(of, reading)| match (reading, of.known) {
+        if unread.is_some() {
+            let told = ids.iter().filter_map(|of| match (of.reading(), of.known) {
                 (Ok(Why::Sample(_) | Why::Shadow(_)), _) => None,
                 (_, Known::Unasked(_)) => Some((of.id.clone(), Verdict::Present)),
                 (_, Known::Asked { verdict, .. }) => Some((of.id.clone(), verdict)),
@@ -152,15 +139,15 @@ impl Pending {
             let verdicts = Verdicts::new(&guard.extractor, told.filter(|_| is_alone));
             request.extensions.insert(verdicts);
         } else {
-            let lookup = lookups.first().filter(|_| readings[..] == [Ok(Why::Present)]);
+            let lookup = lookups.first().filter(|_| ids[0].reading() == Ok(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);
             kind = Some(match claim {
                 Some(_) => guard.options.nulls.kind(request),
                 None => RequestKind::teaching_nothing(&request.method),
             });
         }
-        let (guard, Self { ids, asked, .. }) = (Arc::clone(guard), self);
-        Admitted { guard, ids, readings, kind, claim, asked, permit, is_answered: false }
+        let guard = Arc::clone(guard);
+        Admitted { guard, ids, kind, claim, asked, permit, is_answered: false }
     }
 }
 
@@ -168,9 +155,7 @@ impl Pending {
 /// frees its place in the lane, and its ids count as not answered.
 pub(super) struct Admitted {
     guard: Arc<Guard>,
-    ids: RequestedIds,
-    /// Of each id, why it may be read, or the proof of its absence that the handler was told.
-    readings: Readings,
+    ids: Subjects,
     /// What of its head matters to nulls; nothing where it lists ids, as no status tells of one of several.
     kind: Option<RequestKind>,
     /// What a null would rest on; none where the look-up did not say that the id is present.
@@ -209,8 +194,9 @@ impl Admitted {
     fn learn(&self, outcome: impl Fn(&Id) -> Outcome) -> Option<Answer<()>> {
         let guard = &self.guard;
         let mut learning = None;
-        for (RequestedId { id, hash, .. }, reading) in self.ids.iter().zip(&self.readings) {
-            match (outcome(id), *reading) {
+        for of in &self.ids {
+            let Subject { id, hash, .. } = of;
+            match (outcome(id), of.reading()) {
                 (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),
                 // The handler read it all the same: as good as the sample.
                 (Outcome::Found, Err(proof)) => {

@@ -25,6 +25,7 @@ pub(super) enum Screened {
 
 impl Guard {
     /// Sorts a request by its head alone.
+    #[inline]
     pub(super) fn screen(&self, parts: &Parts) -> Screened {
         self.metrics.requests.add(1);
         let mode = self.gate.mode();

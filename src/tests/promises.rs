@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 
 use super::{Rebuild, guard, id, ids, last_segment, memory_store, rebuild, settings};
-use crate::decide::gate::{Known, Ruling};
+use crate::decide::gate::{Known, Ruling, Subject};
 use crate::error::StoreError;
 use crate::guard::Guard;
 use crate::guard::options::Options;
@@ -64,7 +64,8 @@ impl World {
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
         let known = Known::Asked { verdict, is_copied: false, is_sampled: false };
-        self.guard.rule([(self.guard.gate.hash(id), known)].into_iter(), 0, Instant::now())
+        let subject = Subject::new(id.clone(), self.guard.gate.hash(id), None, known);
+        self.guard.rule(&mut [subject], 0, Instant::now())
     }
 
     async fn insert(&self, id: &Id) {

@@ -34,9 +34,13 @@ fn known(verdict: Verdict) -> Known {
     Known::Asked { verdict, is_copied: false, is_sampled: false }
 }
 
+fn subject(hash: IdHash, known: Known) -> Subject {
+    Subject::new(id(0), hash, None, known)
+}
+
 /// Decides on a request for one id.
 fn rule(gate: &Gate, id: IdHash, known: Known, now: Instant) -> Ruling {
-    gate.rule([(id, known)].into_iter(), 0, now)
+    gate.rule(&mut [subject(id, known)], 0, now)
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
@@ -317,10 +321,17 @@ fn lists() -> impl Iterator<Item = [usize; 3]> {
     (0..216).map(|n| [n % 6, n / 6 % 6, n / 36])
 }
 
-fn rule_list(gate: &Gate, list: &[usize], unread: usize) -> Ruling {
+fn subjects(gate: &Gate, list: &[usize]) -> Vec<Subject> {
     let known = |id: usize| KNOWN[id].map_or(Known::Unasked(Why::Found), known);
-    let ids = list.iter().map(|n| (gate.hash(&id(*n as u64)), known(*n)));
-    gate.rule(ids, unread, Instant::now())
+    list.iter().map(|n| subject(gate.hash(&id(*n as u64)), known(*n))).collect()
+}
+
+fn readings(ids: &[Subject]) -> Vec<Result<Why, Proof>> {
+    ids.iter().map(Subject::reading).collect()
+}
+
+fn rule_list(gate: &Gate, list: &[usize], unread: usize) -> Ruling {
+    gate.rule(&mut subjects(gate, list), unread, Instant::now())
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,14 +345,15 @@ async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() 
         });
         for unread in [0, 1] {
             let is_absent = unread == 0 && list.iter().all(|id| *id < 2);
-            match rule_list(&gate, &list, unread) {
+            let mut ids = subjects(&gate, &list);
+            match gate.rule(&mut ids, unread, Instant::now()) {
                 Ruling::Refuse(proof) => {
                     assert!(is_absent, "{list:?}");
                     assert_eq!(proof == Proof::Null, list.contains(&1), "{list:?}");
                 }
                 Ruling::Admit(admission) => {
                     assert!(!is_absent, "{list:?}");
-                    assert_eq!(admission.ids[..], alone, "{list:?}");
+                    assert_eq!(readings(&ids), alone, "{list:?}");
                     let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
                     assert_eq!(admission.permit.is_some(), needs_lane, "{list:?}");
                 }
@@ -361,8 +373,10 @@ async fn in_shadow_mode_every_list_passes_and_no_id_is_called_absent() {
 fn every_list_passes_in(mode: Mode) {
     let gate = gate_of_lists(Width { concurrency: 1, per_second: 1 }, mode);
     for list in lists() {
-        let Ruling::Admit(admission) = rule_list(&gate, &list, 0) else { panic!("{list:?}") };
-        assert!(admission.ids.iter().all(Result::is_ok), "{list:?}");
+        let mut ids = subjects(&gate, &list);
+        let ruling = gate.rule(&mut ids, 0, Instant::now());
+        let Ruling::Admit(admission) = ruling else { panic!("{list:?}") };
+        assert!(readings(&ids).iter().all(Result::is_ok), "{list:?}");
         let would_be_refused = list.iter().all(|id| *id < 2);
         assert_eq!(matches!(admission.why, Why::Shadow(_)), would_be_refused, "{list:?}");
     }
@@ -408,7 +422,8 @@ async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
 async fn one_absent_id_of_a_list_is_a_sample_at_a_time() {
     let gate = Gate::new(&Policy { audits: 1, ..Policy::default() }, Arc::default());
     tokio::time::advance(Duration::from_secs(5)).await;
-    let Ruling::Admit(admission) = rule_list(&gate, &[0; 100], 0) else { panic!("no sample") };
-    assert_eq!(admission.ids.iter().filter(|id| id.is_ok()).count(), 1);
+    let mut ids = subjects(&gate, &[0; 100]);
+    assert!(matches!(gate.rule(&mut ids, 0, Instant::now()), Ruling::Admit(_)), "no sample");
+    assert_eq!(readings(&ids).iter().filter(|reading| reading.is_ok()).count(), 1);
     assert!(matches!(rule_list(&gate, &[0; 100], 0), Ruling::Refuse(Proof::Filter)));
 }

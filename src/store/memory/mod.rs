@@ -48,7 +48,9 @@ impl Store for MemoryStore {
     fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let digest = |(id, made): &Sought<'_>| self.0.digester.digest_once(id, *made).digest;
         let look_up = |sought| self.0.look_up(&digest(sought), now);
-        Answer::Ready(ids.iter().map(look_up).collect())
+        let mut lookups = Lookups::with_capacity(ids.len());
+        ids.iter().for_each(|sought| lookups.push(look_up(sought)));
+        Answer::Ready(lookups)
     }
 
     fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -1298,7 +1298,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Raw {
             file: "middleware/request.rs",
             from: "        let guard = Arc::clone(guard);\n        Admitted {",
-            to: "        if SEEDED && kind.is_some() && lookups.is_empty() && readings[..] == [Ok(Why::Copied)] {
+            to: "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading() == Ok(Why::Copied) {
             let generation = guard.state().live.ok().map(|live| live.generation);
             claim = Some(NullClaim { asked_us: 1 << 60, generation });
             kind = Some(guard.options.nulls.kind(request));
