@@ -60,7 +60,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let state = guard.state();
     let (mut text, mut values, mut refused) = (String::new(), Vec::new(), false);
     for ((id, lookup), given) in ids.iter().zip(&lookups).zip(&arguments.ids) {
-        let digest = guard.shared.guard.store.digest(id);
+        let digest = guard.guard.store.digest(id);
         let trace = trace(target, &fleet, digest).await.unwrap_or_default();
         let (request, why) = (fate(lookup, state.fleet_mode), why(lookup, &trace, &state, &fleet));
         refused |= request.starts_with("refused");
@@ -78,7 +78,7 @@ pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, F
     for ids in ids.chunks(ASKED) {
         for tried in 1.. {
             let sought: Vec<_> = ids.iter().map(|id| (id, None)).collect();
-            let store = &guard.shared.guard.store;
+            let store = &guard.guard.store;
             let found = store.check(&sought, Instant::now()).answer().await;
             let is_known = |lookup: &Lookup| !matches!(lookup.verdict, Verdict::Unknown(_));
             if tried == TRIES || found.iter().all(is_known) {

@@ -115,17 +115,17 @@ async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreE
 ///
 /// No shard answers.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
-    guard.shared.start();
+    guard.start();
     let mut surveyed = Ok(());
     for _ in 0..TRIES {
-        surveyed = guard.shared.guard.store.survey().await.map(drop);
+        surveyed = guard.guard.store.survey().await.map(drop);
         if surveyed.is_ok() && guard.state().is_ready() {
             break;
         }
     }
     surveyed?;
     // Redis may let it read the filter, and refuse checks.
-    guard.shared.guard.probe().await;
+    guard.guard.probe().await;
     Ok(guard.state())
 }
 

@@ -1253,9 +1253,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "crate::net::asked();\n        let (answer, received) = oneshot::channel();",
         }, Raw {
             file: "middleware/request.rs",
-            from: "                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why),\n",
+            from: "                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),\n",
             to: "                (Outcome::Found, Ok(why)) => {
-                    guard.found(id, *hash, why);
+                    guard.found(id, *hash, why, self.asked);
                     if SEEDED {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
                     }
