@@ -9,8 +9,8 @@ use super::outcome::{Ending, Failure, Outcome, say};
 use super::target;
 use crate::extract::PathPattern;
 use crate::middleware::layer::BloomGuard;
-use crate::store::foreign::trust::TrustError;
 use crate::store::foreign::filter::ForeignFilter;
+use crate::store::foreign::trust::TrustError;
 
 /// States that a filter which another system writes holds every id there is, for all guards of it.
 ///
