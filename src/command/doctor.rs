@@ -95,7 +95,10 @@ async fn of_filter(
     let bytes = match target.find().await {
         Ok(Some(_)) => match target.observe().await {
             Ok(guard) => of_state(&guard.state(), findings),
-            Err(Failure(error)) => return Ok(findings.wrong(error, "")),
+            Err(Failure(error)) => {
+                findings.wrong(error, "");
+                return Ok(());
+            }
         },
         Ok(None) => {
             let name = &target.name;
