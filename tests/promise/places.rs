@@ -57,7 +57,8 @@ async fn processes_without_redis_refuse_what_others_create_for_seconds_and_not_f
         creates.insert(&id).await.unwrap();
         table.commit(id);
         let stranger = strangers.next().unwrap();
-        let both = if random(&mut chance).is_multiple_of(2) { [id, stranger] } else { [stranger, id] };
+        let both =
+            if random(&mut chance).is_multiple_of(2) { [id, stranger] } else { [stranger, id] };
         for asked in both {
             if get(asks, &table, asked).await == StatusCode::NOT_FOUND && asked == id {
                 refused += 1;

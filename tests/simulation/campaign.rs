@@ -25,7 +25,7 @@ const MERGED: f64 = 0.05;
 const SHOWN: usize = 3;
 
 /// `SIM_SEED` is one run, with its trace; `SIM_SEEDS` says how many there are, without a hunt. `SIM_BUG` is a part of the names of those
-/// seeded bugs that are hunted for; with `SIM_SEED`, of the one that is put into that run.
+/// seeded bugs that are hunted for (without it, those whose run is kept); with `SIM_SEED`, of the one that is put into that run.
 pub(crate) fn main() -> ExitCode {
     let named = env::var("SIM_BUG").ok();
     if let Some(seed) = number("SIM_SEED") {
@@ -45,7 +45,7 @@ pub(crate) fn main() -> ExitCode {
         sound = conclude(&seeds, &kept, compared.err());
     }
     if !CLEAN && (named.is_some() || number("SIM_SEEDS").is_none()) {
-        sound &= hunt::hunt(&named.unwrap_or_default());
+        sound &= hunt::hunt(named.as_deref());
     }
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -22,17 +22,28 @@ pub(crate) fn place_of(name: &str) -> Option<usize> {
     BUGS.iter().position(|bug| bug.name.contains(name))
 }
 
-/// Hunts for the bugs whose names have this in them; says whether all were found.
-pub(crate) fn hunt(named: &str) -> bool {
+/// Hunts for the bugs whose names have this in them, or else for those of which the run that found them is kept; says whether all
+/// were found.
+pub(crate) fn hunt(named: Option<&str>) -> bool {
     let text = fs::read_to_string(RUNS).unwrap_or_default();
     let mut runs = parse(&text);
+    assert!(named.is_some() || !runs.is_empty(), "{RUNS}: no run is kept");
     for bug in UNPLACED {
         println!("{bug}");
     }
-    let wanted: Vec<&Bug> = BUGS.iter().filter(|bug| bug.name.contains(named)).collect();
+    let is_wanted = |bug: &&Bug| match named {
+        Some(part) => bug.name.contains(part),
+        None => runs.contains_key(bug.name),
+    };
+    let wanted: Vec<&Bug> = BUGS.iter().filter(is_wanted).collect();
     let found = find_all(&wanted, &runs);
     let all = found.len() == wanted.len();
-    println!("simulation: {} of {} seeded bugs found", found.len(), wanted.len());
+    println!(
+        "simulation: {} of {} seeded bugs found; there are {}",
+        found.len(),
+        wanted.len(),
+        BUGS.len()
+    );
     if env::var("KEEP").is_ok_and(|keep| keep == "1") {
         runs.extend(found);
         keep(&runs);
