@@ -17,7 +17,6 @@ impl Place {
     pub(super) fn stores(
         &mut self,
         settings: &Settings,
-        _: bool,
         _: &BTreeSet<&'static str>,
         problems: Vec<(&'static str, SettingError)>,
     ) -> Result<Stores, Vec<SettingError>> {
