@@ -11,7 +11,7 @@ use crate::kept;
 use crate::oracle::Findings;
 use crate::plan::Plan;
 use crate::seeded::{self, hunt};
-use crate::{CLEAN, differential, roll_out, shrink, world};
+use crate::{CLEAN, differential, shrink, world};
 
 /// Seeds unless `SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 1000;
@@ -34,8 +34,7 @@ pub(crate) fn main() -> ExitCode {
     }
     let mut sound = true;
     if named.is_none() {
-        let mut kept = kept::run();
-        kept.violations.extend(roll_out::two_hours());
+        let kept = kept::run();
         let compared = differential::compare(OPERATIONS);
         match &compared {
             Ok(commands) => println!("the model answered {commands} commands as redis-server does"),

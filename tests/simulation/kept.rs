@@ -85,7 +85,7 @@ const PROCESS: Process = Process {
 };
 
 /// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.
-pub(crate) const CONFIG: Config = Config {
+const CONFIG: Config = Config {
     instances: 2,
     version: "7.0.15",
     processes: [PROCESS; 4],

@@ -29,7 +29,6 @@ mod recording;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 mod rng;
-mod roll_out;
 mod scripts;
 mod seeded;
 mod shards;
