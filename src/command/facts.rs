@@ -78,10 +78,6 @@ impl Findings {
 }
 
 /// Judges what a server tells.
-///
-/// # Errors
-///
-/// A guard cannot use it at all.
 pub(super) async fn judge(
     server: &Server,
     info: &str,

@@ -22,10 +22,6 @@ pub(super) struct Server(Arc<dyn Transport>);
 
 impl Server {
     /// Connects to the server that has a key.
-    ///
-    /// # Errors
-    ///
-    /// Nothing answers there, or it refuses the credentials.
     pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
@@ -36,10 +32,6 @@ impl Server {
     }
 
     /// Runs one command.
-    ///
-    /// # Errors
-    ///
-    /// Redis refused, or did not answer.
     pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
         let mut command = Cmd::new();
         for word in words {

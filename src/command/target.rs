@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::outcome::Failure;
 use super::server::Server;
-use crate::error::{FleetError, StoreError};
+use crate::error::StoreError;
 use crate::extract::PathPattern;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
@@ -51,10 +51,6 @@ impl Target {
 
     /// Returns the keys of a shard whose metadata are there, and a connection to them: of a cluster without a node, those of the first
     /// shard that another node has. Nothing if there is no such filter.
-    ///
-    /// # Errors
-    ///
-    /// No node that has a shard can be asked.
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
         let tried = if matches!(endpoint, Endpoint::Cluster(_)) { TRIED } else { 1 };
@@ -78,10 +74,6 @@ impl Target {
     }
 
     /// Joins the filter as an observer, and waits until all shards that can be asked have answered.
-    ///
-    /// # Errors
-    ///
-    /// There is no filter of this name, or no shard answers.
     pub(super) async fn observe(&self) -> Result<BloomGuard, Failure> {
         self.found().await?;
         let mut builder = BloomGuard::builder(&self.name, PathPattern::<String>::new("/{id}")?)
@@ -110,10 +102,6 @@ async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreE
 }
 
 /// Has an observer read anew how its filter stands, and returns that.
-///
-/// # Errors
-///
-/// No shard answers.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     guard.start();
     let mut surveyed = Ok(());
@@ -130,9 +118,7 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
 }
 
 /// Makes a change, and tries again while it fails: a connection may take some time.
-pub(super) async fn insist(
-    change: impl AsyncFn() -> Result<(), FleetError>,
-) -> Result<(), FleetError> {
+pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
     for _ in 1..TRIES {
         match change().await {
             Ok(()) => return Ok(()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::outcome::{Ending, Failure, Outcome, say};
-use super::target;
+use super::target::{self, insist};
 use crate::extract::PathPattern;
 use crate::middleware::layer::BloomGuard;
 use crate::store::foreign::filter::ForeignFilter;
@@ -109,20 +109,16 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         .redis(&target::url(&arguments.url)?)
         .foreign(arguments.filter()?)
         .build()?;
-    match guard.trust_foreign(known).await {
-        Ok(()) => {}
-        Err(TrustError::Store(error)) => return Err(error.into()),
+    match insist(async || guard.trust_foreign(known.clone()).await).await {
+        Ok(()) => {
+            say(json, "stated: this filter holds every id there is", &json!({ "stated": true }))?;
+            Ok(Ending::Fine)
+        }
+        Err(TrustError::Store(error)) => Err(error.into()),
         Err(error) => {
             let text = format!("nothing was stated: {error}");
             say(json, &text, &json!({ "stated": false, "error": error.to_string() }))?;
-            return Ok(Ending::Wrong);
+            Ok(Ending::Wrong)
         }
     }
-    let state = guard.state();
-    let mut text = "stated: this filter holds every id there is".to_owned();
-    if let Ok(live) = &state.live {
-        text += &format!(": about {} ids, false positives {:.2e}", live.items, live.expected_rate);
-    }
-    say(json, &text, &json!({ "stated": true, "state": state }))?;
-    Ok(Ending::Fine)
 }

@@ -32,10 +32,10 @@ async fn bad_input_gets_a_sentence_and_a_status() {
         ("variable", &["check", "-", "users", "7"], &[]),
         ("mode", &["mode", &url, "users", "of"], &[]),
         ("rebuild", &["rebuild", &url, "user"], &[]),
-        ("trust_bits", &["trust", &url, "go-zero", "bloom:users"], &[]),
-        ("trust_no_bits", &["trust", &url, "go-zero", "bloom:users", "--bits", "0"], &[]),
+        ("trust_bits", &["trust", &url, "go-zero", "bloom:users", "--yes"], &[]),
+        ("trust_no_bits", &["trust", &url, "go-zero", "bloom:users", "--bits", "0", "--yes"], &[]),
         ("trust_system", &["trust", &url, "gozero", "bloom:users"], &[]),
-        ("trust_away", &["trust", away, "redisson", "users"], &[]),
+        ("trust_away", &["trust", away, "redisson", "users", "--yes"], &[]),
     ] {
         let ran = Ran::fed(words, "", variables);
         assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{name}: {ran:?}");
