@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(10);
 type Damage = (&'static str, fn(&RedisServer), Doubt);
 
 const DAMAGES: [Damage; 8] = [
-    ("missing", |redis| redis.run(&["DEL", BITS]), Doubt::NoFilter),
+    ("missing", |redis| redis.run(&["DEL", BITS]), Doubt::Gone),
     ("all is gone", |redis| redis.run(&["FLUSHALL"]), Doubt::NoFilter),
     ("another type", retype, Doubt::WrongType),
     ("truncated", truncate, Doubt::Truncated),
