@@ -3,7 +3,6 @@
 mod apart;
 mod clocks;
 mod other_keys;
-mod other_servers;
 mod rewound;
 mod times;
 
