@@ -1,4 +1,4 @@
-//! What the tests share: a real redis-server, a proxy that breaks connections, patience.
+//! What the tests share: a real redis-server, proxies, patience.
 
 #![expect(
     missing_debug_implementations,
