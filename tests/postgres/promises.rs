@@ -65,32 +65,3 @@ async fn a_scan_snapshot_older_than_a_commit_is_made_up_for() {
         assert_eq!(api.get(during).await, Answer::Found, "{home:?}");
     }
 }
-
-#[tokio::test]
-async fn a_scan_whose_server_process_dies_midway_swaps_nothing() {
-    for (home, reading) in BOTH {
-        let users = Users::with(1_000).await;
-        let scan = Scan::new(&users, reading);
-        let halt = scan.halt();
-        let api = Api::start(home, &users, &scan, |builder| builder).await;
-        let live = api.guards[0].state().live.unwrap().generation;
-        halt.after(3);
-        let rebuilding = rebuild(&api.guards[0]);
-        let process = halt.arrived().await;
-        let client = users.connect().await.unwrap();
-        client.batch_execute("begin").await.unwrap();
-        let id = draw(&client).await;
-        api.guards[0].insert(&id).await.unwrap();
-        client.batch_execute("commit").await.unwrap();
-        users.terminate(process).await;
-        halt.go();
-        let error = rebuilding.await.unwrap().unwrap_err();
-        assert!(matches!(*error, RebuildError::Source(_)), "{error:?}");
-        assert_eq!(api.get(1_000).await, Answer::Found, "behind the place where it broke off");
-        assert_eq!(api.get(id).await, Answer::Found);
-        assert_eq!(api.get(id + 1).await, Answer::Refused, "the live filter still refuses");
-        assert_eq!(api.guards[0].state().live.unwrap().generation, live);
-        assert_eq!(api.guards[0].rebuild_now().await.unwrap().ids, 1_001);
-        assert_eq!(api.get(id).await, Answer::Found);
-    }
-}

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use bloom_guard::{BoxError, IdSink, RebuildSource};
 use tokio::sync::Semaphore;
-use tokio_postgres::Client;
 
 use crate::users::Users;
 
@@ -56,7 +55,7 @@ impl RebuildSource for Scan {
             for row in &rows {
                 ids.push(&row.get::<_, i64>(0)).await?;
             }
-            self.halt.pass(&client).await?;
+            self.halt.pass().await?;
         }
         if self.reading == Reading::Snapshot {
             client.batch_execute("commit").await?;
@@ -69,7 +68,6 @@ impl RebuildSource for Scan {
 pub struct Halt {
     /// Pages to pass before waiting; negative where nobody asked for it.
     pages: AtomicI32,
-    process: AtomicI32,
     arrived: Semaphore,
     go: Semaphore,
 }
@@ -77,7 +75,7 @@ pub struct Halt {
 impl Default for Halt {
     fn default() -> Self {
         let (arrived, go) = (Semaphore::new(0), Semaphore::new(0));
-        Self { pages: AtomicI32::new(-1), process: AtomicI32::new(0), arrived, go }
+        Self { pages: AtomicI32::new(-1), arrived, go }
     }
 }
 
@@ -87,10 +85,9 @@ impl Halt {
         self.pages.store(pages, Ordering::SeqCst);
     }
 
-    /// Waits until a scan waits; returns its server process.
-    pub async fn arrived(&self) -> i32 {
+    /// Waits until a scan waits.
+    pub async fn arrived(&self) {
         self.arrived.acquire().await.expect("never closed").forget();
-        self.process.load(Ordering::SeqCst)
     }
 
     /// Lets the scan go on.
@@ -98,10 +95,8 @@ impl Halt {
         self.go.add_permits(1);
     }
 
-    async fn pass(&self, client: &Client) -> Result<(), BoxError> {
+    async fn pass(&self) -> Result<(), BoxError> {
         if self.pages.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let row = client.query_one("select pg_backend_pid()", &[]).await?;
-            self.process.store(row.get(0), Ordering::SeqCst);
             self.arrived.add_permits(1);
             self.go.acquire().await?.forget();
         }

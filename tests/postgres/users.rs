@@ -52,13 +52,6 @@ impl Users {
         connect(&self.cluster, &self.name).await
     }
 
-    /// Ends a server process, as an administrator or the kernel does.
-    pub async fn terminate(&self, process: i32) {
-        let terminate = "select pg_terminate_backend($1)";
-        let ended = self.reader.query_one(terminate, &[&process]).await.expect("an answer");
-        assert!(ended.get::<_, bool>(0), "there is no process {process}");
-    }
-
     /// Looks a user up, as a handler does.
     pub async fn look_up(&self, id: i64) -> bool {
         let found = self.reader.query_opt("select 1 from users where id = $1", &[&id]).await;

@@ -4,7 +4,6 @@
 mod canary;
 mod damage;
 mod exactness;
-mod findings;
 mod fleet;
 mod hostile;
 mod nulls;

@@ -1,7 +1,6 @@
 //! A 404 that is about something else than the record, or meant for one caller, hides the record from nobody.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,7 +8,6 @@ use axum::{Router, routing};
 use bloom_guard::{
     BloomGuard, Captures, IdExtractor, PathPattern, Query, Rejected, Schedule, Verdict,
 };
-use futures_util::future::join_all;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use support::model::{Strangers, Table, in_process, live};
 use tower::{Layer, ServiceExt};
@@ -80,30 +78,6 @@ async fn what_misleads_hides_the_record_from_nobody() {
             assert_eq!(answer.status(), StatusCode::OK, "after {method} {query} {with}");
         }
     }
-}
-
-/// Where GET has shown that a record is missing, HEAD is no second way to have it looked up.
-#[tokio::test(start_paused = true)]
-async fn what_get_missed_is_looked_for_by_heads_in_the_lane() {
-    let guard = over(&Table::with(0..40), false).await;
-    let calls = AtomicU64::new(0);
-    let service = guard.layer(tower::service_fn(|_: Request<String>| {
-        calls.fetch_add(1, Ordering::Relaxed);
-        async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let mut personal = status(StatusCode::NOT_FOUND);
-            personal.headers_mut().insert("cache-control", HeaderValue::from_static("private"));
-            Ok::<_, Infallible>(personal)
-        }
-    }));
-    let send = |method: &str| {
-        let sent = service.clone().oneshot(request(method, "", "", ""));
-        async move { sent.await.unwrap().status() }
-    };
-    assert_eq!(send("GET").await, 404);
-    let heads = join_all((0..100).map(|_| send("HEAD"))).await;
-    assert_eq!(heads.iter().filter(|status| **status == 503).count(), 100 - 64);
-    assert_eq!(calls.load(Ordering::Relaxed), 1 + 64);
 }
 
 /// One layer over several routes also wraps the fallback, and the routes of what a record has.

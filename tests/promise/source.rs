@@ -175,28 +175,6 @@ async fn a_source_that_fails_is_read_for_a_third_of_the_time_at_most_and_asked_a
     }
 }
 
-/// Outgrows its filter at first, and then fails once.
-struct Outgrows(AtomicU32);
-
-impl RebuildSource for Outgrows {
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        let scan = self.0.fetch_add(1, Ordering::SeqCst);
-        for id in 0..500_u64 {
-            ids.push(&id).await?;
-        }
-        if scan == 1 { Err("the connection is closed".into()) } else { Ok(()) }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_size_that_a_failed_rebuild_has_learnt_saves_the_next_one_a_scan() {
-    let source = Outgrows(AtomicU32::new(0));
-    let guard = builder().capacity(100, 0.01).rebuild(Schedule::manual(), source).build().unwrap();
-    guard.rebuild_now().await.unwrap_err();
-    let report = guard.rebuild_now().await.unwrap();
-    assert_eq!((report.ids, report.scans), (500, 1));
-}
-
 /// Hangs in its first scan for ever, as on a connection whose other end is gone.
 struct HangsOnce(AtomicU32);
 

@@ -69,26 +69,6 @@ async fn user_password_and_database_come_from_the_url() {
     assert!(!format!("{wrong:?} {:?}", guard(&url)).contains("s3cret"));
 }
 
-/// Both have the filter's name, and only their URLs tell them apart.
-#[tokio::test]
-async fn two_services_in_two_databases_of_one_server_refuse_none_of_their_records() {
-    let redis = RedisServer::start();
-    let tables = [Table::with(0..1_000), Table::with(5_000..6_000)];
-    let urls = [1, 2].map(|db| format!("redis://127.0.0.1:{}?db={db}", redis.port()));
-    let guards = [0, 1].map(|n| guard_over(&urls[n], &tables[n]).build().unwrap());
-    for guard in &guards {
-        live(guard).await;
-        guard.rebuild_now().await.unwrap();
-    }
-    for (guard, table) in guards.iter().zip(&tables) {
-        for id in table.snapshot() {
-            assert_eq!(get_looked_up(guard, table, id).await, StatusCode::OK, "{id}");
-        }
-        assert!(matches!(guard.check(&9_999).await.unwrap(), Verdict::Absent(_)));
-    }
-    assert_eq!(redis.run::<i64>(&["DBSIZE"]), 0, "nothing is in database 0");
-}
-
 #[tokio::test]
 async fn the_tasks_end_with_the_last_clone() {
     let redis = RedisServer::start();

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Builder, Schedule};
 use http::StatusCode;
-use support::model::{
-    Strangers, Table, brief, copied, get, guard, guard_over, inserted, live, removed,
-};
+use support::model::{Strangers, Table, brief, copied, get, guard, guard_over, inserted, live};
 use support::redis_server::RedisServer;
 
 const IDS: u64 = 2_000;
@@ -111,28 +109,6 @@ async fn what_this_process_inserts_is_in_the_copy_and_what_others_insert_is_aske
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_id_passes_once_in_each_process_and_not_at_all_where_the_removal_was_told() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let teller = copying(&redis, &table).await;
-    let other = copying(&redis, &table).await;
-    redis.age();
-    for id in 0..20 {
-        table.delete(id);
-        removed(&teller, id).await;
-        let before = table.lookups();
-        for _ in 0..5 {
-            assert_eq!(get(&teller, &table, id).await, StatusCode::NOT_FOUND);
-        }
-        assert_eq!(table.lookups(), before, "{id} is refused where it was told");
-        for _ in 0..5 {
-            assert_eq!(get(&other, &table, id).await, StatusCode::NOT_FOUND);
-        }
-        assert_eq!(table.lookups(), before + 1, "{id} passes once elsewhere");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_above_the_limit_has_no_copy() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
@@ -148,19 +124,4 @@ async fn a_filter_above_the_limit_has_no_copy() {
     let copy = state.copy.unwrap();
     assert!((1_000..1 << 21).contains(&copy.bytes), "{copy:?}");
     assert_eq!(copy.generation, state.live.unwrap().generation);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_id_removed_since_the_filter_was_built_is_refused_also_when_it_has_been_copied() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..IDS);
-    let guard = copying(&redis, &table).await;
-    redis.age();
-    guard.rebuild_now().await.unwrap();
-    table.delete(7);
-    removed(&guard, 7).await;
-    copied(&guard).await;
-    let before = table.lookups();
-    assert_eq!(get(&guard, &table, 7).await, StatusCode::NOT_FOUND);
-    assert_eq!(table.lookups(), before, "it passed by the copy that was read after its removal");
 }

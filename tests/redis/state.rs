@@ -117,21 +117,6 @@ async fn a_redis_that_runs_no_scripts_is_told() {
 }
 
 #[tokio::test]
-async fn scripts_that_are_forbidden_later_are_told_though_checks_succeed() {
-    let (redis, url) = with_user();
-    let guard = guard_over(&url, &Table::with(0..1_000)).build().unwrap();
-    live(&guard).await;
-    well(&guard).await;
-    redis.run::<()>(&["ACL", "SETUSER", "guard", "-evalsha"]);
-    let state = state(&guard, "rebuilds are told to fail", |state| state.rebuilds.is_failing).await;
-    assert!(state.rebuilds.succeeded.is_some() && state.live.is_ok(), "{state}");
-    let trouble = state.trouble.expect("there is trouble");
-    assert!(trouble.contains(Doubt::Denied.advice()), "{trouble}");
-    redis.run::<()>(&["ACL", "SETUSER", "guard", "+evalsha"]);
-    well(&guard).await;
-}
-
-#[tokio::test]
 async fn a_filter_that_is_gone_is_told_from_one_that_was_never_built() {
     let redis = RedisServer::start();
     let newcomer = guard(&redis.url()).build().unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, Schedule, Verdict};
 use support::eventually;
-use support::model::{Table, get, get_looked_up, guard_over, live};
+use support::model::{Table, get, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -36,31 +36,6 @@ async fn has_mode(guard: &BloomGuard, mode: Mode) {
         if guard.mode() == mode { Ok(()) } else { Err(format!("{:?}", guard.mode())) }
     })
     .await;
-}
-
-/// Also where Redis's clock was two days ahead when a token was drawn.
-#[tokio::test]
-async fn what_a_new_filter_lacks_is_not_refused_until_a_rebuild_after_its_time() {
-    for clock_was_ahead in [false, true] {
-        let redis = RedisServer::start();
-        let (now, _): (u64, u64) = redis.run(&["TIME"]);
-        if clock_was_ahead {
-            let ahead = ((now + 2 * 86_400) * 1_000_000).to_string();
-            redis.run::<i64>(&["HSET", "bg:{users}:meta", "epoch", &ahead]);
-        }
-        let table = Table::with(0..1_000);
-        let guard = guard_over(&redis.url(), &table).settle(BRIEF).build().unwrap();
-        settles(&guard).await;
-        // A process without the guard creates it.
-        table.commit(4_711);
-        assert_eq!(guard.check(&4_711).await, Ok(Verdict::Unknown(Doubt::Settling)));
-        assert_eq!(guard.check(&7).await, Ok(Verdict::Present), "what it has passes");
-        assert_eq!(get_looked_up(&guard, &table, 4_711).await, 200);
-        // It ends by itself, with a filter that has all there is.
-        live(&guard).await;
-        assert_eq!(guard.state().settling, None);
-        assert_eq!(guard.check(&4_711).await, Ok(Verdict::Present));
-    }
 }
 
 #[tokio::test]

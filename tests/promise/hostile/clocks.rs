@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{pause, resume};
 
-use super::{META, has_read, passes};
-use support::eventually;
+use super::{has_read, passes};
 use support::model::{Table, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
 
@@ -21,7 +20,7 @@ async fn suspended(redis: &RedisServer, time: Duration) {
     let woken = tokio::task::spawn_blocking(move || {
         let asleep = now(&mut connection);
         while now(&mut connection) - asleep < time {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
     });
     woken.await.unwrap();
@@ -49,27 +48,4 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     answer.send(()).unwrap();
     assert_eq!(answered.await.unwrap(), 404, "it has read before the commit");
     assert_eq!(get_looked_up(&guard, &table, OPEN).await, 200, "hidden by a null");
-}
-
-/// Marks and the journal end by Redis's clock.
-#[tokio::test]
-async fn when_redis_and_this_machine_disagree_on_how_much_time_has_passed_all_begins_anew() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build().unwrap();
-    live(&guard).await;
-    let incarnation = || redis.run::<Vec<u8>>(&["HGET", META, "inc"]);
-    let before = incarnation();
-    suspended(&redis, Duration::from_secs(1)).await;
-    passes(&redis, Duration::from_millis(1_500)).await;
-    assert_eq!(incarnation(), before, "so much may be a slow answer");
-    suspended(&redis, Duration::from_millis(3_000)).await;
-    eventually("another incarnation", Duration::from_secs(3), || async {
-        if incarnation() == before { Err("the same".to_owned()) } else { Ok(()) }
-    })
-    .await;
-    let blind: u64 = redis.run(&["HGET", META, "blind"]);
-    let (now, _): (u64, u64) = redis.run(&["TIME"]);
-    assert!(blind > now * 1_000 + 1_800_000, "no nulls until all marks would have ended");
-    live(&guard).await;
 }
