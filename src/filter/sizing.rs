@@ -24,7 +24,7 @@ const SPREAD: f64 = 4.0;
 /// let sizing = bloom_guard::Sizing::sharded(1_000_000_000, 0.01, 256)?;
 /// assert_eq!(
 ///     sizing.to_string(),
-///     "1000000000 ids at a rate of 0.01: 1241055232 bytes, 4847872 more while it is rebuilt; shards: 256; 9.9 bits and 6 hashes an id"
+///     "1000000000 ids at a rate of 0.01: 1242316800 bytes, 4852800 more while it is rebuilt; shards: 256; 9.9 bits and 6 hashes an id"
 /// );
 /// # Ok::<(), bloom_guard::SizingError>(())
 /// ```
