@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
-use tower_layer::Layer;
 
-use super::rejection::NotFound;
-use super::service::BloomGuardService;
 use crate::background::Background;
 use crate::error::ChangeError;
 use crate::extract::AsId;
@@ -228,19 +225,11 @@ impl fmt::Debug for BloomGuard {
     }
 }
 
-impl<S> Layer<S> for BloomGuard {
-    type Service = BloomGuardService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, self.clone(), Arc::new(NotFound))
-    }
-}
-
 /// A [`BloomGuard`] as a layer that answers refused requests in a way of its own. Made by
 /// [`BloomGuard::rejecting_with`]; shares the guard's state.
 pub struct RejectingLayer<R> {
-    guard: BloomGuard,
-    rejection: Arc<R>,
+    pub(super) guard: BloomGuard,
+    pub(super) rejection: Arc<R>,
 }
 
 impl<R> Clone for RejectingLayer<R> {
@@ -252,13 +241,5 @@ impl<R> Clone for RejectingLayer<R> {
 impl<R> fmt::Debug for RejectingLayer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RejectingLayer").field("guard", &self.guard).finish_non_exhaustive()
-    }
-}
-
-impl<S, R> Layer<S> for RejectingLayer<R> {
-    type Service = BloomGuardService<S, R>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, self.guard.clone(), Arc::clone(&self.rejection))
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting, Watch};
-use super::layer::BloomGuard;
+use super::layer::{BloomGuard, RejectingLayer};
 use super::rejection::{NotFound, Rejection, reject};
 use super::screen::Screened;
 use crate::store::Answer;
@@ -111,5 +112,21 @@ where
                 ResponseFuture::rejected(reject(&*self.rejection, rejected, explains))
             }
         }
+    }
+}
+
+impl<S> Layer<S> for BloomGuard {
+    type Service = BloomGuardService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BloomGuardService::new(inner, self.clone(), Arc::new(NotFound))
+    }
+}
+
+impl<S, R> Layer<S> for RejectingLayer<R> {
+    type Service = BloomGuardService<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BloomGuardService::new(inner, self.guard.clone(), Arc::clone(&self.rejection))
     }
 }
