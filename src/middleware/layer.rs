@@ -33,9 +33,9 @@ const ASKED: usize = 256;
 
 /// A guard against requests for records that do not exist.
 ///
-/// It is the [`Layer`] that goes in front of the handlers, and the handle by which the application
+/// It is the [`Layer`](tower_layer::Layer) that goes in front of the handlers, and the handle by which the application
 /// tells of the records it creates and deletes. It is cheap to clone; all clones, and all services made
-/// from them, share one state. Refused requests are answered by [`NotFound`];
+/// from them, share one state. Refused requests are answered by [`NotFound`](crate::NotFound);
 /// [`rejecting_with`](Self::rejecting_with) makes a layer that answers them otherwise.
 ///
 /// Dropping the future of any of these methods is safe. An insert so dropped is not acknowledged.
