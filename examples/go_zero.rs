@@ -44,9 +44,9 @@ async fn main() -> Result<ExitCode, BoxError> {
         .build()?;
     // By hand and once, in an application, with ids from the database: here the filter was filled a moment ago.
     guard.trust_foreign(1..=USERS).await?;
+    timeout(Duration::from_secs(3), guard.ready()).await?;
     let live = guard.state().live.map_err(|doubt| doubt.as_str())?;
     println!("{} ids, {:.1e} false positives", live.items, live.expected_rate);
-    timeout(Duration::from_secs(3), guard.ready()).await?;
 
     let table = Arc::new(Mutex::new(BTreeSet::from_iter(1..=USERS)));
     let rows = Arc::clone(&table);
