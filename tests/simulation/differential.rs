@@ -161,10 +161,13 @@ fn on_the_server(record: &Record) -> Option<Vec<Bytes>> {
     Some(words)
 }
 
-/// A script with a clock that stands at one moment.
+/// A script with a clock that stands at one moment, and lifetimes a thousand times as long.
 fn at_that_moment(code: &str, now_us: u64) -> String {
     let (seconds, micros, ms) = (now_us / 1_000_000, now_us % 1_000_000, now_us / 1000);
     let code = code.replace("redis.call('TIME')", &format!("{{'{seconds}', '{micros}'}}"));
+    // Lifetimes are the run's, which has to end before a key does on a busy machine.
+    let code = code.replace("'PX', ARGV", "'PX', 1000 * ARGV");
+    let code = code.replace("'PEXPIRE', KEYS[1], ARGV", "'PEXPIRE', KEYS[1], 1000 * ARGV");
     code.replace("'*',", &format!("'{ms}-*',"))
 }
 
