@@ -12,6 +12,7 @@ use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::observe::state::GuardState;
 use crate::settings;
+use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 
@@ -41,7 +42,8 @@ impl Target {
 
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         settings::name(&self.name)?;
-        Ok(Endpoint::parse(&self.url()?)?)
+        // Which judges the user, as a guard does: one without a password would be ignored.
+        Ok(Endpoint::parse(&self.url()?)?.with(&Access::default())?)
     }
 
     /// The keys of each shard.

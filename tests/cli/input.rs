@@ -11,6 +11,7 @@ async fn bad_input_gets_a_sentence_and_a_status() {
     let long = "x".repeat(300);
     let empty = RedisServer::start();
     let limited = RedisServer::with(&["--user", "few", "on", ">password", "~*", "-@all", "+info"]);
+    let user = empty.url().replacen("//", "//user@", 1);
     let few = format!("redis://few:password@127.0.0.1:{}/", limited.port());
     for (name, words, variables) in [
         ("no_such_filter", &["status", &url, "user"][..], &[][..]),
@@ -18,6 +19,7 @@ async fn bad_input_gets_a_sentence_and_a_status() {
         ("name", &["check", &url, "us{e}rs", "7"], &[]),
         ("id", &["check", &url, "users", &long], &[]),
         ("url", &["check", "http://x", "users", "7"], &[]),
+        ("user", &["doctor", &user, "users"], &[]),
         ("no_ids", &["verify", &url, "users"], &[]),
         ("away", &["verify", away, "users"], &[]),
         ("away_doctor", &["doctor", away, "users"], &[]),
