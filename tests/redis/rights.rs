@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, BoxError, Doubt, IdSink, Mode, RebuildSource, Schedule, Verdict};
+use bloom_guard::{
+    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Schedule, Verdict,
+};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, brief, get, guard, inserted, live, rebuilt};
@@ -73,7 +75,7 @@ impl Site {
 
     /// The commands that were denied so far, each with the user's name.
     fn denied(&self) -> Vec<String> {
-        let log: Vec<redis::Value> = self.redis.run(&["ACL", "LOG", "128"]);
+        let log: Vec<redis::Value> = self.redis.run(&["ACL", "LOG", "1000"]);
         log.into_iter().map(|entry| format!("{entry:?}").to_lowercase()).collect()
     }
 
@@ -208,6 +210,73 @@ async fn the_rights_that_the_guide_lists_are_enough() {
     assert_eq!(site.denied(), [""; 0], "before the restart");
     losses_are_recovered_from(&mut site, &guard).await;
     assert_eq!(site.denied(), [""; 0]);
+}
+
+/// Who lacks a right.
+fn without(right: &str) -> String {
+    format!("no-{right}")
+}
+
+/// A guard whose user lacks one right does all that it does, again and again.
+async fn works_without(site: Arc<Site>, right: &'static str) {
+    let (name, keys) = (without(right), format!("~bg:{{{right}}}:*"));
+    let words = [&["ACL", "SETUSER", &name], &user()[1..], &[&keys]].concat();
+    site.redis.run::<()>(&words);
+    let gate = Arc::new(Semaphore::new(1_000));
+    let source = Held { table: site.table.clone(), gate: Arc::clone(&gate) };
+    let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+    let url = site.url().replace("guard", &name);
+    let guard = brief(BloomGuard::builder(right, pattern).redis(&url).settle(Duration::ZERO));
+    let guard = guard.copy_limit(0).rebuild(Schedule::manual(), source).build().unwrap();
+    live(&guard).await;
+    site.redis.run::<()>(&["ACL", "SETUSER", &name, &format!("-{right}")]);
+    site.redis.run::<i64>(&["CLIENT", "KILL", "USER", &name]);
+    if right == "pexpire" {
+        // A lease is renewed by a rebuild that takes long.
+        gate.forget_permits(1_000);
+    }
+    let mark_is_over =
+        || site.redis.run::<i64>(&["ZADD", &format!("bg:{{{right}}}:marks"), "1", "over"]);
+    loop {
+        site.redis.run::<()>(&["SCRIPT", "FLUSH"]);
+        mark_is_over();
+        guard.rebuild_now().await.ok();
+        mark_is_over();
+        site.redis.run::<i64>(&["HSET", &format!("bg:{{{right}}}:meta"), "since", "1"]);
+        // The journal is cut at each 64th.
+        for id in 2_000..2_065_u64 {
+            guard.insert(&id).await.ok();
+        }
+        let mut checks = JoinSet::new();
+        for id in 3_000..3_064_u64 {
+            let guard = guard.clone();
+            checks.spawn(async move { guard.check(&id).await });
+        }
+        checks.join_all().await;
+        for _ in 0..2 {
+            guard.remove(&7).await.ok();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_right_that_the_guide_lists_is_used() {
+    let site = Arc::new(Site::new());
+    site.redis.run::<()>(&["CONFIG", "SET", "acllog-max-len", "1000"]);
+    let mut all = JoinSet::new();
+    for right in commands() {
+        all.spawn(works_without(Arc::clone(&site), right));
+    }
+    eventually("each is denied", Duration::from_secs(60), || async {
+        let denied = site.denied();
+        let is_denied = |right: &&str| {
+            let quoted = [&without(right), *right].map(|word| format!("\"{word}\""));
+            denied.iter().any(|entry| quoted.iter().all(|word| entry.contains(word)))
+        };
+        let unused: Vec<_> = commands().into_iter().filter(|right| !is_denied(right)).collect();
+        if unused.is_empty() { Ok(()) } else { Err(format!("{unused:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]
