@@ -42,7 +42,7 @@ impl Target {
 
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         settings::name(&self.name)?;
-        // Which judges the user, as a guard does: one without a password would be ignored.
+        // `with` refuses a user without a password, as a guard does; Redis would never be told of it.
         Ok(Endpoint::parse(&self.url()?)?.with(&Access::default())?)
     }
 

@@ -267,7 +267,7 @@ async fn each_right_that_the_guide_lists_is_used() {
     for right in commands() {
         all.spawn(works_without(Arc::clone(&site), right));
     }
-    eventually("each is denied", Duration::from_secs(60), || async {
+    eventually("each is denied", Duration::from_secs(300), || async {
         let denied = site.denied();
         let is_denied = |right: &&str| {
             let quoted = [&without(right), *right].map(|word| format!("\"{word}\""));
