@@ -103,6 +103,7 @@ mod nulls;
 mod observe;
 mod random;
 mod rebuild;
+mod refusal;
 mod settings;
 mod store;
 #[cfg(test)]
@@ -140,6 +141,7 @@ pub use rebuild::{
     BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
     from_blocking, from_fn, from_iter,
 };
+pub use refusal::Refusal;
 pub use store::JournalReach;
 #[cfg(feature = "tls")]
 pub use store::link::tls::TlsSettings;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::refusal::Refusal;
+
 /// What is known of an id. There are three answers and no fourth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,29 +50,29 @@ impl Proof {
     }
 }
 
-/// Names each doubt once: what it means, its short name, and its words.
+/// Names each doubt once: what it means, its code, its words, and what to do about it.
 macro_rules! doubts {
-    ($($(#[$doc:meta])* $doubt:ident = $name:literal, $words:literal;)*) => {
-        /// Why a verdict is unknown.
+    ($($(#[$doc:meta])* $doubt:ident = $code:literal, $words:literal, $advice:literal;)*) => {
+        /// Why a verdict is unknown. Each has a code, words and an [advice](Self::advice); so has each [`Refusal`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Doubt {
-            $($(#[$doc])* $doubt,)*
-        }
-
-        #[cfg(feature = "cli")]
-        impl serde::Serialize for Doubt {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
+            $(
+                $(#[$doc])*
+                #[doc = concat!("\n\n", "*", $advice, "*")]
+                $doubt,
+            )*
+            /// Redis refuses to answer, is not fit to, or gave an answer that makes no sense: the refusal says which.
+            Refused(Refusal),
         }
 
         impl Doubt {
-            /// Returns a short fixed name, fit for a metric's label.
+            /// Returns its code, fit for a metric's label: the refusal's own where Redis refuses.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$doubt => $name,)*
+                    $(Self::$doubt => $code,)*
+                    Self::Refused(refusal) => refusal.as_str(),
                 }
             }
 
@@ -78,83 +80,90 @@ macro_rules! doubts {
             pub(crate) const fn words(self) -> &'static str {
                 match self {
                     $(Self::$doubt => $words,)*
+                    Self::Refused(refusal) => refusal.words(),
+                }
+            }
+
+            /// Returns what to do about it, in a sentence or two.
+            #[must_use]
+            pub const fn advice(self) -> &'static str {
+                match self {
+                    $(Self::$doubt => $advice,)*
+                    Self::Refused(refusal) => refusal.advice(),
                 }
             }
         }
     };
 }
 
+#[rustfmt::skip]
 doubts! {
     /// There is no connection to Redis (yet, or any more).
-    Disconnected = "disconnected", "no connection to redis";
+    Disconnected = "disconnected", "no connection to redis",
+        "See that Redis runs, and that URL, network and firewall lead to its primary.";
     /// Redis did not answer within the deadline.
-    Timeout = "timeout", "redis did not answer within the deadline";
+    Timeout = "timeout", "redis did not answer within the deadline",
+        "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit, or raise check_deadline.";
     /// Too many checks are in flight already.
-    Overloaded = "overloaded", "too many checks in flight";
-    /// No filter has been built yet.
-    NoFilter = "no_filter", "no filter has been built";
-    /// This shard has not been built yet, and others may have been.
-    ShardNotBuilt = "shard_not_built", "the shard has not been built yet";
+    Overloaded = "overloaded", "too many checks in flight",
+        "Find out why Redis answers slowly, or spread the requests over more processes.";
+    /// No filter has been built yet; of a filter in shards, this shard has not.
+    NoFilter = "no_filter", "no filter has been built",
+        "Wait for the first rebuild, which puts one shard after the other live. If none comes, see that a process has a source, and read its state; another system's filter needs trust_foreign first.";
     /// The filter that this process has seen is gone.
-    Gone = "gone", "the live filter is gone from redis";
-    /// The live key holds something that is not a string.
-    WrongType = "wrong_type", "the live key holds another type than a string";
-    /// The live key holds a string that is not a filter of ours, or a damaged one.
-    Foreign = "foreign", "the live key holds foreign or damaged bytes";
-    /// The filter of a module takes no more ids, or has to grow for the next one: inserts of other programs may fail.
-    Full = "full", "the filter is full";
-    /// The filter is shorter or longer than its header says.
-    Truncated = "truncated", "the live key's length is not what its header says";
-    /// The filter has a format version this crate does not read.
-    Version = "version", "the live filter has an unreadable format version";
-    /// The filter is not in the live state.
-    NotLive = "not_live", "the live key holds a filter that is not in the live state";
+    Gone = "gone", "the live filter is gone from redis",
+        "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Look for FLUSHALL, DEL, EXPIRE or an eviction.";
+    /// The live key holds something else than a whole filter that this version of the crate reads.
+    Damaged = "damaged", "the live key holds no whole filter that this process can read",
+        "A rebuild replaces the filter; without a source, another system's filter needs trust_foreign. Find out what else writes to its key, and delete any other key of the guard that has another type. If a newer version of the crate has built it, update this process.";
     /// The filter is new, and processes that do not insert into it may still run: what it lacks may exist.
-    Settling = "settling", "the filter is new, and settles";
+    Settling = "settling", "the filter is new, and settles",
+        "It ends by itself: see the guide, fleet. Once every process inserts, enforce_everywhere ends it sooner.";
     /// The filter was built with another secret key.
-    OtherKey = "other_key", "the live filter was built with another secret key";
-    /// The filter was verified on another Redis process than the one that answers, an older one was put in its place, or this
+    OtherKey = "other_key", "the live filter was built with another secret key",
+        "Give all processes the same secret_key.";
+    /// The filter was verified on another Redis process than the one that answers, another one was put in its place, or this
     /// process has inserts to repeat: acknowledged adds may be missing from it.
-    Suspect = "suspect", "the live filter was verified on another redis process";
+    Suspect = "suspect", "the live filter is not one that was verified on this redis process",
+        "Redis has restarted or failed over, or a filter was replaced just now, which passes by itself within seconds. A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign.";
     /// An id that exists was found missing from the filter, so that others may be missing, too.
-    Disproved = "disproved", "an id that exists was found missing from the live filter";
+    Disproved = "disproved", "an id that exists was found missing from the live filter",
+        "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Find out why the id was missing: a create without insert, or a source that leaves rows out.";
     /// The filter took the place of a disproved one, and two ids that exist were found missing from it, too. It refuses nothing
     /// until the next rebuild by schedule or by hand.
-    DisprovedTwice = "disproved_twice", "ids that exist were found missing from the live filter, and from the one before";
-    /// The filter was replaced more than once while the question was asked.
-    Changing = "changing", "the live filter keeps changing";
-    /// The Redis that answers is, or became, a replica; or it is a Sentinel.
-    Replica = "replica", "redis is no primary";
-    /// Redis has lost too many of its replicas to be sure that it is still the primary.
-    Isolated = "isolated", "redis has too few replicas to be sure that it is the primary";
-    /// Redis is loading its data.
-    Loading = "loading", "redis is loading its data";
-    /// Redis is held up by a script of somebody's.
-    Busy = "busy", "redis is held up by a script";
-    /// Redis is out of memory.
-    OutOfMemory = "out_of_memory", "redis is out of memory";
-    /// Redis cannot write to its disk.
-    Disk = "disk", "redis cannot write to its disk";
-    /// Redis does not let this user ask.
-    Denied = "denied", "redis does not let this user ask";
-    /// There are no credentials or certificates to show Redis: the application's provider failed, or a file cannot be read.
-    Credentials = "credentials", "there are no credentials or certificates to show redis";
-    /// The node of a cluster does not serve the filter's slot, or not now; or Redis is a node, and the URL names a server.
-    Cluster = "cluster", "the node of the cluster does not serve the filter's slot";
-    /// Redis is too old, or lacks a command that the guard needs.
-    Unsupported = "unsupported", "redis is too old, or lacks a command that the guard needs";
-    /// Redis takes no strings as long as the filter (`proto-max-bulk-len`).
-    StringLimit = "string_limit", "redis takes no strings as long as the filter (proto-max-bulk-len)";
-    /// Redis may evict any key (`allkeys-*`), and that was not accepted.
-    Eviction = "eviction", "redis may evict any key (allkeys-*), and that was not accepted";
-    /// Redis refused the question for another reason.
-    Refused = "refused", "redis refuses to answer";
-    /// Redis answered something that makes no sense as an answer.
-    Odd = "odd", "redis gave an answer that makes no sense";
+    DisprovedTwice = "disproved_twice", "ids that exist were found missing from the live filter, and from the one before",
+        "Is the name used by two services? With in_process(): do several processes create records? Else the source leaves rows out, or the handler answers 2xx for what does not exist: next_finding() gives ids. A rebuild by schedule or by hand ends it.";
+}
+
+#[cfg(feature = "cli")]
+impl serde::Serialize for Doubt {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_advice_has_the_application_wait_for_a_rebuild_of_another_systems_filter() {
+        use Doubt::{Damaged, Disproved, Gone, NoFilter, Suspect};
+        // What ends trust in such a filter, and what it begins with.
+        for doubt in [NoFilter, Gone, Damaged, Suspect, Disproved] {
+            let advice = doubt.advice();
+            assert!(advice.contains("another system's filter needs trust_foreign"), "{advice}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_small() {
+        assert!(size_of::<Verdict>() <= 4, "{} bytes", size_of::<Verdict>());
     }
 }

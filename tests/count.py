@@ -112,8 +112,8 @@ setters = [
     if path.startswith("src/builder/")
     for name in re.findall(r"(?m)^    pub fn (\w+)(?:<[^>]*>)?\(\s*mut self,", text)
 ]
-doubts = block(SOURCES["src/verdict.rs"], r"^doubts! \{") or block(SOURCES["src/verdict.rs"], r"^pub enum Doubt \{")
-doubts = re.findall(r"(?m)^    ([A-Z]\w+)", doubts)
+doubts = re.findall(r"(?m)^    ([A-Z]\w+) =", block(SOURCES["src/verdict.rs"], r"^doubts! \{")) + ["Refused"]
+refusals = re.findall(r"(?m)^    ([A-Z_]+) =", block(SOURCES["src/refusal.rs"], r"^refusals! \{"))
 enums = error_enums()
 guide = [read(path) for path in FILES if path.startswith("src/guide/") and path.endswith(".md")]
 seeded = tests.get("tests/simulation/seeded/list.rs", "")
@@ -127,6 +127,7 @@ for what, count in (
     ("names at the root", len(root_names())),
     ("setters of the builder", len(setters)),
     ("doubts", len(doubts)),
+    ("codes of what Redis refuses", len(refusals)),
     (f"error variants, in {len(enums)} public enums", sum(map(len, enums.values()))),
     ("words of the guide", sum(len(text.split()) for text in guide)),
     ("seeded bugs", len(re.findall(r'\bname: "', seeded))),

@@ -12,6 +12,7 @@ use super::target::Target;
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::observe::state::GuardState;
+use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
 use crate::store::link::refusal::doubt;
 use crate::store::link::transport::Trouble;
@@ -127,7 +128,7 @@ fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
             return live.bytes / state.shards.map_or(1, |shards| shards.all);
         }
         // An allkeys-* policy was told of.
-        Err(Doubt::Eviction) => {}
+        Err(Doubt::Refused(Refusal::EVICTION)) => {}
         Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
     }
     0

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::server::Server;
 use super::status::span;
 use crate::error::StoreError;
+use crate::refusal::Refusal;
 use crate::store::link::process::{Eviction, RedisProcess, field};
 use crate::store::link::reply::Reply;
-use crate::verdict::Doubt;
 
 /// How far the clocks may be apart before the ages that are told are wrong.
 const APART: Duration = Duration::from_secs(2);
@@ -116,7 +116,7 @@ fn of_disk(info: &str, findings: &mut Findings) {
     let failed = ["rdb_last_bgsave_status", "aof_last_write_status"];
     if failed.iter().any(|name| field(info, name) == Some("err")) {
         // Where that ends writes, the rights that are tried say so.
-        findings.note("disk: Redis could not write to it", Doubt::Disk.advice());
+        findings.note("disk: Redis could not write to it", Refusal::DISK.advice());
     }
 }
 

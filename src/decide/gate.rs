@@ -22,6 +22,7 @@ use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
+use crate::refusal::Refusal;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// For how long a record counts as found lately.
@@ -316,15 +317,18 @@ impl Gate {
     fn on_unknown(&self, doubt: Doubt, now: Instant) -> OnUnknown {
         let unbuilt = !self.built.load(Ordering::Relaxed) && {
             let mut said = self.unbuilt.lock();
-            if let Doubt::NoFilter | Doubt::ShardNotBuilt = doubt {
+            if doubt == Doubt::NoFilter {
                 *said = Some(now);
             }
             // A late answer is the same that other requests got. Of a Redis that is away nobody knows.
             said.is_some_and(|said| now.saturating_duration_since(said) < SAID)
         };
         // Nor must it be while the first shards are live, and the others are not.
-        let is_new = unbuilt || doubt == Doubt::ShardNotBuilt;
-        if is_new || doubt == Doubt::Eviction { OnUnknown::Pass } else { self.on_unknown }
+        match doubt {
+            Doubt::NoFilter | Doubt::Refused(Refusal::EVICTION) => OnUnknown::Pass,
+            _ if unbuilt => OnUnknown::Pass,
+            _ => self.on_unknown,
+        }
     }
 
     fn note_built(&self, verdict: Verdict) {
@@ -363,7 +367,7 @@ impl Why {
 impl Known {
     /// Returns what is known until the look-up has answered.
     pub(crate) const fn unanswered(is_copied: bool) -> Self {
-        Self::Asked { verdict: Verdict::Unknown(Doubt::Odd), is_copied, is_sampled: false }
+        Self::Asked { verdict: Verdict::Unknown(Doubt::Timeout), is_copied, is_sampled: false }
     }
 }
 

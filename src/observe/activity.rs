@@ -190,6 +190,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusal::Refusal;
 
     #[tokio::test(start_paused = true)]
     async fn failures_count_from_the_first_after_a_success() {
@@ -202,15 +203,15 @@ mod tests {
         assert!(!activity.rests(second) && !activity.state().is_failing);
         for _ in 0..3 {
             tokio::time::advance(second).await;
-            activity.failed(Doubt::Denied, Instant::now());
+            activity.failed(Doubt::Refused(Refusal::DENIED), Instant::now());
         }
         let state = activity.state();
         let failure = state.failed.unwrap();
         assert!(state.is_failing && activity.rests(second));
         assert_eq!((failure.since, failure.last, failure.count), (2 * second, Duration::ZERO, 3));
         assert_eq!(state.succeeded, Some(3 * second));
-        assert_eq!(activity.doubt(), Some(Doubt::Denied));
-        assert_eq!(failure.advice, Doubt::Denied.advice());
+        assert_eq!(activity.doubt(), Some(Doubt::Refused(Refusal::DENIED)));
+        assert_eq!(failure.advice, Refusal::DENIED.advice());
         activity.recovered();
         assert_eq!((activity.doubt(), activity.state().is_failing), (None, false));
     }

@@ -224,13 +224,8 @@ impl Rebuilder {
             }
             Err(
                 Doubt::NoFilter
-                | Doubt::ShardNotBuilt
                 | Doubt::Gone
-                | Doubt::WrongType
-                | Doubt::Foreign
-                | Doubt::Truncated
-                | Doubt::Version
-                | Doubt::NotLive
+                | Doubt::Damaged
                 | Doubt::OtherKey
                 | Doubt::Suspect
                 | Doubt::Disproved,

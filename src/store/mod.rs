@@ -31,6 +31,7 @@ use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::nulls::scope::Scope;
 use crate::random;
+use crate::refusal::Refusal;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -483,7 +484,7 @@ pub(crate) trait BuildPart: Send {
 /// Draws random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     random::bytes().map_err(|error| StoreError::Refused {
-        doubt: Doubt::Refused,
+        doubt: Doubt::Refused(Refusal::OTHER),
         reason: format!("the system's random source: {error}"),
     })
 }

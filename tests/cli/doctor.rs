@@ -75,7 +75,7 @@ async fn a_filter_that_is_not_to_be_trusted_is_found() {
     let (redis, guard) = filled().await;
     drop(guard);
     redis.run::<i64>(&["SETRANGE", "bg:{users}:bits", "30", "x"]);
-    finds("damaged", &redis.url(), &["users"], "foreign or damaged", "A rebuild replaces");
+    finds("damaged", &redis.url(), &["users"], "no whole filter", "A rebuild replaces");
     redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
     finds("gone", &redis.url(), &["users"], "is gone", "FLUSHALL");
     redis.run::<i64>(&["DEL", "bg:{users}:meta"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BoxError, Credentials, Doubt, Verdict};
+use bloom_guard::{BoxError, Credentials, Doubt, Refusal, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::RedisServer;
@@ -104,5 +104,5 @@ async fn credentials_that_the_application_gives_slowly_are_told_to_every_node_th
     }
     let fails = || async { Err::<Credentials, BoxError>("the vault is sealed".into()) };
     let guard = open(&url).credentials(fails).build().unwrap();
-    told(&guard, Doubt::Credentials, "vault is sealed").await;
+    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "vault is sealed").await;
 }

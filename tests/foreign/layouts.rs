@@ -1,7 +1,7 @@
 //! What other systems write passes, what the guard writes they read, and what nobody has written is refused as often as the layout
 //! says.
 
-use bloom_guard::{ForeignFilter, Verdict};
+use bloom_guard::{Doubt, ForeignFilter, Refusal, Verdict};
 use support::redis_server::RedisServer;
 
 use crate::guarded::{connected, refused, trust};
@@ -78,7 +78,7 @@ async fn redisbloom_and_the_guard_read_what_the_other_has_written() {
     assert!(refused(&guard, STRANGERS.take(50)).await.len() > 30);
     guard.insert_many(900..1_200).await.expect_err("it is full");
     assert_eq!(refused(&guard, STRANGERS.take(50)).await, [0; 0]);
-    assert_eq!(guard.state().live.unwrap_err(), bloom_guard::Doubt::Full);
+    assert_eq!(guard.state().live.unwrap_err(), Doubt::Refused(Refusal::FULL));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,13 +18,13 @@ type Damage = (&'static str, fn(&RedisServer), Doubt);
 const DAMAGES: [Damage; 8] = [
     ("missing", |redis| redis.run(&["DEL", BITS]), Doubt::Gone),
     ("all is gone", |redis| redis.run(&["FLUSHALL"]), Doubt::NoFilter),
-    ("another type", retype, Doubt::WrongType),
-    ("truncated", truncate, Doubt::Truncated),
-    ("an empty string", |redis| redis.run(&["SET", BITS, ""]), Doubt::Foreign),
-    ("foreign bytes", |redis| redis.run(&["SET", BITS, &"x".repeat(5_000)]), Doubt::Foreign),
+    ("another type", retype, Doubt::Damaged),
+    ("truncated", truncate, Doubt::Damaged),
+    ("an empty string", |redis| redis.run(&["SET", BITS, ""]), Doubt::Damaged),
+    ("foreign bytes", |redis| redis.run(&["SET", BITS, &"x".repeat(5_000)]), Doubt::Damaged),
     // The generation grows absurdly large: neither the checksum nor the fencing may be fooled.
-    ("a damaged header", |redis| redis.run(&["SETBIT", BITS, "130", "1"]), Doubt::Foreign),
-    ("an older format", |redis| write(redis, "SETRANGE", &[b"8", &[0, 0]]), Doubt::Version),
+    ("a damaged header", |redis| redis.run(&["SETBIT", BITS, "130", "1"]), Doubt::Damaged),
+    ("an older format", |redis| write(redis, "SETRANGE", &[b"8", &[0, 0]]), Doubt::Damaged),
 ];
 
 fn retype(redis: &RedisServer) {

@@ -115,7 +115,7 @@ async fn inserts_under_a_lost_secret_key_are_not_vouched_for() {
     route.turn(Traffic::Fair);
     eventually("the newcomer's filter is not trusted any more", SOON, || async {
         match newcomer.check(&OPEN).await.unwrap() {
-            Verdict::Unknown(Doubt::NotLive | Doubt::NoFilter) => Ok(()),
+            Verdict::Unknown(Doubt::Damaged | Doubt::NoFilter) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

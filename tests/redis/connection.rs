@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bloom_guard::{Doubt, Verdict};
+use bloom_guard::{Doubt, Refusal, Verdict};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, get, get_looked_up, guard, guard_over, live};
@@ -95,17 +95,17 @@ async fn a_refusal_is_named_refuses_nobody_and_passes() {
         (
             &[&["CONFIG", "SET", "min-replicas-to-write", "1"]],
             &[&["CONFIG", "SET", "min-replicas-to-write", "0"]],
-            Doubt::Isolated,
+            Doubt::Refused(Refusal::ISOLATED),
         ),
         (
             &[&["CONFIG", "SET", "maxmemory", "1"]],
             &[&["CONFIG", "SET", "maxmemory", "0"]],
-            Doubt::OutOfMemory,
+            Doubt::Refused(Refusal::OUT_OF_MEMORY),
         ),
         (
             &[&["ACL", "SETUSER", "guard", "-bitfield"]],
             &[&["ACL", "SETUSER", "guard", "+bitfield"]],
-            Doubt::Denied,
+            Doubt::Refused(Refusal::DENIED),
         ),
     ];
     let redis = RedisServer::start();
@@ -148,7 +148,7 @@ async fn nothing_is_refused_while_redis_may_evict_any_key() {
     };
     redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1gb"]);
     redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    doubts(Some(Doubt::Eviction)).await;
+    doubts(Some(Doubt::Refused(Refusal::EVICTION))).await;
     assert_eq!(get(&careful, &table, 5_000).await, StatusCode::NOT_FOUND, "the handler's");
     assert_eq!(careful.check(&7).await.unwrap(), Verdict::Present);
     let trouble = careful.state().trouble.expect("it is said");
@@ -159,7 +159,7 @@ async fn nothing_is_refused_while_redis_may_evict_any_key() {
     doubts(None).await;
     assert_eq!(careful.state().trouble, None);
     redis.run::<()>(&["CONFIG", "SET", "maxmemory", "1gb"]);
-    doubts(Some(Doubt::Eviction)).await;
+    doubts(Some(Doubt::Refused(Refusal::EVICTION))).await;
     redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
     doubts(None).await;
 
@@ -167,7 +167,7 @@ async fn nothing_is_refused_while_redis_may_evict_any_key() {
     let newcomer = guard(&redis.url()).build().unwrap();
     eventually("a newcomer says so at once", Duration::from_secs(3), || async {
         match newcomer.check(&5_000).await.unwrap() {
-            Verdict::Unknown(Doubt::Eviction) => Ok(()),
+            Verdict::Unknown(Doubt::Refused(Refusal::EVICTION)) => Ok(()),
             Verdict::Absent(_) => panic!("it refuses"),
             other => Err(format!("{other:?}")),
         }

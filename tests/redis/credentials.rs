@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bloom_guard::{
     BoxError, Builder, Credentials, CredentialsProvider, Doubt, GivenCredentials, OnUnknown,
-    Verdict,
+    Refusal, Verdict,
 };
 use http::StatusCode;
 use support::eventually;
@@ -87,7 +87,7 @@ async fn a_password_that_is_rotated_is_asked_for_at_the_next_connection() {
     // Connections that are there stay.
     guard.insert(&1_002).await.unwrap();
     assert!(kill(&redis) >= 3);
-    told(&guard, Doubt::Denied, "WRONGPASS").await;
+    told(&guard, Doubt::Refused(Refusal::DENIED), "WRONGPASS").await;
     provider.set(Does::Gives("two", None));
     live(&guard).await;
     inserted(&guard, [1_003]).await;
@@ -187,7 +187,7 @@ async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately
         sleep(Duration::from_millis(1_100)).await;
         provider.set(does);
         kill(&redis);
-        told(&guard, Doubt::Credentials, words).await;
+        told(&guard, Doubt::Refused(Refusal::CREDENTIALS), words).await;
         let begun = Instant::now();
         let mut refused = 0;
         for other in 20..40 {

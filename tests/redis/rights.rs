@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Schedule, Verdict,
+    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Refusal, Schedule, Verdict,
 };
 use http::StatusCode;
 use support::eventually;
@@ -322,7 +322,7 @@ async fn a_database_of_another_number_needs_a_right_more() {
     let guard = guard(&format!("{}3", site.url())).build().unwrap();
     eventually("it is denied", SOON, || async {
         match guard.state().live {
-            Err(Doubt::Denied) => Ok(()),
+            Err(Doubt::Refused(Refusal::DENIED)) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

@@ -197,7 +197,7 @@ async fn a_first_build_lets_pass_what_is_in_shards_that_are_not_live_yet() {
     let unknown = unknown(&new, 0..IDS).await;
     assert!(!unknown.is_empty());
     for (id, doubt) in unknown {
-        assert_eq!(doubt, Doubt::ShardNotBuilt);
+        assert_eq!(doubt, Doubt::NoFilter);
         assert_eq!(get(&new, &table, id).await, StatusCode::OK, "{id}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, StoreError, Verdict};
+use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, Refusal, StoreError, Verdict};
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
 use support::redis_server::RedisServer;
@@ -68,13 +68,13 @@ async fn a_right_to_insert_that_is_missing_is_told() {
     redis.run::<()>(&["ACL", "SETUSER", "guard", "-xadd"]);
     for _ in 0..3 {
         let error = guard.insert(&5_000).await.unwrap_err();
-        assert_eq!(error.advice(), Doubt::Denied.advice(), "{error}");
+        assert_eq!(error.advice(), Doubt::Refused(Refusal::DENIED).advice(), "{error}");
     }
     let state = guard.state();
     let failure = state.inserts.failed.clone().expect("inserts fail");
     assert!(state.inserts.is_failing && failure.count == 3, "{state}");
     assert!(failure.since >= failure.last, "{state}");
-    assert_eq!(failure.advice, Doubt::Denied.advice());
+    assert_eq!(failure.advice, Doubt::Refused(Refusal::DENIED).advice());
     assert!(failure.cause.contains("can't run this command"), "{}", failure.cause);
     let trouble = state.trouble.expect("there is trouble");
     assert!(trouble.contains("inserts: failing"), "{trouble}");
@@ -95,13 +95,16 @@ async fn a_right_to_check_that_is_missing_is_told_without_a_request() {
     let asked = guard(&url).build().unwrap();
     live(&asked).await;
     redis.run::<()>(&["ACL", "SETUSER", "guard", "-get"]);
-    assert_eq!(asked.check(&5_000).await.unwrap(), Verdict::Unknown(Doubt::Denied));
+    assert_eq!(
+        asked.check(&5_000).await.unwrap(),
+        Verdict::Unknown(Doubt::Refused(Refusal::DENIED))
+    );
     let at_once = asked.state();
-    assert_eq!(at_once.live, Err(Doubt::Denied), "{at_once}");
-    let state = doubts(&asked, Doubt::Denied).await;
+    assert_eq!(at_once.live, Err(Doubt::Refused(Refusal::DENIED)), "{at_once}");
+    let state = doubts(&asked, Doubt::Refused(Refusal::DENIED)).await;
     assert!(state.checks.is_failing && state.checks.succeeded.is_some(), "{state}");
     let idle = guard(&url).build().unwrap();
-    doubts(&idle, Doubt::Denied).await;
+    doubts(&idle, Doubt::Refused(Refusal::DENIED)).await;
 
     redis.run::<()>(&["ACL", "SETUSER", "guard", "+get"]);
     well(&asked).await;
@@ -112,7 +115,7 @@ async fn a_right_to_check_that_is_missing_is_told_without_a_request() {
 async fn a_redis_that_runs_no_scripts_is_told() {
     let redis = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
     let guard = guard_over(&redis.url(), &Table::with(0..10)).build().unwrap();
-    let state = doubts(&guard, Doubt::Unsupported).await;
+    let state = doubts(&guard, Doubt::Refused(Refusal::UNSUPPORTED)).await;
     assert!(state.trouble.is_some_and(|trouble| trouble.to_lowercase().contains("evalsha")));
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Doubt, SettingError, TlsSettings};
+use bloom_guard::{BloomGuard, Builder, Doubt, Refusal, SettingError, TlsSettings};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};
@@ -140,15 +140,15 @@ async fn files_that_are_replaced_are_used_by_the_next_connection() {
     let tls =
         TlsSettings::new().root_certificates_file(&roots).client_certificate_files(&chain, &key);
     let guard = site.guard(tls);
-    told(&guard, Doubt::Credentials, "ca.pem").await;
+    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "ca.pem").await;
     fs::write(&roots, old.pem()).unwrap();
-    told(&guard, Doubt::Credentials, "client.pem").await;
+    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "client.pem").await;
     let signed = old.signs();
     fs::write(&chain, &signed[0]).unwrap();
     fs::write(&key, "-----BEGIN PRIVATE KEY-----").unwrap();
-    told(&guard, Doubt::Credentials, "client.key").await;
+    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "client.key").await;
     fs::write(&key, &old.signs()[1]).unwrap();
-    told(&guard, Doubt::Credentials, "does not go with its key").await;
+    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "does not go with its key").await;
     fs::write(&key, &signed[1]).unwrap();
     live(&guard).await;
     site.is_replaced(&new);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt};
+use bloom_guard::{BloomGuard, Doubt, Refusal};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::RedisServer;
@@ -32,7 +32,7 @@ async fn a_node_of_a_cluster_is_named_also_where_it_owns_the_slot() {
     })
     .await;
     let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
-    named(&guard, Doubt::Cluster, "a node of a cluster").await;
+    named(&guard, Doubt::Refused(Refusal::CLUSTER), "a node of a cluster").await;
     assert_eq!(redis.keys(), ["mine"], "nothing was written");
 }
 
@@ -42,7 +42,7 @@ async fn a_sentinel_is_named() {
     let sentinel = Sentinel::start("ids", redis.port(), SOON, &[]);
     let url = format!("redis://127.0.0.1:{}/", sentinel.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    named(&guard, Doubt::Replica, "redis is a sentinel").await;
+    named(&guard, Doubt::Refused(Refusal::REPLICA), "redis is a sentinel").await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_password_that_is_set_at_run_time_is_asked_for() {
     let client = redis::Client::open(format!("redis://:s3cret@127.0.0.1:{}/", redis.port()));
     let mut connection = client.unwrap().get_connection().unwrap();
     redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("NORMAL").exec(&mut connection).unwrap();
-    named(&guard, Doubt::Denied, "NOAUTH").await;
+    named(&guard, Doubt::Refused(Refusal::DENIED), "NOAUTH").await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_password_that_redis_has_not_is_named() {
     let redis = RedisServer::start();
     let url = format!("redis://:s3cret@127.0.0.1:{}/", redis.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    named(&guard, Doubt::Denied, "without any password").await;
+    named(&guard, Doubt::Refused(Refusal::DENIED), "without any password").await;
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_filter_that_is_longer_than_a_string_may_be_is_named_before_the_first_
     eventually("its rebuilds say so", SOON, || async {
         let state = guard.state();
         let trouble = state.trouble.clone().unwrap_or_default();
-        let all = trouble.contains(Doubt::StringLimit.advice());
+        let all = trouble.contains(Refusal::STRING_LIMIT.advice());
         if all { Ok(()) } else { Err(format!("{state:?}")) }
     })
     .await;
@@ -96,7 +96,7 @@ async fn protected_mode_is_named() {
             }
         });
         let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-        named(&guard, Doubt::Denied, "protected mode").await;
+        named(&guard, Doubt::Refused(Refusal::DENIED), "protected mode").await;
         serving.abort();
     }
 }

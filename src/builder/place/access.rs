@@ -14,7 +14,7 @@ impl Builder {
     ///
     /// A connection whose credentials [end](crate::Credentials::expires_in) goes on by a new one, made before; nothing is refused
     /// or lost by that. If there are no new ones, it stays as it is for as long as Redis bears it. Without any,
-    /// [`state`](crate::BloomGuard::state) says why, and it is tried again: answers are [unknown](crate::Doubt::Credentials)
+    /// [`state`](crate::BloomGuard::state) says why, and it is tried again: answers are [unknown](crate::Refusal::CREDENTIALS)
     /// meanwhile, and what was found lately passes.
     ///
     /// Defaults to what the URL says; one with a password is an error then.

@@ -62,7 +62,7 @@ impl Builder {
     /// keeps beside the filter may be lost unseen.
     ///
     /// Defaults to `false`: nothing is refused then, and every verdict that would be is
-    /// [`Doubt::Eviction`](crate::Doubt::Eviction).
+    /// [`Refusal::EVICTION`](crate::Refusal::EVICTION).
     pub fn accept_eviction(mut self, accept: bool) -> Self {
         self.settings.accept_eviction = accept;
         self.judge("accept_eviction", Ok(()))

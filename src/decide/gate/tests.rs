@@ -113,23 +113,30 @@ async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_filter_the_lane_is_not_the_outage() {
-    for unbuilt in [Doubt::NoFilter, Doubt::ShardNotBuilt] {
-        let gate = Gate::new(&POLICY, Arc::default());
-        assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
-        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(unbuilt)), 1_000);
-        assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
-        tokio::time::advance(SAID).await;
-        assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "Redis has gone since");
-        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(unbuilt)), 1_000);
-        gate.note_built(Verdict::Present);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(passing(&gate, |n| n, Verdict::Unknown(Doubt::NoFilter)), 64);
-    }
+    let unbuilt = Verdict::Unknown(Doubt::NoFilter);
+    let gate = Gate::new(&POLICY, Arc::default());
+    assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
+    assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
+    assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
+    tokio::time::advance(SAID).await;
+    assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "Redis has gone since");
+    assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
+    gate.note_built(Verdict::Present);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(
+        passing(&gate, |n| n, unbuilt),
+        1_000,
+        "the first shards are live, and this one is not"
+    );
+    assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "which says nothing of the others");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_may_evict_the_filter_is_no_outage() {
-    assert_eq!(passing(&gate(POLICY), |n| n, Verdict::Unknown(Doubt::Eviction)), 1_000);
+    assert_eq!(
+        passing(&gate(POLICY), |n| n, Verdict::Unknown(Doubt::Refused(Refusal::EVICTION))),
+        1_000
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,11 +80,10 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`Doubt::Version`], or [`Doubt::Foreign`] for all else that is no header.
+    /// [`Doubt::Damaged`] when it is no header that this crate reads.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Doubt> {
-        let bytes = bytes.first_chunk().ok_or(Doubt::Foreign)?;
-        check_frame(bytes)?;
-        Self::fields(bytes).ok_or(Doubt::Foreign)
+        let bytes = bytes.first_chunk().filter(|bytes| has_frame(bytes));
+        bytes.and_then(Self::fields).ok_or(Doubt::Damaged)
     }
 
     /// Returns what the bytes say, unless a field has an impossible value.
@@ -155,26 +154,25 @@ impl Generation {
     }
 }
 
-/// Returns what is newer than this crate about a header that has a [version](Doubt::Version) of its own, in words.
+/// Returns what is newer than this crate about a header, in words.
 pub(crate) fn newer(bytes: &[u8]) -> Option<String> {
-    match version_and_layout(bytes.first_chunk()?) {
+    let bytes = bytes.first_chunk().filter(|bytes| has_magic(bytes))?;
+    match version_and_layout(bytes) {
+        (VERSION, LAYOUT) => None,
         (VERSION, layout) => Some(format!("layout {layout}")),
         (version, _) => (version > VERSION).then(|| format!("format version {version}")),
     }
 }
 
-/// Checks all that tells a header of this version from other bytes.
-fn check_frame(bytes: &[u8; HEADER_LEN]) -> Result<(), Doubt> {
-    if take(bytes, 0) != MAGIC.to_be_bytes() {
-        return Err(Doubt::Foreign);
-    }
-    match version_and_layout(bytes) {
-        (VERSION, LAYOUT) if take(bytes, CHECKSUM_OFFSET) == checksum(bytes).to_be_bytes() => {
-            Ok(())
-        }
-        (VERSION, LAYOUT) => Err(Doubt::Foreign),
-        _ => Err(Doubt::Version),
-    }
+fn has_magic(bytes: &[u8; HEADER_LEN]) -> bool {
+    take(bytes, 0) == MAGIC.to_be_bytes()
+}
+
+/// Whether it has all that tells a header of this version from other bytes.
+fn has_frame(bytes: &[u8; HEADER_LEN]) -> bool {
+    has_magic(bytes)
+        && version_and_layout(bytes) == (VERSION, LAYOUT)
+        && take(bytes, CHECKSUM_OFFSET) == checksum(bytes).to_be_bytes()
 }
 
 fn version_and_layout(bytes: &[u8; HEADER_LEN]) -> (u16, u8) {
@@ -243,9 +241,9 @@ mod tests {
     fn a_missing_or_short_string_or_another_magic_number_is_none_of_ours() {
         let bytes = header().encode();
         for len in 0..HEADER_LEN {
-            assert_eq!(Header::decode(&bytes[..len]), Err(Doubt::Foreign));
+            assert_eq!(Header::decode(&bytes[..len]), Err(Doubt::Damaged));
         }
-        assert_eq!(Header::decode(&[0; HEADER_LEN]), Err(Doubt::Foreign));
+        assert_eq!(Header::decode(&[0; HEADER_LEN]), Err(Doubt::Damaged));
     }
 
     #[test]
@@ -259,14 +257,14 @@ mod tests {
             ([0, 1, 0], Some("layout 0")),
         ] {
             put(&mut bytes, VERSION_OFFSET, version_and_layout);
-            assert_eq!(Header::decode(&bytes), Err(Doubt::Version));
+            assert_eq!(Header::decode(&bytes), Err(Doubt::Damaged));
             assert_eq!(newer(&bytes).as_deref(), words);
         }
     }
 
     #[test]
     fn a_field_with_an_impossible_value_is_found_although_the_checksum_matches() {
-        let is_refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes) == Err(Doubt::Foreign);
+        let is_refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes) == Err(Doubt::Damaged);
         assert!(is_refused(with(STATE_OFFSET, [0])));
         assert!(is_refused(with(STATE_OFFSET, [5])));
         assert!(is_refused(with(HASHES_OFFSET, [0])));

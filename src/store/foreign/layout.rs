@@ -121,7 +121,7 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     fn fits(&self, length: u64, _ids: u64, extent: &Extent) -> Result<(), Doubt> {
         match extent.bytes {
             0 => Err(Doubt::Gone),
-            bytes if bytes != length => Err(Doubt::Foreign),
+            bytes if bytes != length => Err(Doubt::Damaged),
             _ => Ok(()),
         }
     }

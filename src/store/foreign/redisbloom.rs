@@ -8,7 +8,8 @@ use super::filter::ForeignFilter;
 use super::layout::{Extent, Layout, Numbers, Place, odd};
 use super::size::BloomSize;
 use crate::error::StoreError;
-use crate::store::link::refusal::Refusal;
+use crate::refusal::Refusal;
+use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -22,7 +23,7 @@ impl ForeignFilter {
     /// Stack or Valkey's module.
     ///
     /// The guard never creates one: inserts fail where there is none. While it is full, and its next insert may find no room,
-    /// answers are [`Doubt::Full`](crate::Doubt::Full) and nothing is refused.
+    /// answers are [`Refusal::FULL`](crate::Refusal::FULL) and nothing is refused.
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
         Self::new(RedisBloom { key: key.to_owned() })
@@ -94,9 +95,9 @@ impl Layout for RedisBloom {
     /// It never shrinks: neither its ids nor its room.
     fn fits(&self, length: u64, ids: u64, extent: &Extent) -> Result<(), Doubt> {
         if extent.ids < ids || extent.bytes < length {
-            return Err(Doubt::Foreign);
+            return Err(Doubt::Damaged);
         }
-        if extent.ids >= extent.capacity { Err(Doubt::Full) } else { Ok(()) }
+        if extent.ids >= extent.capacity { Err(Doubt::Refused(Refusal::FULL)) } else { Ok(()) }
     }
 }
 
@@ -108,7 +109,7 @@ impl Layout for RedisBloom {
 fn flags(reply: Reply) -> Result<Vec<bool>, StoreError> {
     let replies = reply.array()?;
     if let Some(reason) = replies.iter().find_map(Reply::error) {
-        return Err(StoreError::Refused { doubt: Refusal::read(&reason).doubt, reason });
+        return Err(StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason });
     }
     replies.iter().map(Reply::flag).collect()
 }

@@ -14,6 +14,7 @@ use super::statement::{Evidence, Known, Part, Statement};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::nulls::scope::Scope;
+use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::connection;
@@ -76,7 +77,7 @@ impl Site {
             Err(Doubt::NoFilter) => return Err(Doubt::NoFilter),
             stated => stated.ok().map(|stated| stated.generation),
         };
-        let size = *known.size.as_ref().map_err(|_| Doubt::Foreign)?;
+        let size = *known.size.as_ref().map_err(|_| Doubt::Damaged)?;
         let claim = NullClaim { asked_us: live.redis_us(at), generation };
         let asked = Asked { place: self.part.layout.place(size, id), known };
         let sent = self.node.check(self, live, asked, at + self.check_deadline, alone)?;
@@ -128,7 +129,7 @@ impl Site {
                 let whole = evidence.iter().try_for_each(judge);
                 (Ok((held, whole)), whole)
             }
-            Err(lost @ (Doubt::WrongType | Doubt::Gone)) => (Err(lost), Err(lost)),
+            Err(lost @ (Doubt::Damaged | Doubt::Gone)) => (Err(lost), Err(lost)),
             Err(doubt) => return Err(doubt),
         };
         self.part.heed(&*live.transport(), known, whole).await;
@@ -167,12 +168,12 @@ impl Site {
         }
         let evidence = [before, part.read(&mut replies)?];
         match evidence.iter().try_for_each(|one| part.judge(&known, floor, one)) {
-            Ok(()) | Err(Doubt::Full) => Ok(()),
-            Err(Doubt::Changing) => {
+            Ok(()) | Err(Doubt::Refused(Refusal::FULL)) => Ok(()),
+            Err(Doubt::Suspect) => {
                 // Stated since the last look, perhaps about another string than the bits went to.
                 part.look(&*connection.transport(), &connection.process).await?;
                 let reason = "the filter was stated to be whole meanwhile".to_owned();
-                Err(StoreError::Disconnected { doubt: Doubt::Changing, reason })
+                Err(StoreError::Disconnected { doubt: Doubt::Suspect, reason })
             }
             Err(why) => {
                 part.lose(&known, why);
@@ -258,7 +259,7 @@ impl Checks for Site {
         };
         // Other numbers lead to other bits.
         let strangers = waiting.extract_if(.., |one| !Arc::ptr_eq(&one.asked.known, &known));
-        refuse(strangers, Doubt::Changing);
+        refuse(strangers, Doubt::Suspect);
         waiting.sort_by_key(|one| one.asked.place.key);
         let begun = Instant::now();
         let in_two = waiting.len() >= LARGE && self.is_flooded.load(Ordering::Relaxed);
@@ -274,7 +275,7 @@ impl Checks for Site {
             // Looked at again: another batch may have found the filter lost meanwhile.
             let is_live = known.run == live.process.run && node.checks.uses(live);
             let trusted = self.part.trusted(&known).map(drop);
-            let trusted = if is_live { trusted.and(whole) } else { Err(Doubt::Changing) };
+            let trusted = if is_live { trusted.and(whole) } else { Err(Doubt::Suspect) };
             if bits.start == 0 {
                 let absent = held.iter().filter(|held| !**held).count();
                 let is_soon = begun.elapsed() <= self.check_deadline / SOON;

@@ -10,6 +10,7 @@ use super::layout::{Extent, Layout, Numbers, beside};
 use super::size::BloomSize;
 use crate::error::StoreError;
 use crate::filter::Generation;
+use crate::refusal::Refusal;
 use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
@@ -167,16 +168,16 @@ impl Part {
         }
     }
 
-    /// Says whether what was read is as it was stated: else why not, [`Doubt::Changing`] for a statement that was made since.
+    /// Says whether what was read is as it was stated: else why not, [`Doubt::Suspect`] for a statement that was made since.
     /// `floor` is [`Known::floor`] from before it was read.
     pub(super) fn judge(&self, known: &Known, floor: u64, read: &Evidence) -> Result<(), Doubt> {
         if read.on != known.on {
             let is_stated = read.on.as_deref().and_then(Statement::decode).is_some();
-            return Err(if is_stated { Doubt::Changing } else { Doubt::Gone });
+            return Err(if is_stated { Doubt::Suspect } else { Doubt::Gone });
         }
         let Ok(stated) = &known.stated else { return Ok(()) };
         if read.config != known.config {
-            return Err(Doubt::Foreign);
+            return Err(Doubt::Damaged);
         }
         known.floor.fetch_max(read.extents[0].ids, Ordering::SeqCst);
         let ids = floor.max(stated.ids);
@@ -191,7 +192,7 @@ impl Part {
         found: Result<(), Doubt>,
     ) {
         if let Err(why) = found
-            && !matches!(why, Doubt::Changing | Doubt::Full)
+            && !matches!(why, Doubt::Suspect | Doubt::Refused(Refusal::FULL))
             && self.lose(known, why)
         {
             // The next look tries again.
@@ -243,8 +244,7 @@ impl Part {
         let read = match read.and_then(|replies| self.read(&mut replies.into_iter())) {
             Ok(read) => read,
             Err(error) => {
-                if let (Some(known), why @ (Doubt::WrongType | Doubt::Gone)) =
-                    (before, doubt(&error))
+                if let (Some(known), why @ (Doubt::Damaged | Doubt::Gone)) = (before, doubt(&error))
                 {
                     self.heed(transport, &known, Err(why)).await;
                 }
@@ -286,7 +286,7 @@ impl Part {
             None if on.is_none() && is_new => Err(Doubt::NoFilter),
             None => Err(self.lost.load().as_ref().map_or(Doubt::Gone, |lost| lost.why)),
             Some(statement) if statement.run != run => Err(Doubt::Suspect),
-            Some(_) if size.is_err() => Err(Doubt::Foreign),
+            Some(_) if size.is_err() => Err(Doubt::Damaged),
             Some(statement) => Ok(statement),
         };
         Known { run, on, config, size, stated, floor: AtomicU64::default() }
@@ -320,7 +320,11 @@ impl Handshake<()> for Part {
         Box::pin(async move {
             match if asks { self.look(transport, process).await } else { Ok(()) } {
                 // A Redis that refuses this answers no check either, and says why: but for missing rights.
-                Err(StoreError::Refused { doubt, .. }) if doubt != Doubt::Denied => Ok(()),
+                Err(StoreError::Refused { doubt, .. })
+                    if doubt != Doubt::Refused(Refusal::DENIED) =>
+                {
+                    Ok(())
+                }
                 looked => looked.map_err(End::from),
             }
         })

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::refusal::{Refusal, Retry};
+use super::refusal::Consequences;
 use crate::error::StoreError;
+use crate::refusal::Retry;
 
 /// How long one attempt may take, and how many there are.
 pub(crate) const ATTEMPT: Duration = Duration::from_millis(250);
@@ -32,7 +33,7 @@ impl Attempts {
         let wait = match &error {
             StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
             StoreError::Refused { reason, .. } => {
-                (Refusal::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
+                (Consequences::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
             }
             _ => None,
         };

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::error::{BoxError, chain};
 use crate::random;
+use crate::refusal::PROVIDER;
 
 /// How long a provider may take.
 pub(crate) const ASKED: Duration = Duration::from_secs(5);
@@ -190,10 +191,6 @@ impl fmt::Debug for Provider {
         f.debug_struct("Provider").finish_non_exhaustive()
     }
 }
-
-/// The words that errors begin with of what the application gives, by which they are told from Redis's.
-pub(super) const PROVIDER: &str = "the provider of credentials";
-pub(super) const CERTIFICATES: &str = "the certificates for redis";
 
 fn failed(how: &str) -> io::Error {
     io::Error::other(format!("{PROVIDER} {how}"))

@@ -1,6 +1,7 @@
 //! What INFO says about the Redis process that answers.
 
 use crate::error::StoreError;
+use crate::refusal::Refusal;
 use crate::verdict::Doubt;
 
 /// The process that answers on a connection.
@@ -26,11 +27,12 @@ impl RedisProcess {
         // Valkey has another name for it.
         let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
         {
-            Some("cluster") if !as_node => {
-                (Doubt::Cluster, "redis is a node of a cluster: name it in a redis+cluster:// url")
-            }
+            Some("cluster") if !as_node => (
+                Doubt::Refused(Refusal::CLUSTER),
+                "redis is a node of a cluster: name it in a redis+cluster:// url",
+            ),
             Some("sentinel") => (
-                Doubt::Replica,
+                Doubt::Refused(Refusal::REPLICA),
                 "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url",
             ),
             _ => return Ok(()),
@@ -46,7 +48,8 @@ impl RedisProcess {
     pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
         let unfit = |doubt, reason| StoreError::Refused { doubt, reason };
         let field = |name| {
-            let missing = || unfit(Doubt::Unsupported, format!("INFO names no {name}"));
+            let missing =
+                || unfit(Doubt::Refused(Refusal::UNSUPPORTED), format!("INFO names no {name}"));
             field(info, name).ok_or_else(missing)
         };
         let version = field("redis_version")?;
@@ -54,18 +57,26 @@ impl RedisProcess {
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         if (major, minor) < Self::OLDEST {
             let reason = format!("redis {version} is older than 6.2");
-            return Err(unfit(Doubt::Unsupported, reason));
+            return Err(unfit(Doubt::Refused(Refusal::UNSUPPORTED), reason));
         }
         Self::serves_keys(info, as_node)?;
         let role = field("role")?;
         if role != "master" {
-            return Err(unfit(Doubt::Replica, format!("redis is a {role}, not a primary")));
+            return Err(unfit(
+                Doubt::Refused(Refusal::REPLICA),
+                format!("redis is a {role}, not a primary"),
+            ));
         }
         let run_id = field("run_id")?;
-        let run =
-            run_id.get(..8).and_then(|start| u32::from_str_radix(start, 16).ok()).ok_or_else(
-                || unfit(Doubt::Unsupported, format!("INFO gives a run_id of {run_id:?}")),
-            )?;
+        let run = run_id
+            .get(..8)
+            .and_then(|start| u32::from_str_radix(start, 16).ok())
+            .ok_or_else(|| {
+                unfit(
+                    Doubt::Refused(Refusal::UNSUPPORTED),
+                    format!("INFO gives a run_id of {run_id:?}"),
+                )
+            })?;
         // A primary that was a replica meanwhile keeps its run_id, but not its replication id.
         let history = crc32fast::hash(field("master_replid").unwrap_or_default().as_bytes());
         Ok(Self { run: run ^ history, major })
@@ -165,11 +176,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let old = refused(&format!("redis_version:6.0.9\r\n{RUN}"));
-        assert_eq!(old, (Doubt::Unsupported, "redis 6.0.9 is older than 6.2".to_owned()));
+        assert_eq!(
+            old,
+            (Doubt::Refused(Refusal::UNSUPPORTED), "redis 6.0.9 is older than 6.2".to_owned())
+        );
         for (mode, doubt, words) in [
-            ("redis_mode:cluster", Doubt::Cluster, "a node of a cluster"),
-            ("server_mode:cluster", Doubt::Cluster, "a node of a cluster"),
-            ("redis_mode:sentinel", Doubt::Replica, "redis is a sentinel"),
+            ("redis_mode:cluster", Doubt::Refused(Refusal::CLUSTER), "a node of a cluster"),
+            ("server_mode:cluster", Doubt::Refused(Refusal::CLUSTER), "a node of a cluster"),
+            ("redis_mode:sentinel", Doubt::Refused(Refusal::REPLICA), "redis is a sentinel"),
         ] {
             let named = refused(&format!("redis_version:7.0.15\r\n{mode}\r\n{RUN}"));
             assert!(named.0 == doubt && named.1.contains(words), "{named:?}");
@@ -179,8 +193,11 @@ mod tests {
         let alone = format!("redis_version:7.0.15\r\nredis_mode:standalone\r\n{RUN}");
         assert!(RedisProcess::parse(&alone, false).is_ok());
         let silent = refused("redis_version:7.0.15\r\n");
-        assert_eq!(silent, (Doubt::Unsupported, "INFO names no role".to_owned()));
+        assert_eq!(silent, (Doubt::Refused(Refusal::UNSUPPORTED), "INFO names no role".to_owned()));
         let replica = refused("redis_version:7.0.15\r\nrole:slave\r\n");
-        assert_eq!(replica, (Doubt::Replica, "redis is a slave, not a primary".to_owned()));
+        assert_eq!(
+            replica,
+            (Doubt::Refused(Refusal::REPLICA), "redis is a slave, not a primary".to_owned())
+        );
     }
 }

@@ -10,8 +10,8 @@ use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::credentials::CERTIFICATES;
 use crate::error::SettingError;
+use crate::refusal::CERTIFICATES;
 
 /// Whom TLS trusts, and what it shows of itself: for a certificate authority of one's own, and for servers that want to see a
 /// certificate. Given to [`Builder::tls`](crate::Builder::tls).

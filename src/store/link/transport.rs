@@ -10,8 +10,9 @@ use tokio::time::{Instant, timeout};
 use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
 use crate::error::StoreError;
+use crate::refusal::{ConnectionAfter, Refusal};
 use crate::store::BoxFuture;
-use crate::store::link::refusal::{ConnectionAfter, Refusal};
+use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -95,7 +96,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let Refusal { doubt, connection, .. } = Refusal::read(&reason);
+        let Consequences { doubt, connection, .. } = Consequences::read(&reason);
         Self { error: StoreError::Refused { doubt, reason }, connection }
     }
 
@@ -110,7 +111,8 @@ impl From<RedisError> for Trouble {
         let reason = words(&error);
         if broken {
             // Redis may say why before it hangs up.
-            let doubt = Refusal::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
+            let doubt =
+                Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
             return Self::lost(StoreError::Disconnected { doubt, reason });
         }
         Self::refused(reason)
@@ -208,7 +210,7 @@ pub(crate) async fn inspect(
 
 /// Returns what a server is that knows one of those commands not, or why it refused: a Sentinel has no TIME.
 async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
-    if let StoreError::Refused { doubt: Doubt::Unsupported, .. } = refused
+    if let StoreError::Refused { doubt: Doubt::Refused(Refusal::UNSUPPORTED), .. } = refused
         && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
         && let Ok(info) = info.text()
         && let Err(named) = RedisProcess::serves_keys(&info, transport.is_to_a_cluster())

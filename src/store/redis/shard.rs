@@ -14,6 +14,7 @@ use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header};
+use crate::refusal::Refusal;
 use crate::store::journal_room::JournalRoom;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
@@ -276,7 +277,7 @@ impl Shard {
         view.live().map_err(|doubt| match doubt {
             // A process that starts after the filter was lost has the metadata's word that there was one.
             Doubt::NoFilter if self.has_seen_a_filter() || on.identity.newest > 0 => Doubt::Gone,
-            Doubt::NoFilter if self.is_of_many => Doubt::ShardNotBuilt,
+            Doubt::NoFilter if self.is_of_many => Doubt::NoFilter,
             doubt => doubt,
         })
     }
@@ -334,7 +335,7 @@ impl Shard {
         let is_refused = may_lose && !self.known.settings.accept_eviction;
         self.known.own_settings.tell_eviction(self.number, is_refused);
         if is_refused {
-            return Err(Doubt::Eviction);
+            return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);
         if !complete {
@@ -344,7 +345,7 @@ impl Shard {
         if fleet.settling.is_some() {
             return Err(Doubt::Settling);
         }
-        if fleet.holds() { Ok(()) } else { Err(Doubt::Refused) }
+        if fleet.holds() { Ok(()) } else { Err(Doubt::Refused(Refusal::OTHER)) }
     }
 }
 

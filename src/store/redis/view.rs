@@ -22,17 +22,17 @@ impl Seen {
         let filter = match kind {
             "none" => Err(Doubt::NoFilter),
             "string" => match Header::decode(&head) {
-                Ok(header) if header.string_len() != len => Err(Doubt::Truncated),
+                Ok(header) if header.string_len() != len => Err(Doubt::Damaged),
                 decoded => decoded,
             },
-            _ => Err(Doubt::WrongType),
+            _ => Err(Doubt::Damaged),
         };
         Self { head, len, filter }
     }
 
     /// Returns what is newer than this crate about the filter that the key holds, in words.
     pub(crate) fn newer(&self) -> Option<String> {
-        newer(&self.head).filter(|_| self.filter == Err(Doubt::Version))
+        newer(&self.head)
     }
 
     /// Returns the header if the key holds a whole filter in this state.
@@ -88,7 +88,7 @@ impl View {
             State::Live => Ok(header),
             State::Disproved => Err(Doubt::Disproved),
             State::DisprovedTwice => Err(Doubt::DisprovedTwice),
-            State::Loading | State::CatchingUp => Err(Doubt::NotLive),
+            State::Loading | State::CatchingUp => Err(Doubt::Damaged),
         }
     }
 }
@@ -110,15 +110,15 @@ mod tests {
         let seen = |kind, head: &[u8], len| Seen::new(kind, head.to_vec(), len).filter;
         assert_eq!(seen("string", &head, header.string_len()), Ok(header));
         assert_eq!(seen("none", b"", 0), Err(Doubt::NoFilter));
-        assert_eq!(seen("hash", b"", 0), Err(Doubt::WrongType));
-        assert_eq!(seen("string", &head, header.string_len() - 1), Err(Doubt::Truncated));
-        assert_eq!(seen("string", &head[..63], 63), Err(Doubt::Foreign));
-        assert_eq!(seen("string", b"", 0), Err(Doubt::Foreign));
+        assert_eq!(seen("hash", b"", 0), Err(Doubt::Damaged));
+        assert_eq!(seen("string", &head, header.string_len() - 1), Err(Doubt::Damaged));
+        assert_eq!(seen("string", &head[..63], 63), Err(Doubt::Damaged));
+        assert_eq!(seen("string", b"", 0), Err(Doubt::Damaged));
         let mut other = head.clone();
         other[9] = 2;
-        assert_eq!(seen("string", &other, header.string_len()), Err(Doubt::Version));
+        assert_eq!(seen("string", &other, header.string_len()), Err(Doubt::Damaged));
         let mut damaged = head;
         damaged[30] ^= 1;
-        assert_eq!(seen("string", &damaged, header.string_len()), Err(Doubt::Foreign));
+        assert_eq!(seen("string", &damaged, header.string_len()), Err(Doubt::Damaged));
     }
 }

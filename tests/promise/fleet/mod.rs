@@ -8,7 +8,7 @@ mod table;
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, Schedule, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, Refusal, Schedule, Verdict};
 use support::eventually;
 use support::model::{Table, get, guard_over, live};
 use support::redis_server::RedisServer;
@@ -121,7 +121,7 @@ async fn a_process_that_cannot_read_the_mode_any_more_refuses_nothing() {
     redis.run::<()>(&["ACL", "SETUSER", "default", "-eval", "-evalsha"]);
     eventually("nothing is refused", SOON, || async {
         let verdict = guard.check(&4_711).await.unwrap();
-        if verdict == Verdict::Unknown(Doubt::Refused) {
+        if verdict == Verdict::Unknown(Doubt::Refused(Refusal::OTHER)) {
             Ok(())
         } else {
             Err(format!("{verdict:?}"))

@@ -868,8 +868,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             },
             Raw {
                 file: BATCH,
-                from: "callers, question: None, answer }",
-                to: "callers, before: None, question: None, answer }",
+                from: "callers, is_replaced: false, question: None, answer }",
+                to: "callers, is_replaced: false, before: None, question: None, answer }",
             },
             Raw {
                 file: BATCH,

@@ -181,14 +181,14 @@ impl Reading {
             Heads::Whole => Some(Head::read(replies)?),
             Heads::Front => replies.bytes()?.and_then(Head::of_front),
         };
-        let Some(last) = last else { return Ok(Err(Doubt::Changing)) };
+        let Some(last) = last else { return Ok(Err(Doubt::Suspect)) };
         let head = self.before.unwrap_or(last);
         if !head.is_of_one_filter_with(last) {
-            return Ok(Err(Doubt::Changing));
+            return Ok(Err(Doubt::Suspect));
         }
         let reply = BatchReply { head, ids: self.ids }.if_of(inquiry.header);
         // The string was cut short, or was away for a moment. Of another filter a short block says nothing.
-        Ok(reply.and_then(|reply| if self.whole { Ok(reply) } else { Err(Doubt::Truncated) }))
+        Ok(reply.and_then(|reply| if self.whole { Ok(reply) } else { Err(Doubt::Damaged) }))
     }
 }
 
@@ -261,7 +261,7 @@ impl BatchReply {
     /// Returns it, if it is what the filter says that was asked.
     fn if_of(self, header: &Header) -> Result<Self, Doubt> {
         let is = self.head.generation == header.generation.get();
-        if is { Ok(self) } else { Err(Doubt::Changing) }
+        if is { Ok(self) } else { Err(Doubt::Suspect) }
     }
 
     /// Returns what there is to say of each id, in the order of their digests, and for which requests.
@@ -321,10 +321,10 @@ impl Head {
             return Err(Doubt::DisprovedTwice);
         }
         if !is(State::Live) {
-            return Err(Doubt::NotLive);
+            return Err(Doubt::Damaged);
         }
         if self.trailer_number.is_some_and(|number| number != header.generation.trailer_number()) {
-            return Err(Doubt::Truncated);
+            return Err(Doubt::Damaged);
         }
         Ok(())
     }
@@ -432,9 +432,9 @@ mod tests {
         for len in [0, 1, BLOCK_LEN - 8, BLOCK_LEN - 1, BLOCK_LEN + 8] {
             let mut replies = whole();
             replies[2] = block(0, len);
-            assert_eq!(read(&replies), Err(Some(Doubt::Truncated)), "{len}");
+            assert_eq!(read(&replies), Err(Some(Doubt::Damaged)), "{len}");
             (replies[0], replies[4]) = (head(8, 8, 3), head(8, 8, 3));
-            assert_eq!(read(&replies), Err(Some(Doubt::Changing)), "{len}, of a smaller filter");
+            assert_eq!(read(&replies), Err(Some(Doubt::Suspect)), "{len}, of a smaller filter");
         }
     }
 
@@ -443,7 +443,7 @@ mod tests {
         for last in [head(8, 7, 3), head(7, 8, 3), head(7, 7, 2)] {
             let mut replies = whole();
             replies[4] = last;
-            assert_eq!(read(&replies), Err(Some(Doubt::Changing)));
+            assert_eq!(read(&replies), Err(Some(Doubt::Suspect)));
         }
     }
 
@@ -462,10 +462,10 @@ mod tests {
         let mut out_of_use = front.clone();
         out_of_use[0] = 0;
         let head = read(&with(&out_of_use)).unwrap().unwrap().head;
-        assert_eq!(head.is_live_and_whole(&header), Err(Doubt::NotLive));
+        assert_eq!(head.is_live_and_whole(&header), Err(Doubt::Damaged));
         for len in [0, 1, 12, 53, front.len() - 1] {
             let said = read(&with(&front[..len])).unwrap();
-            assert_eq!(said.err(), Some(Doubt::Changing), "{len}");
+            assert_eq!(said.err(), Some(Doubt::Suspect), "{len}");
         }
         assert!(read(&whole()).is_err(), "one more than was asked");
         let short = |front: &[u8]| {
@@ -473,10 +473,10 @@ mod tests {
             short[1] = block(0, BLOCK_LEN - 8);
             read(&short).unwrap().err()
         };
-        assert_eq!(short(&front), Some(Doubt::Truncated));
+        assert_eq!(short(&front), Some(Doubt::Damaged));
         let mut of_a_smaller_filter = front.clone();
         of_a_smaller_filter[12] = 8;
-        assert_eq!(short(&of_a_smaller_filter), Some(Doubt::Changing));
+        assert_eq!(short(&of_a_smaller_filter), Some(Doubt::Suspect));
         let (keys, heads) = (&Keys::new("users"), Heads::Front);
         let inquiry =
             Inquiry { keys, header: &header, digests: &digests, positions: &positions, heads };
@@ -509,8 +509,8 @@ mod tests {
         let null = Ok(vec![(Verdict::Absent(Proof::Null), Scope::Anonymous)]);
         let absent = Ok(vec![(Verdict::Absent(Proof::Filter), Scope::Everyone)]);
         assert_eq!(read(empty.clone(), last.clone()), [null.clone(), absent.clone()]);
-        assert_eq!(read(empty, head(8, 7, 4)), [Err(Doubt::Changing), absent]);
-        assert_eq!(read(block(0, 63), last), [null, Err(Doubt::Truncated)]);
+        assert_eq!(read(empty, head(8, 7, 4)), [Err(Doubt::Suspect), absent]);
+        assert_eq!(read(block(0, 63), last), [null, Err(Doubt::Damaged)]);
         let mut packed = Packed::default();
         commands(&mut packed, &[of(0, Heads::Whole), of(1, Heads::Front)]);
         assert_eq!(packed.commands, 6, "a header, two blocks, all nulls, a header, a front");
@@ -535,7 +535,7 @@ mod tests {
         let numbers = |count: usize| format!("*{count}\r\n{}", ":0\r\n".repeat(count));
         let whole = numbers(HEAD + spans);
         let read = |replies: String| read_all(replies.as_bytes(), 1, Heads::Whole);
-        assert_eq!(read(whole.clone() + "$-1\r\n").unwrap().err(), Some(Doubt::Changing));
+        assert_eq!(read(whole.clone() + "$-1\r\n").unwrap().err(), Some(Doubt::Suspect));
         for replies in [
             String::new(),
             whole.clone(),

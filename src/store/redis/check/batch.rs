@@ -16,6 +16,7 @@ use crate::error::StoreError;
 use crate::filter::{Header, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
+use crate::refusal::Refusal;
 use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::{doubt, serves_no_slot};
@@ -43,6 +44,8 @@ struct Part<'a> {
     callers: usize,
     /// What is asked, while there is no answer to it.
     question: Option<Question>,
+    /// Whether another filter answered than the one that was asked.
+    is_replaced: bool,
     /// What there is to say, so far.
     answer: Result<(Arc<Header>, BatchReply), Doubt>,
 }
@@ -98,7 +101,7 @@ impl<'a> Part<'a> {
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
-        Self { shard, connection, digests, callers, question: None, answer }
+        Self { shard, connection, digests, callers, is_replaced: false, question: None, answer }
     }
 
     /// Whether an absence may be believed at this moment.
@@ -159,6 +162,7 @@ impl<'a> Part<'a> {
     /// Takes in what Redis said.
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
+        self.is_replaced = matches!(said, Err(Doubt::Suspect));
         self.answer = self.judge(&question, said).map(|reply| (question.header, reply));
     }
 
@@ -172,12 +176,12 @@ impl<'a> Part<'a> {
         let (shard, on) = (self.shard, &connection.on);
         // Where it was replaced between the first command and the last, that shows by itself.
         let reply = said.inspect_err(|doubt| {
-            if *doubt == Doubt::Changing {
+            if *doubt == Doubt::Suspect {
                 shard.forget(header);
             }
         })?;
         let vouched = reply.head.vouches_for(header, connection);
-        if let Err(Doubt::Disproved | Doubt::DisprovedTwice | Doubt::NotLive) = vouched {
+        if let Err(Doubt::Disproved | Doubt::DisprovedTwice | Doubt::Damaged) = vouched {
             // The header this process knows says otherwise: it is not to be shown any more.
             shard.forget(header);
         }
@@ -232,7 +236,7 @@ impl Shard {
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     put(parts, |_| true, deadline).await;
     ask(parts, at_once, deadline).await;
-    put(parts, |part| matches!(part.answer, Err(Doubt::Changing)), deadline).await;
+    put(parts, |part| part.is_replaced, deadline).await;
     ask(parts, at_once, deadline).await;
 }
 
@@ -326,7 +330,7 @@ fn give(
             (Some(&(verdict, scope)), _) => {
                 Ok(Checked { verdict, scope, generation: header.generation })
             }
-            (None, _) => Err(Doubt::Odd),
+            (None, _) => Err(Doubt::Refused(Refusal::ODD)),
         };
         check.answer.send(found).ok();
     }

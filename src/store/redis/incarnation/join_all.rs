@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::identity::Identities;
 use super::known_shard::KnownShard;
 use crate::error::StoreError;
+use crate::refusal::Refusal;
 use crate::store::BoxFuture;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::process::RedisProcess;
@@ -166,7 +167,7 @@ impl JoinAll {
 
 fn elsewhere() -> LinkTrouble {
     let reason = "the node that serves the shard's slot is looked for".to_owned();
-    LinkTrouble { doubt: Doubt::Cluster, reason }
+    LinkTrouble { doubt: Doubt::Refused(Refusal::CLUSTER), reason }
 }
 
 impl Handshake<Identities> for JoinAll {
