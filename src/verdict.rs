@@ -124,8 +124,8 @@ doubts! {
         "Give all processes the same secret_key.";
     /// The filter was verified on another Redis process than the one that answers, another one was put in its place, or this
     /// process has inserts to repeat: acknowledged adds may be missing from it.
-    Suspect = "suspect", "the live filter is not one that was verified on this redis process",
-        "Redis has restarted or failed over, or a filter was replaced just now, which passes by itself within seconds. A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign.";
+    Suspect = "suspect", "the live filter was verified on another redis process, or was replaced just now",
+        "Redis has restarted or failed over, or it passes by itself within seconds. A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign.";
     /// An id that exists was found missing from the filter, so that others may be missing, too.
     Disproved = "disproved", "an id that exists was found missing from the live filter",
         "A process that has a source rebuilds the filter; without one, another system's filter needs trust_foreign. Find out why the id was missing: a create without insert, or a source that leaves rows out.";

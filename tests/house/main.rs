@@ -12,7 +12,7 @@ use source::{Source, sources};
 
 /// The rooms, the highest first. A room imports from lower rows, and from its own row where that makes no
 /// circle.
-const ORDER: [&[&str]; 10] = [
+const ORDER: [&[&str]; 11] = [
     // The command.
     &["bin"],
     &["command"],
@@ -25,6 +25,7 @@ const ORDER: [&[&str]; 10] = [
     &["error"],
     &["filter"],
     &["id", "mode", "verdict", "random", "background"],
+    &["refusal"],
 ];
 /// The rooms inside `store/`, in the same order. Those of one row do not know each other.
 const STORES: [&[&str]; 4] = [
