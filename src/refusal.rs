@@ -43,7 +43,7 @@ macro_rules! refusals {
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub struct Refusal(Row);
 
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the names of the constants")]
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "the names of the constants")]
         #[derive(Clone, Copy, PartialEq, Eq)]
         enum Row {
             $($name,)*

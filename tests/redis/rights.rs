@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Refusal, Schedule, Verdict,
+    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Refusal, Schedule,
+    Verdict,
 };
 use http::StatusCode;
 use support::eventually;
