@@ -7,7 +7,9 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, Request, StatusCode, header::AUTHORIZATION};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router, body::Body, routing::get};
-use bloom_guard::{BloomGuard, BoxError, Missing, PathPattern, Schedule, from_iter};
+use bloom_guard::{
+    BloomGuard, BoxError, Missing, NegativeCaching, PathPattern, Schedule, from_iter,
+};
 use tower::ServiceExt;
 
 /// Documents 1 to 1,000 are Ann's; number 8 was deleted. Callers cannot tell the two 404s apart, but the guard can.
@@ -26,7 +28,8 @@ async fn main() -> Result<(), BoxError> {
     let guard = BloomGuard::builder("documents", PathPattern::<u64>::new("/documents/{id}")?)
         .in_process()
         .rebuild(Schedule::manual(), from_iter(|| 1..=1_000_u64))
-        .require_marker(true) // a 404 counts only with `Missing`
+        // A 404 counts only with `Missing`.
+        .negative_caching(NegativeCaching::new().require_marker(true))
         .lane(1, 1) // one at once, one a second, so that a few requests fill it
         .build()?;
     guard.ready().await;

@@ -129,11 +129,13 @@ pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::fleet::Enforcement;
 pub use middleware::future::ResponseFuture;
 pub use middleware::layer::{BloomGuard, RejectingLayer};
-pub use middleware::rejection::{NotFound, ProblemDetails, RejectReason, Rejected, Rejection};
+pub use middleware::rejection::{
+    Explained, NotFound, ProblemDetails, RejectReason, Rejected, Rejection,
+};
 pub use middleware::service::BloomGuardService;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;
-pub use nulls::rules::Missing;
+pub use nulls::{caching::NegativeCaching, rules::Missing};
 pub use observe::activity::{Failure, WorkState};
 pub use observe::metrics::Stats;
 pub use observe::state::{CopyState, GuardState, LiveFilter, ShardsState};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
+use crate::nulls::caching::NegativeCaching;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     /// A rebuild takes no longer. The journal covers it, and twice the longest transaction and handler.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
+    /// How many entries the journal has at the most, how many ids this process can repeat to a Redis that lost them, and
+    /// how many ids created lately are marked.
     pub(crate) journal_entries: u64,
     /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
     pub(crate) marks_of_batches: u64,
@@ -58,13 +61,13 @@ impl Settings {
         Self {
             name,
             sizing: Sizing::DEFAULT,
-            null_ttl: 30 * SECOND,
+            null_ttl: NegativeCaching::new().ttl,
             nulls_per_second: 1_000,
             removed_ttl: None,
             longest_transaction: 15 * MINUTE,
             settle: 30 * MINUTE,
             longest_rebuild: 105 * MINUTE,
-            handler_time: 30 * SECOND,
+            handler_time: NegativeCaching::new().handler_time,
             journal_entries: 1_000_000,
             marks_of_batches: 100_000,
             null_cache_bytes: 8 << 20,
@@ -107,7 +110,6 @@ pub(crate) mod bounds {
     pub(crate) const NULL_TTL: RangeInclusive<Duration> = SECOND..=HOUR;
     pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
     pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
-    pub(crate) const JOURNAL_ENTRIES: RangeInclusive<u64> = 1_000..=1_000_000_000;
     pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
     pub(crate) const LANE_RATE: RangeInclusive<u64> = 1..=1_000_000;
     pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
@@ -177,7 +179,6 @@ mod tests {
         assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
         assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
         assert!(bounds::HANDLER_TIME.contains(&settings.handler_time));
-        assert!(bounds::JOURNAL_ENTRIES.contains(&settings.journal_entries));
         assert_eq!(Sizing::new(1_000_000, 0.001), Ok(Sizing::DEFAULT));
     }
 }

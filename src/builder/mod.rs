@@ -19,6 +19,7 @@ use crate::guard::Guard;
 use crate::guard::options::Options;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
+use crate::nulls::caching::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, Settings, bounds};
 
@@ -31,12 +32,12 @@ use crate::settings::{self, Settings, bounds};
 /// ```
 /// use std::time::Duration;
 ///
-/// use bloom_guard::{BloomGuard, Doubt, OnInvalid, Query};
+/// use bloom_guard::{BloomGuard, Doubt, NegativeCaching, OnInvalid, Query};
 ///
 /// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
 ///     .in_process()
 ///     .capacity(50_000, 0.01)
-///     .negative_ttl(Duration::from_secs(10))
+///     .negative_caching(NegativeCaching::new().ttl(Duration::from_secs(10)))
 ///     .on_invalid(OnInvalid::BadRequest)
 ///     .build()?;
 /// assert_eq!(guard.state().live.unwrap_err(), Doubt::NoFilter);
@@ -44,7 +45,7 @@ use crate::settings::{self, Settings, bounds};
 /// let wrong = BloomGuard::builder("users", Query::<u64>::new("user"))
 ///     .in_process()
 ///     .capacity(0, 0.01)
-///     .negative_ttl(Duration::ZERO)
+///     .negative_caching(NegativeCaching::new().ttl(Duration::ZERO))
 ///     .build();
 /// assert_eq!(wrong.unwrap_err().problems().len(), 2);
 /// # Ok::<(), bloom_guard::ConfigError>(())
@@ -124,13 +125,19 @@ impl Builder {
         self.judge("rebuild", judged)
     }
 
-    /// How long a null lasts: for that long after a 404 to a plain GET, requests for the same id without credentials
-    /// are refused at once. Spread by up to a tenth either way.
+    /// Which 404s are remembered, so that further requests for the same id are refused at once.
     ///
-    /// Defaults to 30 seconds; from 1 second to 1 hour.
-    pub fn negative_ttl(mut self, ttl: Duration) -> Self {
-        self.settings.null_ttl = ttl;
-        self.judge("negative_ttl", settings::duration("negative_ttl", ttl, &bounds::NULL_TTL))
+    /// Defaults to [`NegativeCaching::new`], with the values that it has.
+    pub fn negative_caching(mut self, caching: NegativeCaching) -> Self {
+        const TTL: &str = "negative_caching ttl";
+        const HANDLER_TIME: &str = "negative_caching handler_time";
+        self.settings.null_ttl = caching.ttl;
+        self.settings.handler_time = caching.handler_time;
+        self.options.nulls = caching.rules(self.extractor.is_ambiguous());
+        self.judge(TTL, settings::duration(TTL, caching.ttl, &bounds::NULL_TTL)).judge(
+            HANDLER_TIME,
+            settings::duration(HANDLER_TIME, caching.handler_time, &bounds::HANDLER_TIME),
+        )
     }
 
     /// The longest time from an insert's call to the end of the transaction that creates the record. A

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::extract::PathPattern;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
+use crate::nulls::caching::NegativeCaching;
 use crate::observe::state::GuardState;
 use crate::settings;
 use crate::store::link::access::Access;
@@ -82,7 +83,7 @@ impl Target {
             .redis(&self.url()?)
             .shards(self.shards)
             .longest_transaction(Duration::from_secs(1))
-            .handler_time(Duration::from_millis(100))
+            .negative_caching(NegativeCaching::new().handler_time(Duration::from_millis(100)))
             .check_deadline(Duration::from_secs(2))
             .copy_limit(0);
         builder.settings.observes = true;

@@ -35,7 +35,7 @@ advice! {
         Self::NoRoom { .. } => Refusal::OUT_OF_MEMORY.advice();
         Self::Fenced { .. } => "The newer rebuild goes on. If it comes again, look for clocks that jump.";
         Self::Lost { .. } => "The next rebuild follows. If it comes again, find out what else writes to the filter's keys.";
-        Self::JournalGap { .. } => "Wait as long as longest_transaction. If it comes again, raise journal_entries, and see that nothing else deletes or trims the journal.";
+        Self::JournalGap { .. } => "Wait as long as longest_transaction. If it comes again, insert many ids at a time with insert_many, and see that nothing else deletes or trims the journal.";
         Self::OtherRedis => "The next rebuild follows.";
         Self::Changing => "It passes by itself within seconds.";
     }

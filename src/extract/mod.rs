@@ -114,7 +114,7 @@ pub trait IdExtractor: Send + Sync + 'static {
     /// Whether a 404 may be about something else than the record with this id: a route that does not
     /// exist, a part of the record, a page beyond the last. Then it is remembered as a null only with
     /// the [`Missing`](crate::Missing) mark, unless
-    /// [`require_marker`](crate::Builder::require_marker) says otherwise.
+    /// [`require_marker`](crate::NegativeCaching::require_marker) says otherwise.
     ///
     /// Defaults to `true`.
     fn is_ambiguous(&self) -> bool {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::extract::IdExtractor;
 use crate::id::InvalidId;
+use crate::nulls::caching::NegativeCaching;
 use crate::nulls::rules::NullRules;
 
 /// What to do with a request that names something that cannot be an id.
@@ -42,8 +43,6 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NullRules,
-    /// Whether refusals carry a header that says why.
-    pub(crate) explains: bool,
 }
 
 impl Options {
@@ -52,8 +51,7 @@ impl Options {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            explains: false,
-            nulls: NullRules { marker: extractor.is_ambiguous(), ..NullRules::default() },
+            nulls: NegativeCaching::new().rules(extractor.is_ambiguous()),
         }
     }
 }

@@ -12,7 +12,7 @@ pub enum Removed {
     ///
     /// - The id was inserted lately: within twice the sum of
     ///   [`longest_transaction`](crate::Builder::longest_transaction) and
-    ///   [`handler_time`](crate::Builder::handler_time). A record with this id may be there, or on its way.
+    ///   [`handler_time`](crate::NegativeCaching::handler_time). A record with this id may be there, or on its way.
     /// - The filter's data in Redis are younger than that: it started, failed over or lost them. Without Redis, this process is.
     /// - More ids were inserted within that time than are marked: an import of more than 100,000, say.
     /// - There is no filter, and nothing is refused anyway; or it was replaced during the call.

@@ -157,7 +157,7 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
                 State::Running { response, watch: Some(Watch::Records(admitted)) }
             }
             Err(rejected) => {
-                let response = reject(&*rejection, rejected, guard.options.explains);
+                let response = reject(&*rejection, rejected);
                 State::Rejected { response: Some(response) }
             }
         }

@@ -10,7 +10,7 @@ use crate::filter::Generation;
 use crate::id::InvalidId;
 use crate::verdict::{Proof, Verdict};
 
-/// The header by which a refusal says why it is one, where the application wants that.
+/// The header by which an explained refusal says why it is one.
 const WHY: &str = "x-bloom-guard";
 
 /// Makes the response to a refused request.
@@ -172,20 +172,60 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     }
 }
 
-/// Makes the response and lets it say why it is one: to the application, and if wanted to the client.
+/// Has the response of another rejection say in the header `x-bloom-guard` why the request was refused:
+///
+/// | value | status | refused because |
+/// |---|---|---|
+/// | `filter; generation=1700000000000000` | 404 | this generation of the filter proves the id absent |
+/// | `null; generation=1700000000000000` | 404 | a 404 or a removal is remembered, while this generation is live |
+/// | `invalid` | [404 or 400](crate::Builder::on_invalid) | what the request names cannot be an id |
+/// | `busy` | 503 | the record may exist, and there is no room now |
+///
+/// An answer of the application's has no such header. Clients read it, too: it tells the guard's 404 from the handler's, and
+/// when the filter was rebuilt. A proxy in front can keep it from strangers. For a log of the application's own,
+/// [`Rejected`] is in the response's extensions.
+///
+/// ```
+/// use bloom_guard::{BloomGuard, Explained, NotFound, PathPattern};
+/// use tower::Layer;
+///
+/// # let handler = ();
+/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?).in_process().build()?;
+/// let service = guard.rejecting_with(Explained(NotFound)).layer(handler);
+/// # Ok::<(), bloom_guard::BoxError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Explained<R>(
+    /// The rejection that makes the response.
+    pub R,
+);
+
+impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
+    fn reject(&self, rejected: &Rejected) -> Response<B> {
+        let mut response = self.0.reject(rejected);
+        let reason = rejected.reason.as_str();
+        let why = match rejected.generation {
+            Some(generation) => HeaderValue::try_from(format!("{reason}; generation={generation}")),
+            None => Ok(HeaderValue::from_static(reason)),
+        };
+        // A name and a number always are a header's value.
+        if let Ok(why) = why {
+            response.headers_mut().insert(WHY, why);
+        }
+        response
+    }
+}
+
+/// Makes the response, and lets it say to the application why it is one.
 pub(super) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: Rejected,
-    explains: bool,
 ) -> Response<B> {
     let mut response = rejection.reject(&rejected);
     if let RejectReason::Busy(_) | RejectReason::Invalid(InvalidId::TooMany { .. }) =
         rejected.reason
     {
         keep_from_lying(&mut response, &rejected);
-    }
-    if explains {
-        explain(&mut response, &rejected);
     }
     response.extensions_mut().insert(rejected);
     response
@@ -199,18 +239,6 @@ fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
     let Some(retry_after) = rejected.retry_after else { return };
     let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
     response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
-}
-
-fn explain<B>(response: &mut Response<B>, rejected: &Rejected) {
-    let reason = rejected.reason.as_str();
-    let why = match rejected.generation {
-        Some(generation) => HeaderValue::try_from(format!("{reason}; generation={generation}")),
-        None => Ok(HeaderValue::from_static(reason)),
-    };
-    // A name and a number always are a header's value.
-    if let Ok(why) = why {
-        response.headers_mut().insert(WHY, why);
-    }
 }
 
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
@@ -236,7 +264,7 @@ mod tests {
     #[test]
     fn the_default_is_empty_and_kept_by_no_cache() {
         let rejected = Rejected::absent(Proof::Filter, None, Method::GET);
-        let response: Response<String> = reject(&NotFound, rejected, false);
+        let response: Response<String> = reject(&NotFound, rejected);
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
         assert_eq!(response.body(), "");
@@ -246,7 +274,7 @@ mod tests {
     fn problem_details_say_what_and_never_which() {
         let rejected =
             Rejected::invalid(InvalidId::Malformed, StatusCode::BAD_REQUEST, Method::GET);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected, false);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
@@ -266,11 +294,11 @@ mod tests {
                 *response.status_mut() = status;
                 response
             };
-            let response = reject(&denies, rejected.clone(), false);
+            let response = reject(&denies, rejected.clone());
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()[RETRY_AFTER], "2");
         }
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone(), false);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone());
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         assert_eq!(
@@ -283,7 +311,7 @@ mod tests {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("9"));
             response
         };
-        let response = reject(&throttles, rejected, false);
+        let response = reject(&throttles, rejected);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
@@ -297,13 +325,13 @@ mod tests {
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         };
-        assert_eq!(reject(&denies, rejected, false).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(reject(&denies, rejected).status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]
     fn a_response_to_head_has_no_body() {
         let rejected = Rejected::absent(Proof::Null, None, Method::HEAD);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected, false);
+        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
         assert!(response.body().is_empty());
     }
 

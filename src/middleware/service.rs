@@ -105,11 +105,10 @@ where
                 ResponseFuture::running(response, watch)
             }
             Err(rejected) => {
-                let explains = guard.options.explains;
                 // Gives back what the service within had reserved: a connection that idles after a refusal must not sit on a
                 // concurrency permit.
                 drop(self.take_ready());
-                ResponseFuture::rejected(reject(&*self.rejection, rejected, explains))
+                ResponseFuture::rejected(reject(&*self.rejection, rejected))
             }
         }
     }

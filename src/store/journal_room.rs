@@ -28,9 +28,9 @@ impl JournalRoom {
             parent: None,
             filter = &*self.filter,
             entries,
-            journal_entries = self.most,
-            "the journal is nearly full: once entries are dropped that a rebuild needs, rebuilds fail. Raise \
-             journal_entries, or insert many ids at a time with insert_many"
+            most = self.most,
+            "the journal is nearly full: once entries are dropped that a rebuild needs, rebuilds fail. Insert many \
+             ids at a time with insert_many"
         );
     }
 }

@@ -15,7 +15,7 @@ use super::{Gated, get, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
 use crate::middleware::rejection::{RejectReason, Rejected};
-use crate::nulls::rules::NullRules;
+use crate::nulls::caching::NegativeCaching;
 use crate::store::Store;
 use crate::verdict::{Proof, Verdict};
 
@@ -26,7 +26,7 @@ fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
 /// The default options of an extractor whose 404s are the record's.
 fn options() -> Options {
     let options = Options::for_extractor(&last_segment);
-    Options { nulls: NullRules { marker: false, ..options.nulls }, ..options }
+    Options { nulls: NegativeCaching::new().rules(false), ..options }
 }
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
@@ -137,7 +137,7 @@ async fn head_profits_from_what_get_found_out() {
 #[tokio::test]
 async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
-        let nulls = NullRules { gone_counts: false, shared, marker: false };
+        let nulls = NegativeCaching::new().shared_absence(shared).rules(false);
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
         let mut service = prompt(Options { nulls, ..options() }).await.layer(handler);
         for _ in 0..2 {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::Removed;
+use bloom_guard::{NegativeCaching, Removed};
 use http::{Method, Request};
 use support::flood::{LATENCY, Site, every_ms};
 use support::model::{Strangers, Table, in_process};
@@ -42,8 +42,9 @@ const WAYS: [Way; 6] =
 /// A guard that is asked in this way, over so many ids of which one absent one in a hundred passes.
 async fn site(way: Way, ids: u64, ttl: Duration) -> Arc<Site> {
     let table = Table::with(0..ids);
-    let builder = in_process(&table, ids, 0.01).negative_ttl(ttl);
-    Site::new(&table, builder.require_marker(way == Way::Unmarked).build().unwrap()).await
+    let caching = NegativeCaching::new().ttl(ttl).require_marker(way == Way::Unmarked);
+    let builder = in_process(&table, ids, 0.01).negative_caching(caching);
+    Site::new(&table, builder.build().unwrap()).await
 }
 
 fn request(way: Way, id: u64, number: u64) -> Request<String> {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, Verdict};
+use bloom_guard::{BloomGuard, NegativeCaching, Verdict};
 use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
 use support::model::{Strangers, Table, brief, copied, guard_over, handler, live, removed};
@@ -46,8 +46,12 @@ impl Fleet {
         let table = Table::with(0..ids);
         let mut fleet = Self { redis, table, processes: Vec::new() };
         for _ in 0..processes {
+            // As brief as a handler of `brief`.
+            let caching = NegativeCaching::new()
+                .ttl(Duration::from_secs(3600))
+                .handler_time(Duration::from_millis(100));
             let builder = brief(guard_over(&fleet.redis.url(), &fleet.table)).capacity(ids, RATE);
-            let builder = builder.negative_ttl(Duration::from_secs(3600)).copy_limit(64 << 20);
+            let builder = builder.negative_caching(caching).copy_limit(64 << 20);
             let guard = builder.lane(lane.0, lane.1).build().unwrap();
             live(&guard).await;
             fleet.processes.push(guard);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::BloomGuard;
+use bloom_guard::{BloomGuard, NegativeCaching};
 use http::{Request, Response, StatusCode};
 use support::model::{
     Strangers, Table, guard_over, handler, in_process, live, ready, while_the_clock_stands,
@@ -43,8 +43,8 @@ async fn learnt_false_positives_are_worth_what_the_bound_says_and_die_with_their
     const GENERATIONS: u64 = 2;
     let rate = 0.01;
     let table = Table::with(0..IDS);
-    let guard =
-        in_process(&table, IDS, rate).negative_ttl(Duration::from_secs(TTL)).build().unwrap();
+    let caching = NegativeCaching::new().ttl(Duration::from_secs(TTL));
+    let guard = in_process(&table, IDS, rate).negative_caching(caching).build().unwrap();
     ready(&guard).await;
 
     let mut strangers = Strangers(2);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Missing};
+use bloom_guard::{BloomGuard, Missing, NegativeCaching};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use support::flood::{LATENCY, every_ms};
 use support::model::{Table, in_process, ready};
@@ -48,8 +48,8 @@ struct Tenants {
 impl Tenants {
     async fn new(require_marker: bool) -> Arc<Self> {
         let table = Table::with(0..IDS);
-        let builder = in_process(&table, IDS, 0.01).negative_ttl(TTL);
-        let guard = builder.require_marker(require_marker).build().unwrap();
+        let caching = NegativeCaching::new().ttl(TTL).require_marker(require_marker);
+        let guard = in_process(&table, IDS, 0.01).negative_caching(caching).build().unwrap();
         ready(&guard).await;
         (0..OTHERS).for_each(|n| table.delete(deleted(n)));
         let [served, busy, absent] = [0; 3].map(AtomicU64::new);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Mode, NotFound};
+use bloom_guard::{BloomGuard, Builder, Explained, Mode, NotFound};
 use http::{Request, StatusCode};
 use support::eventually;
 use support::model::{Table, guard_over, handler, live};
@@ -14,8 +14,7 @@ use super::command::Ran;
 /// Users 0 to 999 in a table and in a filter.
 async fn stage(with: impl FnOnce(Builder) -> Builder) -> (RedisServer, Table, BloomGuard) {
     let (redis, table) = (RedisServer::start(), Table::with(0..1_000));
-    let builder = guard_over(&redis.url(), &table).explain_refusals(true);
-    let guard = with(builder).build().unwrap();
+    let guard = with(guard_over(&redis.url(), &table)).build().unwrap();
     guard.ready().await;
     (redis, table, guard)
 }
@@ -23,7 +22,7 @@ async fn stage(with: impl FnOnce(Builder) -> Builder) -> (RedisServer, Table, Bl
 /// Who answered a request for an id: 200, or 404 with what the header says.
 async fn answered(guard: &BloomGuard, table: &Table, id: u64) -> Result<(), String> {
     let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
-    let layer = guard.rejecting_with(NotFound);
+    let layer = guard.rejecting_with(Explained(NotFound));
     let response = layer.layer(handler(table)).oneshot(request).await.unwrap();
     if response.status() == StatusCode::OK {
         return Ok(());

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ConfigError, Credentials, Extraction, ForeignFilter, OnInvalid,
-    OnUnknown, Schedule, SecretKey, SettingError, Sizing, SizingError, TlsSettings, from_iter,
+    BloomGuard, BoxError, Builder, ConfigError, Credentials, Extraction, ForeignFilter,
+    NegativeCaching, OnInvalid, OnUnknown, Schedule, SecretKey, SettingError, Sizing, SizingError,
+    TlsSettings, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -36,6 +37,10 @@ fn in_redis() -> Builder {
 
 fn in_foreign() -> Builder {
     in_redis().foreign(ForeignFilter::go_zero("key", 1_000))
+}
+
+fn caching(caching: NegativeCaching) -> Builder {
+    builder().negative_caching(caching)
 }
 
 fn scheduled(schedule: Schedule) -> Builder {
@@ -89,9 +94,14 @@ fn a_guard_says_where_its_filter_lives() {
 fn a_duration_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(Duration) -> Builder;
     let table: [(&str, Setter, Duration, Duration); 5] = [
-        ("negative_ttl", |d| builder().negative_ttl(d), SECOND, HOUR),
+        ("negative_caching ttl", |d| caching(NegativeCaching::new().ttl(d)), SECOND, HOUR),
         ("check_deadline", |d| in_redis().check_deadline(d), MS, 10 * SECOND),
-        ("handler_time", |d| builder().handler_time(d), 100 * MS, HOUR),
+        (
+            "negative_caching handler_time",
+            |d| caching(NegativeCaching::new().handler_time(d)),
+            100 * MS,
+            HOUR,
+        ),
         ("longest_transaction", |d| builder().longest_transaction(d), SECOND, DAY),
         ("rebuild period", |d| scheduled(Schedule::every(d)), SECOND, 31 * DAY),
     ];
@@ -138,30 +148,24 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
     let credentials = |builder: Builder| {
         builder.credentials(|| async { Err::<Credentials, BoxError>("none".into()) })
     };
-    let rows: [(&str, Setter, [bool; 3]); 24] = [
+    let rows: [(&str, Setter, [bool; 3]); 18] = [
         ("accept_eviction", |b| b.accept_eviction(true), OWN_IN_REDIS),
         ("audits_per_second", |b| b.audits_per_second(2), ALL),
         ("capacity", |b| b.capacity(1_000, 0.01), ALL),
         ("check_deadline", |b| b.check_deadline(SECOND), IN_REDIS),
         ("copy_limit", |b| b.copy_limit(0), OWN_IN_REDIS),
         ("credentials", credentials, IN_REDIS),
-        ("explain_refusals", |b| b.explain_refusals(true), ALL),
         ("foreign", |b| b.foreign(ForeignFilter::go_zero("key", 1_000)), IN_REDIS),
-        ("gone_counts", |b| b.gone_counts(true), ALL),
-        ("handler_time", |b| b.handler_time(SECOND), OWN),
-        ("journal_entries", |b| b.journal_entries(1_000), OWN),
         ("lane", |b| b.lane(1, 1), ALL),
         ("longest_transaction", |b| b.longest_transaction(SECOND), OWN),
         ("methods", |b| b.methods([]), ALL),
-        ("negative_ttl", |b| b.negative_ttl(SECOND), ALL),
+        ("negative_caching", |b| b.negative_caching(NegativeCaching::new()), ALL),
         ("on_invalid", |b| b.on_invalid(OnInvalid::Pass), ALL),
         ("on_unknown", |b| b.on_unknown(OnUnknown::Pass), ALL),
         ("rebuild", rebuild, OWN),
-        ("require_marker", |b| b.require_marker(true), ALL),
         ("secret_key", |b| b.secret_key(SecretKey::new([7; 16])), OWN),
         ("settle", |b| b.settle(Duration::ZERO), OWN_IN_REDIS),
         ("shards", |b| b.shards(1), OWN_IN_REDIS),
-        ("shared_absence", |b| b.shared_absence(true), ALL),
         ("tls", |b| b.tls(TlsSettings::new()), IN_REDIS),
     ];
     let named = rows.iter().map(|(name, ..)| *name);
@@ -192,8 +196,7 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
 #[test]
 fn a_number_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(u64) -> Builder;
-    let table: [(&str, Setter, u64, u64); 4] = [
-        ("journal_entries", |n| builder().journal_entries(n), 1_000, 1_000_000_000),
+    let table: [(&str, Setter, u64, u64); 3] = [
         ("lane concurrency", |n| builder().lane(n as u32, 1), 1, 100_000),
         ("lane rate", |n| builder().lane(1, n as u32), 1, 1_000_000),
         ("audits_per_second", |n| builder().audits_per_second(n as u32), 0, 10_000),
@@ -249,7 +252,7 @@ fn shards_are_a_power_of_two_with_a_secret_key_in_redis() {
 fn all_that_is_wrong_is_told_at_once_and_what_was_put_right_is_not() {
     let wrong = named("us ers")
         .capacity(0, 0.01)
-        .negative_ttl(Duration::ZERO)
+        .negative_caching(NegativeCaching::new().ttl(Duration::ZERO))
         .redis("http://localhost")
         .lane(0, 0)
         .check_deadline(Duration::ZERO)
@@ -258,7 +261,10 @@ fn all_that_is_wrong_is_told_at_once_and_what_was_put_right_is_not() {
     let [name, sizing, ttl, url, concurrency, rate] = error.problems() else { panic!("{error:?}") };
     assert!(matches!(name, SettingError::Name { .. }), "{name:?}");
     assert!(matches!(sizing, SettingError::Sizing(SizingError::Capacity { .. })), "{sizing:?}");
-    assert!(matches!(ttl, SettingError::Duration { setting: "negative_ttl", .. }), "{ttl:?}");
+    assert!(
+        matches!(ttl, SettingError::Duration { setting: "negative_caching ttl", .. }),
+        "{ttl:?}"
+    );
     assert!(matches!(url, SettingError::RedisUrl { .. }), "{url:?}");
     for lane in [concurrency, rate] {
         assert!(matches!(lane, SettingError::Number { value: 0, .. }), "{lane:?}");

@@ -1,7 +1,7 @@
 //! An operator can tell the guard's refusals from the application's answers.
 
 use bloom_guard::{
-    BloomGuard, Builder, NotFound, OnUnknown, QueryList, Rejected, Rejection, Schedule, from_iter,
+    BloomGuard, Explained, NotFound, OnUnknown, QueryList, Rejected, Rejection, Schedule, from_iter,
 };
 use http::{Request, Response, StatusCode};
 use support::model::{self, Table, handler};
@@ -11,8 +11,8 @@ use tower::{Layer, ServiceExt};
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
 /// A guard over users 0 to 999, all but free of false positives.
-async fn guard(table: &Table, with: impl FnOnce(Builder) -> Builder) -> BloomGuard {
-    let guard = with(model::in_process(table, 10_000, 1e-9)).build().unwrap();
+async fn guard(table: &Table) -> BloomGuard {
+    let guard = model::in_process(table, 10_000, 1e-9).build().unwrap();
     guard.ready().await;
     guard
 }
@@ -29,7 +29,7 @@ async fn ask(
 
 /// The header of the response to this request.
 async fn why(guard: &BloomGuard, table: &Table, target: &str) -> Option<String> {
-    said(&ask(guard, NotFound, table, target).await)
+    said(&ask(guard, Explained(NotFound), table, target).await)
 }
 
 fn said(response: &Response<String>) -> Option<String> {
@@ -48,13 +48,13 @@ fn by(proof: &str, guard: &BloomGuard) -> Option<String> {
 #[tokio::test]
 async fn a_refusal_tells_what_proved_it_and_by_which_generation() {
     let table = Table::with(0..1_000);
-    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
+    let guard = guard(&table).await;
     assert_eq!(why(&guard, &table, "/users/70000").await, by("filter", &guard));
     assert_eq!(why(&guard, &table, "/users/seven").await.as_deref(), Some("invalid"));
     // What the application answers is not taken for the guard's.
     guard.insert(&5_000).await.unwrap();
     for (target, status) in [("/users/7", 200), ("/users/5000", 404), ("/orders/7", 200)] {
-        let response = ask(&guard, NotFound, &table, target).await;
+        let response = ask(&guard, Explained(NotFound), &table, target).await;
         assert_eq!((response.status().as_u16(), said(&response)), (status, None), "{target}");
     }
     // Deleted: the handler's 404, then the null that it leaves.
@@ -68,13 +68,13 @@ async fn a_refusal_tells_what_proved_it_and_by_which_generation() {
 #[tokio::test]
 async fn a_rejection_of_the_applications_own_is_explained_and_learns_the_same() {
     let table = Table::with(0..1_000);
-    let guard = guard(&table, |guard| guard.explain_refusals(true)).await;
+    let guard = guard(&table).await;
     let own = |rejected: &Rejected| {
         let text = format!("{:?}", rejected.generation().map(|generation| generation.get()));
         let response = Response::builder().status(418).header("x-bloom-guard", "forged");
         response.body(text).unwrap()
     };
-    let response = ask(&guard, own, &table, "/users/70000").await;
+    let response = ask(&guard, Explained(own), &table, "/users/70000").await;
     assert_eq!((response.status().as_u16(), said(&response)), (418, by("filter", &guard)));
     let live = guard.state().live.unwrap().generation;
     assert_eq!(*response.body(), format!("{:?}", Some(live.get())));
@@ -91,7 +91,6 @@ async fn a_list_that_is_refused_is_explained() {
         .capacity(10_000, 1e-9)
         .audits_per_second(0)
         .rebuild(Schedule::manual(), ids)
-        .explain_refusals(true)
         .build()
         .unwrap();
     guard.ready().await;
@@ -103,15 +102,16 @@ async fn a_list_that_is_refused_is_explained() {
 #[tokio::test]
 async fn a_client_is_told_nothing_unless_the_application_wants_it() {
     let table = Table::with(0..1_000);
-    let guard = guard(&table, |guard| guard).await;
+    let guard = guard(&table).await;
     for target in ["/users/70000", "/users/seven"] {
         let response = ask(&guard, NotFound, &table, target).await;
         assert!(response.extensions().get::<Rejected>().is_some());
         assert_eq!(said(&response), None);
     }
-    for (is_told, words) in [(false, None), (true, Some("busy"))] {
-        let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).explain_refusals(is_told);
-        let response = ask(&busy.build().unwrap(), NotFound, &table, "/users/7").await;
+    let busy = model::guard(NOWHERE).on_unknown(OnUnknown::Shed).build().unwrap();
+    let untold = ask(&busy, NotFound, &table, "/users/7").await;
+    let told = ask(&busy, Explained(NotFound), &table, "/users/7").await;
+    for (response, words) in [(untold, None), (told, Some("busy"))] {
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(said(&response).as_deref(), words);
     }

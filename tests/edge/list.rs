@@ -10,8 +10,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bloom_guard::{
-    BloomGuard, Builder, Extraction, FoundIds, IdExtractor, Missing, Mode, OnInvalid, PathPattern,
-    ProblemDetails, Proof, QueryList, Schedule, Verdict, Verdicts, from_iter,
+    BloomGuard, Builder, Extraction, FoundIds, IdExtractor, Missing, Mode, NegativeCaching,
+    OnInvalid, PathPattern, ProblemDetails, Proof, QueryList, Schedule, Verdict, Verdicts,
+    from_iter,
 };
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
@@ -335,7 +336,7 @@ async fn a_404_that_some_callers_were_answered_refuses_no_others_list() {
         .in_process()
         .capacity(10_000, 1e-9)
         .rebuild(Schedule::manual(), table.clone())
-        .require_marker(false)
+        .negative_caching(NegativeCaching::new().require_marker(false))
         .audits_per_second(0)
         .build()
         .unwrap();

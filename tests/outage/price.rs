@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bloom_guard::NegativeCaching;
 use http::{Request, StatusCode};
 use support::flood::{Site, every_ms, get};
 use support::model::{Table, in_process};
@@ -43,9 +44,9 @@ async fn after_half_a_minute_of_500s_the_lane_refuses_no_record_for_longer_than_
  {
     const RECORDS: u64 = 20_000;
     let table = Table::with(0..RECORDS);
-    let site =
-        Site::new(&table, in_process(&table, RECORDS, 0.001).negative_ttl(TTL).build().unwrap())
-            .await;
+    let caching = NegativeCaching::new().ttl(TTL);
+    let builder = in_process(&table, RECORDS, 0.001).negative_caching(caching);
+    let site = Site::new(&table, builder.build().unwrap()).await;
     let (after, number) = (Arc::new(BySecond::default()), Arc::new(AtomicU64::new(0)));
     let traffic = |ms: u64, noted: bool| {
         let ask = |hot| {
@@ -77,9 +78,9 @@ async fn cold_records_that_an_attacker_makes_missed_are_served_after_two_lives_o
     const RECORDS: u64 = 100_000;
     const COLD: u64 = 800;
     let table = Table::with(0..RECORDS);
-    let site =
-        Site::new(&table, in_process(&table, RECORDS, 0.01).negative_ttl(TTL).build().unwrap())
-            .await;
+    let caching = NegativeCaching::new().ttl(TTL);
+    let builder = in_process(&table, RECORDS, 0.01).negative_caching(caching);
+    let site = Site::new(&table, builder.build().unwrap()).await;
     let junk = site.false_positives(1_000).await;
     let after = Arc::new(BySecond::default());
     every_ms(COLD, |id| {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Proof, Removed, Verdict};
+use bloom_guard::{BloomGuard, NegativeCaching, Proof, Removed, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::model::{Table, get, guard, guard_over, live};
@@ -14,11 +14,11 @@ const NULL: Verdict = Verdict::Absent(Proof::Null);
 
 /// A filter over 1,000 ids at a rate that leaves plenty of false positives; returns one of them.
 async fn false_positive(redis: &RedisServer, table: &Table) -> (BloomGuard, u64) {
+    // What one was told holds for all, also for who checks by hand.
+    let caching = NegativeCaching::new().ttl(Duration::from_secs(2)).shared_absence(true);
     let guard = guard_over(&redis.url(), table)
         .capacity(1_000, 0.3)
-        .negative_ttl(Duration::from_secs(2))
-        // What one was told holds for all, also for who checks by hand.
-        .shared_absence(true)
+        .negative_caching(caching)
         .build()
         .unwrap();
     live_at_a_high_rate(&guard).await;

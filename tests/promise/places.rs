@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, Builder, Doubt, PathPattern, RebuildError, RebuildSource, Schedule, Verdict,
+    BloomGuard, Builder, Doubt, Explained, NotFound, PathPattern, RebuildError, RebuildSource,
+    Schedule, Verdict,
 };
 use http::{Request, Response, StatusCode};
 use support::eventually;
@@ -89,7 +90,7 @@ async fn processes_without_redis_refuse_what_others_create_for_seconds_and_not_f
 async fn a_second_service_of_the_same_name_has_the_firsts_records_refused_for_moments() {
     let redis = RedisServer::start();
     let articles = Table::with((0..600).map(|n| 1_000_000 + 7 * n));
-    let first = by_default(&redis.url()).explain_refusals(true).capacity(1_000, 0.001);
+    let first = by_default(&redis.url()).capacity(1_000, 0.001);
     let first = first.rebuild(Schedule::manual(), articles.clone()).build().unwrap();
     live(&first).await;
     let ids = articles.snapshot();
@@ -108,7 +109,12 @@ async fn a_second_service_of_the_same_name_has_the_firsts_records_refused_for_mo
     while began.elapsed() < 10 * SECOND {
         let id = ids[random(&mut chance) % ids.len()];
         let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
-        let response = first.layer(handler(&articles)).oneshot(request).await.unwrap();
+        let response = first
+            .rejecting_with(Explained(NotFound))
+            .layer(handler(&articles))
+            .oneshot(request)
+            .await
+            .unwrap();
         served += 1;
         if response.status() == StatusCode::NOT_FOUND {
             last = began.elapsed();

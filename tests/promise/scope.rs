@@ -6,14 +6,16 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::{Router, routing};
 use bloom_guard::{
-    BloomGuard, Captures, IdExtractor, PathPattern, Query, Rejected, Schedule, Verdict,
+    BloomGuard, Captures, IdExtractor, NegativeCaching, PathPattern, Query, Rejected, Schedule,
+    Verdict,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use support::model::{Strangers, Table, in_process, live};
 use tower::{Layer, ServiceExt};
 
 async fn over(table: &Table, shared: bool) -> BloomGuard {
-    let guard = in_process(table, 1_000, 1e-6).shared_absence(shared).build().unwrap();
+    let caching = NegativeCaching::new().shared_absence(shared);
+    let guard = in_process(table, 1_000, 1e-6).negative_caching(caching).build().unwrap();
     guard.ready().await;
     guard
 }

@@ -275,28 +275,3 @@ async fn eviction_is_told_of_when_it_begins_and_when_it_ends() {
     live(&guard).await;
     assert_eq!((log.with(begins).len(), log.with(ends).len()), (1, 1), "{:?}", log.with(""));
 }
-
-const FULL: &str = "the journal is nearly full";
-
-#[tokio::test]
-async fn a_journal_that_is_nearly_full_is_told_of_once_by_a_rebuild() {
-    let (log, _kept) = Log::begin();
-    let (redis, table) = (RedisServer::start(), Table::with(0..100));
-    let guard = guard_over(&redis.url(), &table).journal_entries(1_000).build().unwrap();
-    live(&guard).await;
-    // A batch is one entry.
-    guard.insert_many(1_000..9_000_u64).await.unwrap();
-    guard.rebuild_now().await.unwrap();
-    assert_eq!(log.with(FULL), [""; 0]);
-    while redis.run::<u64>(&["XLEN", "bg:{users}:log"]) < 800 {
-        guard.insert(&7).await.unwrap();
-    }
-    for _ in 0..2 {
-        guard.rebuild_now().await.unwrap();
-        assert_eq!(log.with(FULL).len(), 1, "{:?}", log.with(FULL));
-    }
-    let told = &log.with(FULL)[0];
-    for part in ["WARN", "filter=\"users\"", "entries=8", "journal_entries=1000"] {
-        assert!(told.contains(part), "{told}");
-    }
-}

@@ -70,7 +70,7 @@ impl Site {
     fn guard(&self, scans: usize) -> (BloomGuard, Arc<Semaphore>) {
         let gate = Arc::new(Semaphore::new(scans));
         let source = Held { table: self.table.clone(), gate: Arc::clone(&gate) };
-        let builder = brief(guard(&self.url())).journal_entries(1_000);
+        let builder = brief(guard(&self.url()));
         (builder.rebuild(Schedule::manual(), source).build().unwrap(), gate)
     }
 

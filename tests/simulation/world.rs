@@ -17,7 +17,7 @@ use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What}
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, Builder, ChangeError, Mode, PathPattern, Schedule};
+use crate::{BloomGuard, Builder, ChangeError, Mode, NegativeCaching, PathPattern, Schedule};
 use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
@@ -111,14 +111,16 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
     let process = &config.processes[number];
     let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
     let rules = &config.rules;
+    let caching = NegativeCaching::new()
+        .require_marker(rules.marker)
+        .shared_absence(rules.shared)
+        .gone_counts(rules.gone);
     let mut builder = BloomGuard::builder(name, pattern)
         .capacity(process.capacity, process.rate)
         .lane(rules.lane.0, rules.lane.1)
         .on_unknown(rules.on_unknown)
         .audits_per_second(rules.audits)
-        .require_marker(rules.marker)
-        .shared_absence(rules.shared)
-        .gone_counts(rules.gone);
+        .negative_caching(caching);
     if config.shards > 1 {
         builder = builder.secret_key(shards::KEY).shards(config.shards);
     }

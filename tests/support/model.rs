@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Doubt, Generation, IdSink, OnUnknown, PathPattern,
-    RebuildSource, Removed, Schedule, Verdict,
+    BloomGuard, BoxError, Builder, Doubt, Generation, IdSink, NegativeCaching, OnUnknown,
+    PathPattern, RebuildSource, Removed, Schedule, Verdict,
 };
 use http::{Request, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};
@@ -136,7 +136,7 @@ pub fn guard_over(url: &str, table: &Table) -> Builder {
 /// With transactions and handlers so short that create marks end within a test.
 pub fn brief(builder: Builder) -> Builder {
     let builder = builder.longest_transaction(Duration::from_secs(1));
-    builder.handler_time(Duration::from_millis(100))
+    builder.negative_caching(NegativeCaching::new().handler_time(Duration::from_millis(100)))
 }
 
 /// A guard over `/users/{id}` with its filter in this process, sized for so many ids.

@@ -41,8 +41,6 @@ const IGNORED_IN_PROCESS: &[&str] = &[
 const IGNORED_BY_FOREIGN: &[&str] = &[
     "accept_eviction",
     "copy_limit",
-    "handler_time",
-    "journal_entries",
     "longest_transaction",
     "rebuild",
     "secret_key",

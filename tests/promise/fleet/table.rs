@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bloom_guard::{
     BloomGuard, BoxError, Builder, ChangeError, Doubt, Enforcement, ForeignFilter, IdSink, Mode,
-    PathPattern, RebuildSource, Schedule, SecretKey, StoreError, Verdict,
+    NegativeCaching, PathPattern, RebuildSource, Schedule, SecretKey, StoreError, Verdict,
 };
 use support::eventually;
 use support::model::{Table, brief, foreign_guard, guard, guard_over, live};
@@ -389,7 +389,8 @@ async fn another_capacity(steps: &mut Steps) -> Harm {
     let (redis, table) = (RedisServer::start(), table());
     let build = |ids, rate, handler_ms| {
         let builder = brief(guard_over(&redis.url(), &table)).capacity(ids, rate);
-        builder.handler_time(Duration::from_millis(handler_ms)).build().unwrap()
+        let caching = NegativeCaching::new().handler_time(Duration::from_millis(handler_ms));
+        builder.negative_caching(caching).build().unwrap()
     };
     let old = build(2_000, 0.001, 100);
     live(&old).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bloom_guard::NegativeCaching;
 use tokio::time::{pause, resume};
 
 use super::{has_read, passes};
@@ -35,7 +36,7 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     let table = Table::with(0..1_000);
     let guard = guard_over(&redis.url(), &table)
         .longest_transaction(Duration::from_secs(1))
-        .handler_time(Duration::from_secs(3))
+        .negative_caching(NegativeCaching::new().handler_time(Duration::from_secs(3)))
         .build()
         .unwrap();
     live(&guard).await;
