@@ -19,9 +19,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bloom_guard::from_iter;
-use bloom_guard::{
-    BloomGuard, PathPattern, RebuildReport, RebuildStep, Schedule, SecretKey, Verdict,
-};
+use bloom_guard::rebuild::{RebuildReport, RebuildStep};
+use bloom_guard::{BloomGuard, PathPattern, Schedule, SecretKey, Verdict};
 use support::redis_server::RedisServer;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};

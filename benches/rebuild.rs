@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, Builder, PathPattern, RebuildReport, Schedule, from_iter};
+use bloom_guard::rebuild::RebuildReport;
+use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, from_iter};
 use support::redis_server::RedisServer;
 
 /// Guards that copy the filter.

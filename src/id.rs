@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// The canonical bytes of a resource id, at most [`Id::MAX_LEN`] of them.
 ///
 /// Whatever the handler treats as the same record must have the same bytes here, in requests, in
-/// inserts and in rebuilds alike; the extractor's [`canonical`](crate::IdExtractor::canonical) sees
+/// inserts and in rebuilds alike; the extractor's [`canonical`](crate::extract::IdExtractor::canonical) sees
 /// to that. `Debug` shows the length only, so an id cannot slip into a log line.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(SmallVec<[u8; 40]>);

@@ -59,15 +59,15 @@
 //! # Where to look
 //!
 //! - A page a subject, in reading order: the [`guide`].
-//! - Setting up: [`Builder`], every setting with its default and bounds; [`PathPattern`], [`Query`],
-//!   [`Header`], `Captures` or any [`IdExtractor`] for the id.
+//! - Setting up: [`Builder`], every setting with its default and bounds; [`PathPattern`], or another of [`extract`], for the id;
+//!   `access` for what Redis is reached with.
 //! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
 //!   [`remove`](BloomGuard::remove) after it.
-//! - Rebuilding: [`RebuildSource`] and its adapters [`from_fn`], [`from_blocking`] and
-//!   [`from_iter`]; [`Schedule`].
-//! - Answering: [`BloomGuard::rejecting_with`], [`Rejection`], [`Missing`].
+//! - Rebuilding: [`from_fn`], [`from_blocking`] and [`from_iter`], or another source of [`rebuild`]; [`Schedule`].
+//! - Answering: [`BloomGuard::rejecting_with`] a response of [`rejection`]; [`Missing`].
 //! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
-//!   [`next_finding`](BloomGuard::next_finding).
+//!   [`next_finding`](BloomGuard::next_finding), and the types of [`observe`].
+//! - Naming the layer's types: [`middleware`].
 //!
 //! # Features
 //!
@@ -75,9 +75,9 @@
 //! |---|---|
 //! | `redis`, on by default | a filter in Redis, and all that is about one |
 //! | `cron` | `Schedule::cron`: a rebuild at the times of a cron expression |
-//! | `axum` | `Captures`, which reads the id from the router's own captures |
+//! | `axum` | `extract::Captures`, which reads the id from the router's own captures |
 //! | `metrics` | [counters, gauges and times](guide::operating) through the `metrics` facade |
-//! | `tls`, implies `redis` | `rediss://` URLs, `TlsSettings` |
+//! | `tls`, implies `redis` | `rediss://` URLs, `access::TlsSettings` |
 //! | `uuid` | re-exports `Uuid` |
 //! | `cli`, implies `redis` | the command `bloom-guard` |
 //!
@@ -86,24 +86,27 @@
 
 #![warn(clippy::unwrap_used)]
 
+#[cfg(feature = "redis")]
+pub mod access;
 mod background;
 mod builder;
 #[cfg(feature = "cli")]
 pub mod command;
 mod decide;
 mod error;
-mod extract;
+pub mod extract;
 mod filter;
 mod guard;
 pub mod guide;
 mod id;
-mod middleware;
+pub mod middleware;
 mod mode;
 mod nulls;
-mod observe;
+pub mod observe;
 mod random;
-mod rebuild;
+pub mod rebuild;
 mod refusal;
+pub mod rejection;
 mod settings;
 mod store;
 #[cfg(test)]
@@ -111,51 +114,29 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
-pub use decide::lane::LaneState;
 pub use decide::policy::OnUnknown;
 pub use error::{
     BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
 };
-#[cfg(feature = "axum")]
-pub use extract::Captures;
-pub use extract::{
-    AsId, Extraction, Header, IdExtractor, PathPattern, PatternError, Query, QueryList,
-};
+pub use extract::PathPattern;
 pub use filter::{Generation, Sizing, SizingError};
 pub use guard::finding::Finding;
 pub use guard::options::OnInvalid;
 pub use guard::removed::Removed;
 pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::fleet::Enforcement;
-pub use middleware::future::ResponseFuture;
-pub use middleware::layer::{BloomGuard, RejectingLayer};
-pub use middleware::rejection::{
-    Explained, NotFound, ProblemDetails, RejectReason, Rejected, Rejection,
-};
-pub use middleware::service::BloomGuardService;
+pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;
 pub use nulls::{caching::NegativeCaching, rules::Missing};
-pub use observe::activity::{Failure, WorkState};
-pub use observe::metrics::Stats;
-pub use observe::state::{CopyState, GuardState, LiveFilter, ShardsState};
-pub use rebuild::{
-    BlockingIds, IdSink, RebuildReport, RebuildSource, RebuildStatus, RebuildStep, Schedule,
-    from_blocking, from_fn, from_iter,
-};
+pub use rebuild::{Schedule, from_blocking, from_fn, from_iter};
 pub use refusal::Refusal;
-pub use store::JournalReach;
-#[cfg(feature = "tls")]
-pub use store::link::tls::TlsSettings;
+#[cfg(feature = "redis")]
+pub use store::foreign::{filter::ForeignFilter, trust::TrustError};
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;
 pub use verdict::{Doubt, Proof, Verdict};
-#[cfg(feature = "redis")]
-pub use {
-    store::foreign::{filter::ForeignFilter, trust::TrustError},
-    store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials},
-};
 
 /// Compiles and runs the code in the README.
 #[cfg(doctest)]

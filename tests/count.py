@@ -69,13 +69,13 @@ def variants(body):
 
 
 def root_names():
-    """Returns what the crate's root re-exports."""
+    """Returns what users see at the crate's root: what it re-exports, and its public modules."""
     text = re.sub(r"//.*", "", read("src/lib.rs"))
-    text = re.sub(r"(?s)#\[doc\(hidden\)\]\s*pub mod \w+ \{.*?\n\}", "", text)
+    modules = re.findall(r"(?m)^ *pub mod (\w+)", text)
     names = []
     for use in re.findall(r"(?ms)^ *pub use (.*?);$", text):
         names += re.findall(r"(\w+)\s*(?=[,}]|$)", use)
-    return names
+    return names, modules
 
 
 def error_enums():
@@ -112,6 +112,7 @@ setters = [
     if path.startswith("src/builder/")
     for name in re.findall(r"(?m)^    pub fn (\w+)(?:<[^>]*>)?\(\s*(?:mut )?self\b[^{]*-> Self \{", text)
 ]
+names, modules = root_names()
 doubts = re.findall(r"(?m)^    ([A-Z]\w+) =", block(SOURCES["src/verdict.rs"], r"^doubts! \{")) + ["Refused"]
 refusals = re.findall(r"(?m)^    ([A-Z_]+) =", block(SOURCES["src/refusal.rs"], r"^refusals! \{"))
 enums = error_enums()
@@ -124,7 +125,8 @@ tuples = sum(
 )
 print()
 for what, count in (
-    ("names at the root", len(root_names())),
+    ("names at the root", len(names)),
+    ("public modules at the root", len(modules)),
     ("setters of the builder", len(setters)),
     ("doubts", len(doubts)),
     ("codes of what Redis refuses", len(refusals)),

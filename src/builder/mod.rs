@@ -32,7 +32,8 @@ use crate::settings::{self, Settings, bounds};
 /// ```
 /// use std::time::Duration;
 ///
-/// use bloom_guard::{BloomGuard, Doubt, NegativeCaching, OnInvalid, Query};
+/// use bloom_guard::extract::Query;
+/// use bloom_guard::{BloomGuard, Doubt, NegativeCaching, OnInvalid};
 ///
 /// let guard = BloomGuard::builder("users", Query::<u64>::new("user"))
 ///     .in_process()
@@ -105,9 +106,8 @@ impl Builder {
         self.judge("in_process", Ok(()))
     }
 
-    /// How many ids the filter is sized for, and how many absent ids in one it may let pass when it is
-    /// full: 0.001 is one in a thousand. A rebuild that finds more ids sizes the filter for those. As many
-    /// ids, and a million at most, are remembered as found lately, 16 bytes each.
+    /// Sizes the filter for this many ids, and for this share of absent ids that it lets pass when it is full: 0.001 is one
+    /// in a thousand. A rebuild that finds more ids sizes it for those.
     ///
     /// Defaults to 1,000,000 ids at 0.001, which takes 1.9 MB; see [`Sizing::new`] for the bounds.
     pub fn capacity(mut self, ids: u64, false_positive_rate: f64) -> Self {
@@ -115,10 +115,10 @@ impl Builder {
         self.size()
     }
 
-    /// Rebuilds the filter from a source: by schedule, and at once whenever there is no filter to
-    /// trust. Of all the processes that share the filter, one does it at a time.
+    /// Rebuilds the filter from a source: by schedule, and at once whenever there is no filter to trust. Of all processes
+    /// that share the filter, one does it at a time.
     ///
-    /// Defaults to no source, and so to no rebuild by this process.
+    /// Defaults to no rebuild by this process.
     pub fn rebuild(mut self, schedule: Schedule, source: impl RebuildSource) -> Self {
         let judged = schedule.judge();
         self.source = Some((schedule, Arc::new(source)));
@@ -140,24 +140,21 @@ impl Builder {
         )
     }
 
-    /// The longest time from an insert's call to the end of the transaction that creates the record. A
-    /// transaction that takes longer can lose its id in a rebuild, so make sure that the database
-    /// ends it first.
+    /// The longest time from an insert's call to the end of the transaction that creates the record. A longer transaction
+    /// can lose its id in a rebuild: have the database end it first. Of processes that differ the longest time counts, for
+    /// about twice that long after it was last stated.
     ///
-    /// Defaults to 15 minutes; from 1 second to 24 hours. Processes that share a filter may differ: the
-    /// longest time that any of them states counts, and for about twice that long after it was last stated.
+    /// Defaults to 15 minutes; from 1 second to 24 hours.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
         const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
         self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
     }
 
-    /// The key of the digests, which makes false positives impossible to forge. All processes that
-    /// share a filter must have the same. To change it, give the filter another name: the guide's page
-    /// [`fleet`](crate::guide::fleet) has the steps.
+    /// The key of the digests, which makes false positives impossible to forge. All processes that share a filter must have
+    /// the same; a filter with another key is [another filter](crate::guide::fleet#moving-to-another-filter).
     ///
-    /// Defaults to a random one: drawn once per filter and kept in Redis with it, or drawn anew by
-    /// every process without Redis.
+    /// Defaults to a random one, drawn once for a filter and kept in Redis with it, or drawn anew by every process without Redis.
     pub fn secret_key(mut self, key: SecretKey) -> Self {
         self.settings.secret_key = Some(key);
         self.judge("secret_key", Ok(()))

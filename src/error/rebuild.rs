@@ -19,7 +19,7 @@ pub enum RebuildError {
     /// The filter is another system's: its processes have no mode in common.
     #[error("the processes of another system's filter have no mode in common")]
     NoFleet,
-    /// The filter was built from a source with another [`identity`](crate::RebuildSource::identity).
+    /// The filter was built from a source with another [`identity`](crate::rebuild::RebuildSource::identity).
     #[error("the source is {own:?}, and the filter was built from {filters:?}")]
     OtherSource {
         /// What this process's source reads.

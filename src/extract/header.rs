@@ -17,7 +17,8 @@ use crate::id::{Id, InvalidId};
 /// UTF-8 is [no text](InvalidId::NotText). Nothing is trimmed and a comma does not split.
 ///
 /// ```
-/// use bloom_guard::{Extraction, Header, Id, IdExtractor};
+/// use bloom_guard::Id;
+/// use bloom_guard::extract::{Extraction, Header, IdExtractor};
 ///
 /// let user = Header::<u64>::new("x-user-id")?;
 /// let (request, ()) = http::Request::get("/").header("X-User-Id", "007").body(())?.into_parts();

@@ -9,12 +9,12 @@ use http::request::Parts;
 use super::{Extraction, IdExtractor, typed};
 use crate::id::{Id, InvalidId};
 
-/// Takes several ids out of the query, decoded as [`Query`](crate::Query) decodes it.
+/// Takes several ids out of the query, decoded as [`Query`](crate::extract::Query) decodes it.
 ///
 /// Of all values of the parameter, each piece is read by the handler's type, as it stands: nothing is trimmed.
 /// The request is refused only when all of them are absent. [`Verdicts`](crate::Verdicts) tells the handler
 /// which are, and has an example; [`FoundIds`](crate::FoundIds) says what a list teaches. As with
-/// [`Query`](crate::Query), every route below the layer that gets the parameter is guarded.
+/// [`Query`](crate::extract::Query), every route below the layer that gets the parameter is guarded.
 ///
 /// | the list | the request |
 /// |---|---|
@@ -25,7 +25,8 @@ use crate::id::{Id, InvalidId};
 /// | names an id more than once | is as if it were there once |
 ///
 /// ```
-/// use bloom_guard::{Extraction, Id, IdExtractor, QueryList};
+/// use bloom_guard::Id;
+/// use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
 ///
 /// let users = QueryList::<u64>::separated("ids", ',');
 /// let (request, ()) = http::Request::get("/users?ids=7,008%2C9").body(())?.into_parts();
@@ -41,7 +42,8 @@ use crate::id::{Id, InvalidId};
 /// A guard has one extractor. For one filter behind both `/users/7` and `/users?ids=7,8`:
 ///
 /// ```
-/// use bloom_guard::{Extraction, Id, IdExtractor, InvalidId, PathPattern, QueryList};
+/// use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
+/// use bloom_guard::{Id, InvalidId, PathPattern};
 /// use http::request::Parts;
 ///
 /// struct Users {

@@ -1,4 +1,5 @@
-//! Where the id of a request comes from, and its canonical form.
+//! Where the id of a request comes from, and its canonical form: [`PathPattern`], [`Query`], [`QueryList`], [`Header`],
+//! `Captures` with the crate feature `axum`, or any other [`IdExtractor`].
 //!
 //! The guard must see the id that the handler will see. A typed extractor parses the raw text with
 //! the handler's own [`FromStr`](std::str::FromStr) and writes it back with
@@ -62,7 +63,8 @@ impl From<Result<Id, InvalidId>> for Extraction {
 /// around them:
 ///
 /// ```
-/// use bloom_guard::{Extraction, Id, IdExtractor, InvalidId, PathPattern};
+/// use bloom_guard::extract::{Extraction, IdExtractor};
+/// use bloom_guard::{Id, InvalidId, PathPattern};
 /// use http::request::Parts;
 ///
 /// /// Names that the database compares without regard to case.

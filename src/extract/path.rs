@@ -23,7 +23,8 @@ use crate::id::{Id, InvalidId};
 /// [`Display`](fmt::Display).
 ///
 /// ```
-/// use bloom_guard::{Extraction, Id, IdExtractor, PathPattern};
+/// use bloom_guard::extract::{Extraction, IdExtractor};
+/// use bloom_guard::{Id, PathPattern};
 ///
 /// let users = PathPattern::<u64>::new("/users/{id}")?.except("/users/me")?;
 ///

@@ -17,7 +17,8 @@ use crate::id::{Id, InvalidId};
 /// takes the first or the last of several needs an [`IdExtractor`] that does the same.
 ///
 /// ```
-/// use bloom_guard::{Extraction, Id, IdExtractor, Query};
+/// use bloom_guard::Id;
+/// use bloom_guard::extract::{Extraction, IdExtractor, Query};
 ///
 /// let user = Query::<u64>::new("user");
 /// let (request, ()) = http::Request::get("/posts?page=2&user=%30%37").body(())?.into_parts();

@@ -21,7 +21,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | id | the text that names a record in a request, in one [canonical form](crate::IdExtractor::canonical) |
+//! | id | the text that names a record in a request, in one [canonical form](crate::extract::IdExtractor::canonical) |
 //! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
 //! | generation | one build of the filter; of another system's, one statement of trust |
 //! | null | a 404, or a deletion, that is remembered for a while |

@@ -12,16 +12,16 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::rejection::{Rejection, reject};
 use super::request::{Admitted, Pending};
 use crate::guard::Guard;
 use crate::id::InvalidId;
+use crate::rejection::{Rejection, reject};
 use crate::store::{Answer, BoxFuture, Lookups};
 
 const COMPLETED: &str = "a response future was polled after it had completed";
 
 pin_project! {
-    /// The future of [`BloomGuardService`](crate::BloomGuardService).
+    /// The future of [`BloomGuardService`](crate::middleware::BloomGuardService).
     ///
     /// `F` is the future of the service within, `S`. Dropping it at any point is safe.
     pub struct ResponseFuture<F, S, R, ReqBody, ResBody> {

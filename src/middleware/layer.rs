@@ -35,7 +35,7 @@ const ASKED: usize = 256;
 ///
 /// It is the [`Layer`](tower_layer::Layer) that goes in front of the handlers, and the handle by which the application
 /// tells of the records it creates and deletes. It is cheap to clone; all clones, and all services made
-/// from them, share one state. Refused requests are answered by [`NotFound`](crate::NotFound);
+/// from them, share one state. Refused requests are answered by [`NotFound`](crate::rejection::NotFound);
 /// [`rejecting_with`](Self::rejecting_with) makes a layer that answers them otherwise.
 ///
 /// Dropping the future of any of these methods is safe. An insert so dropped is not acknowledged.
@@ -62,7 +62,7 @@ impl BloomGuard {
         &self.guard
     }
 
-    /// Returns the layer that answers refused requests by this [`Rejection`](crate::Rejection).
+    /// Returns the layer that answers refused requests by this [`Rejection`](crate::rejection::Rejection).
     #[must_use]
     pub fn rejecting_with<R>(&self, rejection: R) -> RejectingLayer<R> {
         RejectingLayer { guard: self.clone(), rejection: Arc::new(rejection) }

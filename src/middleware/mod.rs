@@ -1,12 +1,15 @@
-//! The HTTP edge: layer, service and future, and the responses to refused requests.
+//! The HTTP edge: the layer, its service, and the service's future.
 
 pub(crate) mod fleet;
 #[cfg(feature = "redis")]
 mod foreign;
 pub(crate) mod future;
 pub(crate) mod layer;
-pub(crate) mod rejection;
 mod request;
 mod screen;
 pub(crate) mod service;
 pub(crate) mod verdicts;
+
+pub use self::future::ResponseFuture;
+pub use self::layer::RejectingLayer;
+pub use self::service::BloomGuardService;

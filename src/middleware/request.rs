@@ -7,7 +7,6 @@ use http::request::Parts;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::rejection::Rejected;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
@@ -15,6 +14,7 @@ use crate::extract::IdList;
 use crate::guard::Guard;
 use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
+use crate::rejection::Rejected;
 use crate::store::{Answer, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
 

@@ -3,13 +3,13 @@
 use http::Method;
 use http::request::Parts;
 
-use super::rejection::Rejected;
 use super::request::Pending;
 use crate::extract::{Extraction, IdList};
 use crate::guard::Guard;
 use crate::id::InvalidId;
 use crate::mode::Mode;
 use crate::nulls::rules::reads;
+use crate::rejection::Rejected;
 
 /// What a request turns out to be before anybody is asked.
 pub(super) enum Screened {

@@ -10,8 +10,8 @@ use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting, Watch};
 use super::layer::{BloomGuard, RejectingLayer};
-use super::rejection::{NotFound, Rejection, reject};
 use super::screen::Screened;
+use crate::rejection::{NotFound, Rejection, reject};
 use crate::store::Answer;
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.

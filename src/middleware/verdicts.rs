@@ -7,7 +7,7 @@ use crate::extract::{AsId, IdExtractor};
 use crate::id::Id;
 use crate::verdict::Verdict;
 
-/// What is known of each id that a request [lists](crate::QueryList): an extension of the request.
+/// What is known of each id that a request [lists](crate::extract::QueryList): an extension of the request.
 ///
 /// The handler should read all ids but those that are absent. **Not every request has it**: with
 /// [`Mode::Off`](crate::Mode::Off), or with a method that is not guarded, there is none, and the handler reads all.
@@ -19,7 +19,8 @@ use crate::verdict::Verdict;
 /// ```
 /// use std::convert::Infallible;
 ///
-/// use bloom_guard::{BloomGuard, BoxError, FoundIds, QueryList, Schedule, Verdicts, from_iter};
+/// use bloom_guard::extract::QueryList;
+/// use bloom_guard::{BloomGuard, BoxError, FoundIds, Schedule, Verdicts, from_iter};
 /// use http::{Request, Response, StatusCode};
 /// use tower::{Layer, ServiceExt};
 ///

@@ -78,7 +78,7 @@ impl NegativeCaching {
     /// request with an id must mean that the record with this id is missing, and not a part of it, a page beyond its
     /// last, the route, or a record of another caller.
     ///
-    /// Defaults to what the extractor [says](crate::IdExtractor::is_ambiguous): `false` for a
+    /// Defaults to what the extractor [says](crate::extract::IdExtractor::is_ambiguous): `false` for a
     /// [`PathPattern`](crate::PathPattern) of one pattern with one capture, `true` for any other.
     pub const fn require_marker(self, required: bool) -> Self {
         Self { marker: Some(required), ..self }

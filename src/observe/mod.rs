@@ -1,4 +1,6 @@
-//! What a guard shows of itself: counters, state, and log lines that a flood cannot multiply.
+//! What a guard shows of itself: its [state](GuardState), which [`BloomGuard::state`](crate::BloomGuard::state) returns, and its
+//! [counters](Stats), of [`BloomGuard::stats`](crate::BloomGuard::stats). The guide's page [`operating`](crate::guide::operating)
+//! says what is to be done about them.
 
 pub(crate) mod activity;
 pub(crate) mod gauges;
@@ -8,3 +10,9 @@ pub(crate) mod state;
 pub(crate) mod throttle;
 pub(crate) mod times;
 pub(crate) mod unready;
+
+pub use self::activity::{Failure, WorkState};
+pub use self::metrics::Stats;
+pub use self::state::{CopyState, GuardState, LiveFilter, ShardsState};
+pub use crate::decide::lane::LaneState;
+pub use crate::store::JournalReach;

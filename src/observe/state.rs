@@ -82,8 +82,8 @@ pub struct LiveFilter {
     /// The false-positive rate to expect with the ids it was built from.
     pub expected_rate: f64,
     /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
-    /// where `p` is [`present_missing`](crate::Stats::present_missing) and `a` is
-    /// [`absent_by_filter`](crate::Stats::absent_by_filter). Deleted records count as false positives. None
+    /// where `p` is [`present_missing`](crate::observe::Stats::present_missing) and `a` is
+    /// [`absent_by_filter`](crate::observe::Stats::absent_by_filter). Deleted records count as false positives. None
     /// before the first such request.
     pub measured_rate: Option<f64>,
     /// How many bytes it takes, in Redis or in this process; those of all shards together.

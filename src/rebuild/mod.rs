@@ -1,4 +1,5 @@
-//! Rebuilding the filter from the database: where the ids come from, when, and in which steps.
+//! Rebuilding the filter from the database: [where the ids come from](RebuildSource), [when](Schedule), and in which
+//! [steps](RebuildStep).
 //!
 //! The steps, in the order in which they run. The live filter is not touched before *swap*, so a rebuild
 //! may end anywhere.

@@ -28,7 +28,8 @@ use crate::store::BoxFuture;
 /// A scan may be run again at once, when it turns out to hold more ids than the filter was sized for.
 ///
 /// ```
-/// use bloom_guard::{BoxError, IdSink, RebuildSource};
+/// use bloom_guard::BoxError;
+/// use bloom_guard::rebuild::{IdSink, RebuildSource};
 ///
 /// struct Evens;
 ///

@@ -14,8 +14,8 @@ use tower_layer::Layer;
 use super::{Gated, get, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
-use crate::middleware::rejection::{RejectReason, Rejected};
 use crate::nulls::caching::NegativeCaching;
+use crate::rejection::{RejectReason, Rejected};
 use crate::store::Store;
 use crate::verdict::{Proof, Verdict};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Explained, Mode, NotFound};
+use bloom_guard::rejection::{Explained, NotFound};
+use bloom_guard::{BloomGuard, Builder, Mode};
 use http::{Request, StatusCode};
 use support::eventually;
 use support::model::{Table, guard_over, handler, live};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BoxError, Credentials, Doubt, Refusal, Verdict};
+use bloom_guard::access::Credentials;
+use bloom_guard::{BoxError, Doubt, Refusal, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::RedisServer;

@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::{HeaderValue, Request, Uri};
-use bloom_guard::{AsId, Extraction, Header, Id, IdExtractor, InvalidId, Query};
+use bloom_guard::extract::{AsId, Extraction, Header, IdExtractor, Query};
+use bloom_guard::{Id, InvalidId};
 use percent_encoding::percent_decode_str;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -55,7 +56,11 @@ impl Case {
         let query = Router::new().fallback(by_query::<T>);
         [
             Self::new::<T>(pattern::<T>(), Some(paths::<T>()), true),
-            Self::new::<T>(bloom_guard::Captures::<T>::new("id"), Some(paths::<T>()), true),
+            Self::new::<T>(
+                bloom_guard::extract::Captures::<T>::new("id"),
+                Some(paths::<T>()),
+                true,
+            ),
             Self::new::<T>(Query::<T>::new("id"), Some(query), false),
             Self::new::<T>(Header::<T>::new("x-id").expect("a name"), None, false),
         ]

@@ -1,7 +1,8 @@
 //! Patterns as an application may write them, well or not.
 
 use axum::http::{Request, Uri};
-use bloom_guard::{Extraction, IdExtractor, PathPattern};
+use bloom_guard::PathPattern;
+use bloom_guard::extract::{Extraction, IdExtractor};
 use percent_encoding::percent_decode_str;
 
 /// Reads three patterns and a path, a line each. What is accepted finds what the matcher finds.

@@ -10,7 +10,8 @@ use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
-use bloom_guard::{BloomGuard, PathPattern, Rejected, Schedule, from_iter};
+use bloom_guard::rejection::Rejected;
+use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Request, Response, StatusCode};
 use tower::{Layer, Service};

@@ -9,10 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use bloom_guard::access::{Credentials, TlsSettings};
+use bloom_guard::extract::Extraction;
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ConfigError, Credentials, Extraction, ForeignFilter,
-    NegativeCaching, OnInvalid, OnUnknown, Schedule, SecretKey, SettingError, Sizing, SizingError,
-    TlsSettings, from_iter,
+    BloomGuard, BoxError, Builder, ConfigError, ForeignFilter, NegativeCaching, OnInvalid,
+    OnUnknown, Schedule, SecretKey, SettingError, Sizing, SizingError, from_iter,
 };
 
 const MS: Duration = Duration::from_millis(1);

@@ -9,10 +9,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use bloom_guard::{
-    BloomGuard, BloomGuardService, Builder, Extraction, Id, InvalidId, NotFound, OnInvalid,
-    ProblemDetails, RejectReason, Rejected, RejectingLayer, ResponseFuture, Verdict,
-};
+use bloom_guard::extract::Extraction;
+use bloom_guard::middleware::{BloomGuardService, RejectingLayer, ResponseFuture};
+use bloom_guard::rejection::{NotFound, ProblemDetails, RejectReason, Rejected};
+use bloom_guard::{BloomGuard, Builder, Id, InvalidId, OnInvalid, Verdict};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use tower::limit::ConcurrencyLimit;

@@ -1,8 +1,8 @@
 //! An operator can tell the guard's refusals from the application's answers.
 
-use bloom_guard::{
-    BloomGuard, Explained, NotFound, OnUnknown, QueryList, Rejected, Rejection, Schedule, from_iter,
-};
+use bloom_guard::extract::QueryList;
+use bloom_guard::rejection::{Explained, NotFound, Rejected, Rejection};
+use bloom_guard::{BloomGuard, OnUnknown, Schedule, from_iter};
 use http::{Request, Response, StatusCode};
 use support::model::{self, Table, handler};
 use tower::{Layer, ServiceExt};

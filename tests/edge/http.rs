@@ -3,7 +3,8 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
-use bloom_guard::{BloomGuard, NotFound, ProblemDetails, Rejection};
+use bloom_guard::BloomGuard;
+use bloom_guard::rejection::{NotFound, ProblemDetails, Rejection};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
 use support::http::HttpServer;

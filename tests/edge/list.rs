@@ -9,10 +9,11 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
+use bloom_guard::rejection::ProblemDetails;
 use bloom_guard::{
-    BloomGuard, Builder, Extraction, FoundIds, IdExtractor, Missing, Mode, NegativeCaching,
-    OnInvalid, PathPattern, ProblemDetails, Proof, QueryList, Schedule, Verdict, Verdicts,
-    from_iter,
+    BloomGuard, Builder, FoundIds, Missing, Mode, NegativeCaching, OnInvalid, PathPattern, Proof,
+    Schedule, Verdict, Verdicts, from_iter,
 };
 use http::request::Parts;
 use http::{Method, Request, StatusCode};

@@ -1,6 +1,7 @@
 //! What the URL of a Redis says is honoured, or refused by name.
 
-use bloom_guard::{BloomGuard, Builder, Extraction, SettingError};
+use bloom_guard::extract::Extraction;
+use bloom_guard::{BloomGuard, Builder, SettingError};
 
 const UNKNOWN: [&str; 8] =
     ["database", "password", "username", "ssl", "timeout", "protocol", "ssl_cert_reqs", "DB"];

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Rejected, Verdict};
+use bloom_guard::rejection::Rejected;
+use bloom_guard::{BloomGuard, Verdict};
 use http::{Request, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, RejectReason, Rejected, Schedule, Verdict};
+use bloom_guard::rejection::{RejectReason, Rejected};
+use bloom_guard::{BloomGuard, Schedule, Verdict};
 use http::{Request, StatusCode};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, BoxError, IdSink, RebuildSource, Schedule};
+use bloom_guard::rebuild::{IdSink, RebuildSource};
+use bloom_guard::{BloomGuard, BoxError, Schedule};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, by_default, copied, get, live};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bloom_guard::{Builder, Mode, OnUnknown, RejectReason, Rejected, Verdict};
+use bloom_guard::rejection::{RejectReason, Rejected};
+use bloom_guard::{Builder, Mode, OnUnknown, Verdict};
 use http::{Request, StatusCode};
 use support::eventually;
 use support::model::{Table, get, guard_over, handler, in_process, live};

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, PathPattern, Rejected, Schedule, Verdict};
+use bloom_guard::rejection::Rejected;
+use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, Verdict};
 use http::{Request, Response, StatusCode};
 use tower::{Layer, ServiceExt, service_fn};
 

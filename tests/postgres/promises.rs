@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bloom_guard::{BloomGuard, RebuildError, RebuildReport};
+use bloom_guard::rebuild::RebuildReport;
+use bloom_guard::{BloomGuard, RebuildError};
 use tokio::task::JoinHandle;
 
 use crate::api::{Answer, Api, HOMES, Home};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use bloom_guard::{BoxError, IdSink, RebuildSource};
+use bloom_guard::BoxError;
+use bloom_guard::rebuild::{IdSink, RebuildSource};
 use tokio::sync::Semaphore;
 
 use crate::users::Users;

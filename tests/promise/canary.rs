@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Doubt, IdSink, Mode, PathPattern, Proof, RebuildSource,
-    Schedule, Verdict,
+    BloomGuard, BoxError, Builder, Doubt, Mode, PathPattern, Proof, Schedule, Verdict,
 };
 use http::StatusCode;
 use support::eventually;

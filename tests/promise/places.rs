@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bloom_guard::{
-    BloomGuard, Builder, Doubt, Explained, NotFound, PathPattern, RebuildError, RebuildSource,
-    Schedule, Verdict,
-};
+use bloom_guard::rebuild::RebuildSource;
+use bloom_guard::rejection::{Explained, NotFound};
+use bloom_guard::{BloomGuard, Builder, Doubt, PathPattern, RebuildError, Schedule, Verdict};
 use http::{Request, Response, StatusCode};
 use support::eventually;
 use support::model::{

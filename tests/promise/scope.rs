@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::{Router, routing};
-use bloom_guard::{
-    BloomGuard, Captures, IdExtractor, NegativeCaching, PathPattern, Query, Rejected, Schedule,
-    Verdict,
-};
+use bloom_guard::extract::{Captures, IdExtractor, Query};
+use bloom_guard::rejection::Rejected;
+use bloom_guard::{BloomGuard, NegativeCaching, PathPattern, Schedule, Verdict};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use support::model::{Strangers, Table, in_process, live};
 use tower::{Layer, ServiceExt};

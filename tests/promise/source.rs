@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, IdSink, InvalidId, PathPattern, RebuildError, RebuildSource,
-    Schedule, Verdict, from_blocking, from_fn, from_iter,
+    BloomGuard, BoxError, Builder, InvalidId, PathPattern, RebuildError, Schedule, Verdict,
+    from_blocking, from_fn, from_iter,
 };
 use futures_util::{StreamExt, stream};
 use support::eventually;
@@ -44,7 +45,9 @@ async fn a_source_is_read_to_its_end() {
         Ok(())
     });
     holds(rows, 0..5_000).await;
-    let scan = |ids: &mut bloom_guard::BlockingIds| (0..5_000_u64).try_for_each(|id| ids.push(id));
+    let scan = |ids: &mut bloom_guard::rebuild::BlockingIds| {
+        (0..5_000_u64).try_for_each(|id| ids.push(id))
+    };
     holds(from_blocking(scan), 0..5_000).await;
 }
 

@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bloom_guard::{
-    BoxError, Builder, Credentials, CredentialsProvider, Doubt, GivenCredentials, OnUnknown,
-    Refusal, Verdict,
-};
+use bloom_guard::access::{Credentials, CredentialsProvider, GivenCredentials};
+use bloom_guard::{BoxError, Builder, Doubt, OnUnknown, Refusal, Verdict};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, get, guard_over, inserted, live, told};

@@ -6,10 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{
-    BloomGuard, BoxError, Doubt, IdSink, Mode, PathPattern, RebuildSource, Refusal, Schedule,
-    Verdict,
-};
+use bloom_guard::rebuild::{IdSink, RebuildSource};
+use bloom_guard::{BloomGuard, BoxError, Doubt, Mode, PathPattern, Refusal, Schedule, Verdict};
 use http::StatusCode;
 use support::eventually;
 use support::model::{Table, brief, get, guard, inserted, live, rebuilt};
@@ -18,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const GUIDE: &str = include_str!("../../src/guide/redis.md");
-/// More than the journal has room for, so that marks are dropped before their time.
+/// Ids inserted at once, whose marks later inserts drop, 256 at a time.
 const MANY: u64 = 1_500;
 const SOON: Duration = Duration::from_secs(20);
 

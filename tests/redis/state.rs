@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, GuardState, RebuildError, Refusal, StoreError, Verdict};
+use bloom_guard::observe::GuardState;
+use bloom_guard::{BloomGuard, Doubt, RebuildError, Refusal, StoreError, Verdict};
 use support::eventually;
 use support::model::{Table, brief, guard, guard_over, live};
 use support::redis_server::RedisServer;

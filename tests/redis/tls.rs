@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Builder, Doubt, Refusal, SettingError, TlsSettings};
+use bloom_guard::access::TlsSettings;
+use bloom_guard::{BloomGuard, Builder, Doubt, Refusal, SettingError};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, SecretKey, TlsSettings, Verdict};
+use bloom_guard::access::TlsSettings;
+use bloom_guard::{BloomGuard, Doubt, SecretKey, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};

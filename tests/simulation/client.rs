@@ -12,7 +12,8 @@ use tower::{Layer as _, Service as _, ServiceExt as _};
 use crate::database::{self, Reading, Seen};
 use crate::nulls::rules::{is_found, reads};
 use crate::plan::{Answers, Ask, Asked, Caller, NEVER};
-use crate::{BloomGuard, Missing, Mode, Proof, RejectReason, Rejected, Verdict};
+use crate::rejection::{RejectReason, Rejected};
+use crate::{BloomGuard, Missing, Mode, Proof, Verdict};
 use crate::{copies, net, oracle, trace};
 
 /// How a request or a check was answered by the guard.

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::BoxError;
 use crate::net;
 use crate::plan::Caller;
+use crate::rebuild::{IdSink, RebuildSource};
 use crate::trace;
-use crate::{BoxError, IdSink, RebuildSource};
 
 thread_local! {
     static DATABASE: RefCell<Database> = RefCell::default();

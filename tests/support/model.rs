@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Doubt, Generation, IdSink, NegativeCaching, OnUnknown,
-    PathPattern, RebuildSource, Removed, Schedule, Verdict,
+    BloomGuard, BoxError, Builder, Doubt, Generation, NegativeCaching, OnUnknown, PathPattern,
+    Removed, Schedule, Verdict,
 };
 use http::{Request, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};

@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, PathPattern, RebuildStep, Schedule, from_iter};
+use bloom_guard::rebuild::RebuildStep;
+use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, cmd};
 use tokio::runtime::Runtime;

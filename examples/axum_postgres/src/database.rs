@@ -4,7 +4,8 @@ use std::io::Cursor;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use bloom_guard::{BloomGuard, BoxError, ChangeError, RebuildSource, from_fn};
+use bloom_guard::rebuild::RebuildSource;
+use bloom_guard::{BloomGuard, BoxError, ChangeError, from_fn};
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::{SinkExt, TryStreamExt};
 use tokio::sync::mpsc;

@@ -9,13 +9,9 @@ use crate::store::link::tls::TlsSettings;
 
 /// What Redis is reached with, beside what its URL says.
 impl Builder {
-    /// Asks this for user and password whenever a connection to Redis is made: for passwords that are rotated, and tokens that end.
-    /// With Sentinels and in a cluster they are for the servers that have the filter; Sentinels are told what the URL says.
-    ///
-    /// A connection whose credentials [end](crate::Credentials::expires_in) goes on by a new one, made before; nothing is refused
-    /// or lost by that. If there are no new ones, it stays as it is for as long as Redis bears it. Without any,
-    /// [`state`](crate::BloomGuard::state) says why, and it is tried again: answers are [unknown](crate::Refusal::CREDENTIALS)
-    /// meanwhile, and what was found lately passes.
+    /// Asks this for user and password whenever a connection to Redis is made: for passwords that are rotated, and tokens that
+    /// [end](crate::access::Credentials::expires_in), before which the connection is made anew. Sentinels are told what the URL
+    /// says. Without any, answers are unknown, and [`state`](crate::BloomGuard::state) says why.
     ///
     /// Defaults to what the URL says; one with a password is an error then.
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {

@@ -51,16 +51,11 @@ impl Builder {
         self.judge("foreign", judged)
     }
 
-    /// For how long a new filter settles: what it has passes, what it lacks is unknown, and nothing is refused. While a
-    /// version of the application is rolled out, processes may still run that create records without inserting them here.
-    /// A filter is new when Redis has no metadata of it and no process knows better, or when no process has looked at them
-    /// for a minute. Settling ends with the first filter whose rebuild began after this time, or with
-    /// [`enforce_everywhere`](crate::BloomGuard::enforce_everywhere). See the guide's page [`fleet`](crate::guide::fleet).
+    /// For how long a new filter [settles](crate::guide::fleet): nothing is refused, as processes may still run that create
+    /// records without inserting them here. Zero is for applications whose processes all insert already, and for tests. The
+    /// process that meets the new filter first decides.
     ///
-    /// Zero is for applications whose processes all insert already, and for tests. The process that meets the new filter
-    /// first decides.
-    ///
-    /// Defaults to 30 minutes: 15 for a roll-out, 15 for the longest transaction; to 7 days at most.
+    /// Defaults to 30 minutes, 15 for a roll-out and 15 for the longest transaction; from 0 to 7 days.
     pub fn settle(mut self, time: Duration) -> Self {
         self.settings.settle = time;
         self.judge("settle", settings::duration("settle", time, &SETTLE))

@@ -97,7 +97,8 @@ pub(super) fn renewal(ends: Instant) -> Instant {
 /// ```
 /// use std::time::Duration;
 ///
-/// use bloom_guard::{BloomGuard, BoxError, Credentials, PathPattern};
+/// use bloom_guard::access::Credentials;
+/// use bloom_guard::{BloomGuard, BoxError, PathPattern};
 ///
 /// # async fn token() -> Result<String, BoxError> { Ok("token".to_owned()) }
 /// let provider = || async {
@@ -117,7 +118,7 @@ pub trait CredentialsProvider: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why there are none. The words are logged and stand in the [state](crate::GuardState::trouble): no secret may be in them.
+    /// Why there are none. The words are logged and stand in the [state](crate::observe::GuardState::trouble): no secret may be in them.
     fn credentials(&self) -> GivenCredentials<'_>;
 }
 

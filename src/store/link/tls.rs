@@ -17,12 +17,13 @@ use crate::refusal::CERTIFICATES;
 /// certificate. Given to [`Builder::tls`](crate::Builder::tls).
 ///
 /// Certificates and keys are in PEM. Files are read whenever a connection is made, so that what was replaced there is used by the
-/// next one. What cannot be read then is told in the [state](crate::GuardState::trouble), and tried again.
+/// next one. What cannot be read then is told in the [state](crate::observe::GuardState::trouble), and tried again.
 ///
 /// Its `Debug` form shows paths, and nothing of what was given as bytes.
 ///
 /// ```
-/// use bloom_guard::{BloomGuard, PathPattern, TlsSettings};
+/// use bloom_guard::access::TlsSettings;
+/// use bloom_guard::{BloomGuard, PathPattern};
 ///
 /// let tls = TlsSettings::new()
 ///     .root_certificates_file("/etc/redis/ca.pem")

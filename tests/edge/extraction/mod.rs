@@ -16,7 +16,8 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, Uri};
 use axum::middleware;
 use axum::routing::get;
-use bloom_guard::{Extraction, Id, IdExtractor, InvalidId, PathPattern};
+use bloom_guard::extract::{Extraction, IdExtractor};
+use bloom_guard::{Id, InvalidId, PathPattern};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tower::ServiceExt as _;
@@ -98,7 +99,7 @@ fn a_query_parameter_is_the_one_that_the_handler_sees() {
         let app = Router::new().fallback(by_query::<T>);
         let fixed = ["/posts", "/posts?", "/posts?id", "/posts?id=7&id=7", "/posts?id=7;id=8"];
         let fixed = fixed.map(str::to_owned);
-        let extractor = bloom_guard::Query::<T>::new("id");
+        let extractor = bloom_guard::extract::Query::<T>::new("id");
         never_disagree(app, extractor, &fixed, raw(queries()), 3_000, ALL_WAYS);
     }
     check::<u64>();
@@ -135,7 +136,7 @@ fn a_nested_guard_sees_the_path_without_its_prefix() {
 }
 
 mod captures {
-    use bloom_guard::Captures;
+    use bloom_guard::extract::Captures;
 
     use super::*;
 

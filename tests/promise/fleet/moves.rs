@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bloom_guard::{FoundIds, QueryList, Verdicts};
+use bloom_guard::extract::QueryList;
+use bloom_guard::{FoundIds, Verdicts};
 use http::{Request, Response, StatusCode};
 use support::model::brief;
 use tower::util::MapRequest;

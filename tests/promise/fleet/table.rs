@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ChangeError, Doubt, Enforcement, ForeignFilter, IdSink, Mode,
-    NegativeCaching, PathPattern, RebuildSource, Schedule, SecretKey, StoreError, Verdict,
+    BloomGuard, BoxError, Builder, ChangeError, Doubt, Enforcement, ForeignFilter, Mode,
+    NegativeCaching, PathPattern, Schedule, SecretKey, StoreError, Verdict,
 };
 use support::eventually;
 use support::model::{Table, brief, foreign_guard, guard, guard_over, live};

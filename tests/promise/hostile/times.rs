@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloom_guard::{BoxError, IdSink, RebuildSource, Schedule};
+use bloom_guard::rebuild::{IdSink, RebuildSource};
+use bloom_guard::{BoxError, Schedule};
 
 use super::{META, has_read, passes};
 use support::model::{Table, brief, get_looked_up, guard, guard_over, live};

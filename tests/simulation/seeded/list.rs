@@ -1238,7 +1238,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a full lane answered with 404",
         flavours: ANY,
         edits: &[Raw {
-            file: "middleware/rejection.rs",
+            file: "rejection.rs",
             from: "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n",
             to: "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n",
         }],

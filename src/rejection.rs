@@ -1,4 +1,5 @@
-//! The response to a request that is refused.
+//! The response to a request that is refused: empty by default, [problem details](ProblemDetails), or any closure, given to
+//! [`BloomGuard::rejecting_with`](crate::BloomGuard::rejecting_with). It may [say why](Explained).
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const WHY: &str = "x-bloom-guard";
 /// record, and nobody could take it back.
 ///
 /// ```
-/// use bloom_guard::{Rejected, Rejection};
+/// use bloom_guard::rejection::{Rejected, Rejection};
 /// use http::{Response, header};
 ///
 /// fn sorry(rejected: &Rejected) -> Response<String> {
@@ -85,7 +86,7 @@ impl RejectReason {
 
 impl Rejected {
     /// Whether another guard has refused the request, inside of this one: then nobody has looked for a record.
-    pub(super) fn is_in<B>(response: &Response<B>) -> bool {
+    pub(crate) fn is_in<B>(response: &Response<B>) -> bool {
         response.extensions().get::<Self>().is_some()
     }
 
@@ -186,7 +187,8 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
 /// [`Rejected`] is in the response's extensions.
 ///
 /// ```
-/// use bloom_guard::{BloomGuard, Explained, NotFound, PathPattern};
+/// use bloom_guard::rejection::{Explained, NotFound};
+/// use bloom_guard::{BloomGuard, PathPattern};
 /// use tower::Layer;
 ///
 /// # let handler = ();
@@ -217,7 +219,7 @@ impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
 }
 
 /// Makes the response, and lets it say to the application why it is one.
-pub(super) fn reject<B>(
+pub(crate) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: Rejected,
 ) -> Response<B> {
