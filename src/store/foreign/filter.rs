@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::layout::Layout;
-use crate::error::SettingError;
+use ::redis::{Cmd, cmd};
+
+use super::layout::{BloomSize, Layout};
+use crate::error::{SettingError, StoreError};
 use crate::filter::SizingError;
 use crate::settings;
 use crate::store::link::access::Access;
+use crate::store::link::reply::Reply;
 use crate::store::map::endpoint::Endpoint;
 
 /// A Bloom filter that another system writes: which layout it has, where it is, and how large it was made.
@@ -15,21 +18,51 @@ use crate::store::map::endpoint::Endpoint;
 /// [`other_filters`](crate::guide::other_filters) has them in a table.
 #[derive(Debug)]
 pub struct ForeignFilter {
+    pub(super) system: &'static str,
+    /// Its keys, each with the place of its Redis among [`endpoints`](Self::endpoints).
+    pub(super) keys: Vec<(usize, String)>,
+    pub(super) numbers: Numbers,
     pub(super) layout: Arc<dyn Layout>,
     /// The instances that it is spread over, beside the guard's Redis.
-    pub(super) others: Vec<Endpoint>,
+    others: Vec<Endpoint>,
     problem: Option<SettingError>,
 }
 
+/// The numbers that decide where the bits of an id are.
+#[derive(Debug, Clone)]
+pub(super) enum Numbers {
+    /// They are nowhere in Redis.
+    Given(BloomSize),
+    InHash(Config),
+    /// A module of Redis hashes ids itself.
+    InModule,
+}
+
+/// The hash in Redis that has them.
+#[derive(Debug, Clone)]
+pub(super) struct Config {
+    pub(super) key: String,
+    /// The fields of the bits and of the bits of an id, each with its greatest value.
+    pub(super) sizes: [(&'static str, u64); 2],
+    /// A field that has to hold this.
+    pub(super) method: Option<(&'static str, &'static str)>,
+}
+
 impl ForeignFilter {
-    pub(super) fn new(layout: impl Layout) -> Self {
-        Self { layout: Arc::new(layout), others: Vec::new(), problem: None }
+    /// Returns a filter with one key, in the guard's Redis.
+    pub(super) fn new(
+        system: &'static str,
+        key: impl Into<String>,
+        numbers: Numbers,
+        layout: impl Layout,
+    ) -> Self {
+        let keys = vec![(0, key.into())];
+        Self { system, keys, numbers, layout: Arc::new(layout), others: Vec::new(), problem: None }
     }
 
     /// Notes that a number has to be within bounds.
     pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
-        let within = settings::number(setting, value, &(min..=max));
-        self.judged(within)
+        self.judged(settings::number(setting, value, &(min..=max)))
     }
 
     /// Notes that a filter for `ids` ids at `rate` has to be possible.
@@ -78,5 +111,60 @@ impl ForeignFilter {
     /// Says whether there can be such a filter. To be called once.
     pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
         self.problem.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Numbers {
+    /// Returns the command that reads them, where Redis has them.
+    pub(super) fn ask(&self) -> Option<Cmd> {
+        let Self::InHash(Config { key, sizes, method }) = self else { return None };
+        let mut fields = vec![sizes[0].0, sizes[1].0];
+        fields.extend(method.map(|(field, _)| field));
+        Some(cmd("HMGET").arg(key).arg(fields).clone())
+    }
+
+    /// Reads the reply, where there is a command. Says in words what is wrong with the numbers.
+    pub(super) fn read(
+        &self,
+        reply: impl FnOnce() -> Reply,
+    ) -> Result<Result<BloomSize, String>, StoreError> {
+        let config = match self {
+            Self::Given(size) => return Ok(Ok(*size)),
+            Self::InModule => return Ok(Ok(BloomSize { bits: 0, hashes: 1 })),
+            Self::InHash(config) => config,
+        };
+        let values = reply().array()?.into_iter().map(Reply::optional_bytes);
+        Ok(config.size(&values.collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
+impl Config {
+    /// Returns the command that sets bits, if the filter still has the numbers that they were computed for.
+    pub(super) fn set_bits(&self, size: BloomSize, key: &str, bits: Vec<u64>) -> Cmd {
+        let [(m, _), (k, _)] = self.sizes;
+        let mut script = cmd("EVAL");
+        script.arg(include_str!("set_if_sized.lua")).arg(2).arg(&self.key).arg(key);
+        script.arg(m).arg(size.bits).arg(k).arg(size.hashes).arg(bits).clone()
+    }
+
+    /// Reads the fields' values.
+    fn size(&self, values: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
+        let text = |at: usize| std::str::from_utf8(values.get(at)?.as_deref()?).ok();
+        let number = |at: usize| {
+            let (field, most) = self.sizes[at];
+            let number = text(at).and_then(|text| text.parse().ok());
+            number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+                format!(
+                    "the {field} in {:?} is not between 1 and {most}: was the filter initialised, or deleted?",
+                    self.key
+                )
+            })
+        };
+        match self.method {
+            Some((field, method)) if text(2) != Some(method) => {
+                Err(format!("the {field} in {:?} is not {method}", self.key))
+            }
+            _ => Ok(BloomSize { bits: number(0)?, hashes: number(1)? as u32 }),
+        }
     }
 }

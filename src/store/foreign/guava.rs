@@ -5,26 +5,18 @@ use std::time::Duration;
 
 use ::redis::{Cmd, cmd};
 
-use super::filter::ForeignFilter;
-use super::layout::{Layout, Numbers, Place, murmur3, set_bits};
-use super::size::BloomSize;
+use super::filter::{ForeignFilter, Numbers};
+use super::layout::{Bits, BloomSize, Layout, murmur3, optimum, per_id, set_bits};
 
-/// Which of Guava's strategies places the bits.
-#[derive(Debug, Clone, Copy)]
-enum Strategy {
-    /// `MURMUR128_MITZ_64`, as the article with Jedis has it.
-    Mitz64,
-    /// `MURMUR128_MITZ_32`, as the article with `RedisTemplate` has it.
-    Mitz32,
-}
-
+/// Guava's `MURMUR128_MITZ_64`.
 #[derive(Debug)]
-struct Guava {
-    strategy: Strategy,
-    key: String,
-    size: BloomSize,
+struct Jedis {
     expiry: Option<Duration>,
 }
+
+/// Guava's `MURMUR128_MITZ_32`.
+#[derive(Debug)]
+struct RedisTemplate;
 
 impl ForeignFilter {
     /// A filter of the article with Jedis, for `ids` ids at a rate. Its key in Redis is `bf:` and `key`. `expiry` is the
@@ -32,7 +24,7 @@ impl ForeignFilter {
     #[must_use]
     pub fn jedis(key: &str, ids: u64, rate: f64, expiry: Option<Duration>) -> Self {
         let seconds = expiry.map_or(1, |expiry| expiry.as_secs());
-        Self::guava(Strategy::Mitz64, format!("bf:{key}"), ids, rate, expiry).bounded(
+        Self::guava("Jedis", &format!("bf:{key}"), ids, rate, Jedis { expiry }).bounded(
             "expiry of jedis, in seconds",
             seconds,
             1,
@@ -44,52 +36,42 @@ impl ForeignFilter {
     /// `StringRedisSerializer`: with the default one, the article's reads and writes go to two different keys.
     #[must_use]
     pub fn redis_template(key: &str, ids: u64, rate: f64) -> Self {
-        Self::guava(Strategy::Mitz32, key.to_owned(), ids, rate, None)
+        Self::guava("RedisTemplate", key, ids, rate, RedisTemplate)
     }
 
-    fn guava(
-        strategy: Strategy,
-        key: String,
-        ids: u64,
-        rate: f64,
-        expiry: Option<Duration>,
-    ) -> Self {
-        let size = BloomSize::guava(ids, rate);
-        Self::new(Guava { strategy, key, size, expiry })
+    /// Both articles cut the bits off, to no more than an `int` holds, and round the hashes, to one at the least.
+    fn guava(system: &'static str, key: &str, ids: u64, rate: f64, layout: impl Layout) -> Self {
+        let bits = (optimum(ids, rate) as u64).min(i32::MAX as u64);
+        let hashes = (per_id(bits, ids) + 0.5).floor().max(1.0) as u32;
+        Self::new(system, key, Numbers::Given(BloomSize { bits, hashes }), layout)
             .rated("a filter of Guava's", ids, rate)
-            .bounded("bits of a filter of Guava's", size.bits, 1, i32::MAX as u64)
+            .bounded("bits of a filter of Guava's", bits, 1, i32::MAX as u64)
     }
 }
 
-impl Layout for Guava {
-    fn keys(&self) -> Vec<(usize, String)> {
-        vec![(0, self.key.clone())]
-    }
-
-    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
-        Ok(self.size)
-    }
-
-    fn place(&self, size: BloomSize, id: &[u8]) -> Place {
+impl Layout for Jedis {
+    fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
         let (h1, h2) = murmur3(id);
-        match self.strategy {
-            Strategy::Mitz64 => {
-                let hash = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2));
-                let bit = |number| (hash(number) & (u64::MAX >> 1)) % size.bits;
-                Place::in_only((0..size.hashes).map(bit))
-            }
-            Strategy::Mitz32 => {
-                let (low, high) = (h1 as i32, (h1 >> 32) as i32);
-                let hash = |number: u32| low.wrapping_add(high.wrapping_mul(number as i32));
-                let positive = |hash: i32| if hash < 0 { !hash } else { hash };
-                let bit = |number| u64::from(positive(hash(number)).cast_unsigned()) % size.bits;
-                Place::in_only((1..=size.hashes).map(bit))
-            }
-        }
+        let hash = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2));
+        (0..size.hashes).map(|number| (hash(number) & (u64::MAX >> 1)) % size.bits).collect()
     }
 
-    fn add(&self, _: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
+    fn add(&self, size: BloomSize, key: &str, ids: &[&[u8]]) -> Vec<Cmd> {
         let expire = |life: Duration| cmd("EXPIRE").arg(key).arg(life.as_secs()).clone();
-        places.iter().map(|place| set_bits(key, place)).chain(self.expiry.map(expire)).collect()
+        let set = |id: &&[u8]| set_bits(key, &self.bits(size, id));
+        ids.iter().map(set).chain(self.expiry.map(expire)).collect()
+    }
+}
+
+impl Layout for RedisTemplate {
+    fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
+        let hash = murmur3(id).0;
+        let (low, high) = (hash as i32, (hash >> 32) as i32);
+        let bit = |number: u32| {
+            let hash = low.wrapping_add(high.wrapping_mul(number as i32));
+            let positive = if hash < 0 { !hash } else { hash };
+            u64::from(positive.cast_unsigned()) % size.bits
+        };
+        (1..=size.hashes).map(bit).collect()
     }
 }

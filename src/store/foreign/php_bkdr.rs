@@ -1,20 +1,18 @@
 //! The PHP article's filter: BKDR hashes, and in its third version spread over instances and keys.
 
-use super::filter::ForeignFilter;
-use super::layout::{Layout, MOST_BITS, Numbers, Place};
-use super::size::BloomSize;
+use super::filter::{ForeignFilter, Numbers};
+use super::layout::{Bits, BloomSize, Layout, MOST_BITS};
 
 /// Seeds that are known to hash as PHP does. The next ones do not fit PHP's integers.
 const MOST_HASHES: u64 = 16;
-/// The hash has 31 bits: the others of a larger filter stay clear.
+/// The hash has 31 bits: the others of a larger filter stay clear, as if it had no more.
 const HASH: u64 = (1 << 31) - 1;
 
 #[derive(Debug)]
 struct PhpBkdr {
-    name: String,
     size: BloomSize,
-    /// How many instances and keys the bits are spread over; none for the versions with one key.
-    spread: Option<(u64, u64)>,
+    /// How many keys there are.
+    keys: u64,
 }
 
 impl ForeignFilter {
@@ -26,7 +24,8 @@ impl ForeignFilter {
     /// bits, and each of them as one bit.
     #[must_use]
     pub fn php_bkdr(key: &str, bits: u64, hashes: u32) -> Self {
-        Self::bkdr(key, bits, hashes, None).bounded("bits of php_bkdr", bits, 1, MOST_BITS)
+        let filter = Self::bkdr(vec![(0, key.to_owned())], bits, hashes);
+        filter.bounded("bits of php_bkdr", bits, 1, MOST_BITS)
     }
 
     /// A filter of the PHP article, third version. The first instance is the guard's [`redis`](crate::Builder::redis),
@@ -35,45 +34,34 @@ impl ForeignFilter {
     #[must_use]
     pub fn php_bkdr_sharded(name: &str, bits: u64, hashes: u32, others: &[&str]) -> Self {
         let instances = others.len() as u64 + 1;
-        let keys = if bits > MOST_BITS { bits.div_ceil(instances).div_ceil(MOST_BITS) } else { 1 };
-        Self::bkdr(name, bits, hashes, Some((instances, keys)))
+        let most = bits.min(64 * MOST_BITS);
+        let keys = if bits > MOST_BITS { most.div_ceil(instances).div_ceil(MOST_BITS) } else { 1 };
+        // One hash chooses both: there are as many pairs as it can name.
+        let pairs = (1..=keys).map(|times| times * instances).find(|pairs| pairs % keys == 0);
+        let key = |pair| ((pair % instances) as usize, format!("{name}.{}", pair % keys));
+        Self::bkdr((0..pairs.unwrap_or(1)).map(key).collect(), bits, hashes)
             .bounded("bits of php_bkdr_sharded", bits, 1, 64 * MOST_BITS)
             .bounded("instances of php_bkdr_sharded", instances, 1, 64)
             .on_instances(others)
     }
 
-    fn bkdr(name: &str, bits: u64, hashes: u32, spread: Option<(u64, u64)>) -> Self {
-        let size = BloomSize { bits, hashes };
-        let filter = Self::new(PhpBkdr { name: name.to_owned(), size, spread });
-        filter.bounded("hashes of a filter with BKDR hashes", hashes.into(), 1, MOST_HASHES)
-    }
-}
-
-impl PhpBkdr {
-    fn instances(&self) -> u64 {
-        self.spread.map_or(1, |(instances, _)| instances)
-    }
-
-    /// How many pairs of an instance and a key there are that one hash can name: it chooses both.
-    fn pairs(&self) -> u64 {
-        let Some((instances, keys)) = self.spread else { return 1 };
-        (1..=keys).map(|times| times * instances).find(|pairs| pairs % keys == 0).unwrap_or(1)
+    fn bkdr(keys: Vec<(usize, String)>, bits: u64, hashes: u32) -> Self {
+        let size = BloomSize { bits: bits.min(HASH + 1), hashes };
+        let layout = PhpBkdr { size, keys: keys.len() as u64 };
+        let mut filter = Self::new("PHP BKDR", "", Numbers::Given(size), layout);
+        filter.keys = keys;
+        let setting = "hashes of a filter with BKDR hashes";
+        filter.bounded(setting, hashes.into(), 1, MOST_HASHES)
     }
 }
 
 impl Layout for PhpBkdr {
-    fn keys(&self) -> Vec<(usize, String)> {
-        let Some((instances, keys)) = self.spread else { return vec![(0, self.name.clone())] };
-        let key = |pair| ((pair % instances) as usize, format!("{}.{}", self.name, pair % keys));
-        (0..self.pairs()).map(key).collect()
+    fn key(&self, id: &[u8]) -> usize {
+        (u64::from(crc32fast::hash(id)) % self.keys) as usize
     }
 
-    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
-        Ok(self.size)
-    }
-
-    fn end(&self, size: BloomSize) -> u64 {
-        size.bits.min(HASH + 1)
+    fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
+        hashes(id).take(size.hashes as usize).map(|hash| hash % size.bits).collect()
     }
 
     /// Hashes of short ids are small numbers. And with one bit an id more, all others are the same.
@@ -84,24 +72,15 @@ impl Layout for PhpBkdr {
     /// A hash that is smaller than any number of bits is the bit itself.
     fn shows_numbers(&self, id: &[u8]) -> bool {
         let largest = self.size.bits.min(HASH / 2);
-        seeds().take(self.size.hashes as usize).any(|seed| bkdr(id, seed) >= largest)
-    }
-
-    fn instance(&self, id: &[u8]) -> usize {
-        (u64::from(crc32fast::hash(id)) % self.instances()) as usize
-    }
-
-    fn place(&self, size: BloomSize, id: &[u8]) -> Place {
-        let pair = u64::from(crc32fast::hash(id)) % self.pairs();
-        let bits = seeds().take(size.hashes as usize).map(|seed| bkdr(id, seed) % size.bits);
-        Place { key: pair as usize, bits: bits.collect(), id: Box::default() }
+        hashes(id).take(self.size.hashes as usize).any(|hash| hash >= largest)
     }
 }
 
-/// 31, 131, 1313, 13131 and so on.
-fn seeds() -> impl Iterator<Item = u64> {
+/// Returns an id's hashes, with the seeds 31, 131, 1313, 13131 and so on.
+fn hashes(id: &[u8]) -> impl Iterator<Item = u64> {
     let next = |seed: &u64| Some(seed * 10 + if seed % 10 == 1 { 3 } else { 1 });
-    std::iter::once(31).chain(std::iter::successors(Some(131), next))
+    let seeds = std::iter::once(31).chain(std::iter::successors(Some(131), next));
+    seeds.map(move |seed| bkdr(id, seed))
 }
 
 /// Hashes as PHP does: in integers while they hold the product, and in doubles beyond.

@@ -2,47 +2,36 @@
 
 use ::redis::{Cmd, cmd};
 
-use super::filter::ForeignFilter;
-use super::layout::{Layout, MOST_BITS, Numbers, Place, all_bits, murmur3};
-use super::size::BloomSize;
+use super::filter::{ForeignFilter, Numbers};
+use super::layout::{Bits, BloomSize, Layout, MOST_BITS, murmur3, optimum, per_id};
 
 #[derive(Debug)]
-struct Rueidisprob {
-    name: String,
-    size: BloomSize,
-}
+struct Rueidisprob;
 
 impl ForeignFilter {
     /// A filter of rueidisprob, made with `NewBloomFilter(client, name, ids, rate)`. Its counting and its sliding filters
     /// clear bits, and cannot be guarded. At a rate over 0.7 it sets no bits, and all ids are present.
     #[must_use]
     pub fn rueidisprob(name: &str, ids: u64, rate: f64) -> Self {
-        let size = BloomSize::rueidisprob(ids, rate);
-        Self::new(Rueidisprob { name: name.to_owned(), size })
+        let bits = optimum(ids, rate).ceil() as u64;
+        let size = BloomSize { bits, hashes: per_id(bits, ids).round() as u32 };
+        Self::new("rueidisprob", format!("{{{name}}}"), Numbers::Given(size), Rueidisprob)
             .rated("rueidisprob", ids, rate)
-            .bounded("bits of rueidisprob", size.bits, 1, MOST_BITS)
+            .bounded("bits of rueidisprob", bits, 1, MOST_BITS)
     }
 }
 
 impl Layout for Rueidisprob {
-    fn keys(&self) -> Vec<(usize, String)> {
-        vec![(0, format!("{{{}}}", self.name))]
-    }
-
-    fn size(&self, _: &Numbers) -> Result<BloomSize, String> {
-        Ok(self.size)
-    }
-
-    fn place(&self, size: BloomSize, id: &[u8]) -> Place {
+    fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
         let (h1, h2) = murmur3(id);
-        let bit = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2)) % size.bits;
-        Place::in_only((0..size.hashes).map(bit))
+        let hash = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2));
+        (0..size.hashes).map(|number| hash(number) % size.bits).collect()
     }
 
-    fn add(&self, size: BloomSize, key: &str, places: &[Place]) -> Vec<Cmd> {
-        let counter = format!("{{{}}}:c", self.name);
+    fn add(&self, size: BloomSize, key: &str, ids: &[&[u8]]) -> Vec<Cmd> {
         let mut script = cmd("EVAL");
-        script.arg(include_str!("rueidisprob.lua")).arg(2).arg(key).arg(counter).arg(size.hashes);
-        vec![script.arg(all_bits(places)).clone()]
+        script.arg(include_str!("rueidisprob.lua")).arg(2).arg(key).arg(format!("{key}:c"));
+        let bits: Vec<u64> = ids.iter().flat_map(|id| self.bits(size, id)).collect();
+        vec![script.arg(size.hashes).arg(bits).clone()]
     }
 }

@@ -65,17 +65,6 @@ impl Reply {
         }
     }
 
-    /// Returns the integers of an array, each as [`int`](Self::int) does.
-    pub(crate) fn ints(self) -> Result<impl Iterator<Item = Result<i64, StoreError>>, StoreError> {
-        let step = self.step;
-        match self.value {
-            Value::Array(values) => {
-                Ok(values.into_iter().map(move |value| Self { step, value }.int()))
-            }
-            value => Err(odd(step, &value)),
-        }
-    }
-
     pub(crate) const fn is_nil(&self) -> bool {
         matches!(self.value, Value::Nil)
     }

@@ -1,0 +1,538 @@
+//! The part of a filter under one key: its connections, what is known of it, its checks and its inserts.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::redis::{Cmd, Pipeline, Value, cmd};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::filter::{ForeignFilter, Numbers};
+use super::layout::{BloomSize, Extent, Layout, beside};
+use super::statement::Statement;
+use crate::error::StoreError;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::nulls::scope::Scope;
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
+use crate::store::link::connection::Connection;
+use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::node::{Checks, Node, SentCheck, refuse};
+use crate::store::link::process::RedisProcess;
+use crate::store::link::queue::PendingCheck;
+use crate::store::link::refusal::{Consequences, doubt};
+use crate::store::link::reply::Reply;
+use crate::store::link::supervised::LinkTrouble;
+use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange, pipeline};
+use crate::store::map::endpoint::Endpoint;
+use crate::store::{BoxFuture, Live, Lookup, NullClaim};
+use crate::verdict::{Doubt, Proof, Verdict};
+
+const STEP: &str = "another system's filter";
+/// Puts a word in a statement's place: no process relies on it, and those that start later see that there was one.
+const REVOKE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'ended') end return 1";
+
+/// Whether the bits of an id are set, and when it was stated that the filter is whole, if that holds.
+type Answer = (Verdict, Option<Generation>);
+
+/// The part of a filter under one key.
+pub(super) struct Part {
+    pub(super) layout: Arc<dyn Layout>,
+    numbers: Numbers,
+    /// The system, the key and the numbers that are given. A statement of other ones is not about this filter.
+    pub(super) of: String,
+    pub(super) key: String,
+    /// The statement's key.
+    pub(super) statement: String,
+    pub(super) node: Arc<Node<(), Id, Answer>>,
+    check_deadline: Duration,
+    /// What the last look has found.
+    known: ArcSwapOption<Known>,
+    /// The newest statement that this process has found not to hold, and why. It believes none that is as old, even if all
+    /// should be as it was later, and even if it cannot take it back.
+    pub(super) lost: Mutex<Option<(Generation, Doubt)>>,
+}
+
+/// What is in Redis at one moment, and what follows: the evidence.
+pub(super) struct Known {
+    /// Or in words what is wrong with the numbers.
+    pub(super) size: Result<BloomSize, String>,
+    pub(super) extent: Extent,
+    /// The statement that there is about this filter.
+    statement: Option<Statement>,
+    /// Whether it holds.
+    holds: Result<(), Doubt>,
+}
+
+impl Part {
+    /// Returns the part with one of the filter's keys.
+    pub(super) fn new(
+        filter: &ForeignFilter,
+        key: &str,
+        endpoint: &Endpoint,
+        settings: &Settings,
+    ) -> Arc<Self> {
+        let of = match &filter.numbers {
+            Numbers::Given(BloomSize { bits, hashes }) => {
+                format!("{} {key:?} of {bits} bits, {hashes} an id", filter.system)
+            }
+            _ => format!("{} {key:?}", filter.system),
+        };
+        Arc::new_cyclic(|part| Self {
+            layout: Arc::clone(&filter.layout),
+            numbers: filter.numbers.clone(),
+            of,
+            key: key.to_owned(),
+            statement: beside(key, "bg:trust"),
+            node: Arc::new(Node::new(&endpoint.connector(|| None), settings, |_| {
+                Arc::new(Weak::clone(part))
+            })),
+            check_deadline: settings.check_deadline,
+            known: ArcSwapOption::empty(),
+            lost: Mutex::default(),
+        })
+    }
+
+    pub(super) fn error(&self, reason: &str) -> StoreError {
+        StoreError::Foreign { key: self.key.clone(), reason: reason.to_owned() }
+    }
+
+    /// Returns the commands that read the evidence. The first only reads, and is a write to Redis all the same: a replica
+    /// refuses it, and a primary that was demoted.
+    fn evidence(&self) -> impl Iterator<Item = Cmd> {
+        let statement = cmd("GETEX").arg(&self.statement).clone();
+        [statement].into_iter().chain(self.numbers.ask()).chain([self.layout.measure(&self.key)])
+    }
+
+    /// Reads their replies, of this Redis process.
+    fn read(
+        &self,
+        replies: &mut impl Iterator<Item = Value>,
+        run: u32,
+    ) -> Result<Known, StoreError> {
+        let mut next = || Reply::new(STEP, replies.next().unwrap_or(Value::Nil));
+        let stored = next().optional_bytes()?;
+        let mut size = self.numbers.read(&mut next)?;
+        let extent = self.layout.extent(next())?;
+        let mut statement = stored.as_deref().and_then(Statement::decode);
+        let holds = match &statement {
+            None if stored.is_none() => Err(Doubt::NoFilter),
+            None => Err(Doubt::Gone),
+            Some(stated) if stated.run != run => Err(Doubt::Suspect),
+            Some(stated) if stated.of != self.of => {
+                size = Err(format!("{} is stated to be whole, at the same key", stated.of));
+                statement = None;
+                Err(Doubt::Damaged)
+            }
+            Some(stated) if size.as_ref() != Ok(&stated.size) => Err(Doubt::Damaged),
+            Some(stated) => stated.fits(&extent),
+        };
+        Ok(Known { size, extent, statement, holds })
+    }
+
+    /// Has commands done between two readings of the evidence.
+    fn between(&self, commands: impl IntoIterator<Item = Cmd>) -> Pipeline {
+        pipeline(self.evidence().chain(commands).chain(self.evidence()))
+    }
+
+    /// Reads the replies to that: the evidence before and behind, and the replies between.
+    fn read_between(
+        &self,
+        replies: Vec<Value>,
+        run: u32,
+    ) -> Result<([Known; 2], Vec<Value>), StoreError> {
+        let count = replies.len() - 2 * self.evidence().count();
+        let mut replies = replies.into_iter();
+        let before = self.read(&mut replies, run)?;
+        let between = replies.by_ref().take(count).collect();
+        Ok(([before, self.read(&mut replies, run)?], between))
+    }
+
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.known.load_full()
+    }
+
+    /// Returns the statement, if it holds as far as this process knows.
+    pub(super) fn trusted<'a>(&self, known: &'a Known) -> Result<&'a Statement, Doubt> {
+        let lost = *self.lost.lock();
+        match (&known.statement, lost) {
+            (None, Some((_, why))) => Err(why),
+            (Some(stated), Some((lost, why))) if stated.generation <= lost => Err(why),
+            (stated, _) => known.holds.and(stated.as_ref().ok_or(Doubt::NoFilter)),
+        }
+    }
+
+    /// Returns when it was stated that the filter is whole, if both before and behind the bits of this size the same statement
+    /// holds.
+    fn stated(&self, [before, behind]: &[Known; 2], size: BloomSize) -> Result<Generation, Doubt> {
+        let (before, behind) = (self.trusted(before)?, self.trusted(behind)?);
+        if before == behind && behind.size == size {
+            Ok(behind.generation)
+        } else {
+            Err(Doubt::Suspect)
+        }
+    }
+
+    /// Notes that a statement does not hold.
+    fn lose(&self, generation: Generation, why: Doubt) {
+        let mut lost = self.lost.lock();
+        if lost.is_none_or(|(newest, _)| newest < generation) {
+            *lost = Some((generation, why));
+            tracing::error!(
+                parent: None,
+                filter = self.of,
+                %why,
+                "the filter is not what was stated to be whole: nothing is refused until that is stated again (trust_foreign)"
+            );
+        }
+    }
+
+    /// Ends trust, first here and then in all processes, where what was read after this was known says that the filter is not
+    /// what was stated.
+    async fn heed<'a>(
+        &self,
+        transport: &dyn Transport,
+        known: Option<&'a Known>,
+        read: Result<&'a [Known], &StoreError>,
+    ) -> Result<(), StoreError> {
+        let before = known.and_then(|known| known.statement.as_ref());
+        let broken =
+            |one: &'a Known| Some((one.statement.as_ref().or(before)?, self.trusted(one).err()?));
+        let found = match read {
+            Ok(read) => read
+                .iter()
+                .filter_map(broken)
+                .find(|(_, why)| *why != Doubt::Refused(Refusal::FULL)),
+            Err(error) => before
+                .zip(Some(doubt(error)))
+                .filter(|(_, why)| matches!(why, Doubt::Damaged | Doubt::Gone)),
+        };
+        let Some((stated, why)) = found else { return Ok(()) };
+        self.lose(stated.generation, if why == Doubt::NoFilter { Doubt::Gone } else { why });
+        let mut script = cmd("EVAL");
+        script.arg(REVOKE).arg(1).arg(&self.statement).arg(stated.encode());
+        ask(transport, STEP, script, HANDSHAKE).await.map(drop)
+    }
+
+    /// Looks at the evidence. Where Redis does not answer, what was known stays.
+    pub(super) async fn look(
+        &self,
+        transport: &dyn Transport,
+        run: u32,
+    ) -> Result<Arc<Known>, StoreError> {
+        let before = self.known();
+        let replies = exchange(transport, &pipeline(self.evidence()), HANDSHAKE).await;
+        let replies = replies.map_err(StoreError::from);
+        let read = replies.and_then(|replies| self.read(&mut replies.into_iter(), run));
+        // The next look tries again.
+        self.heed(transport, before.as_deref(), read.as_ref().map(std::slice::from_ref)).await.ok();
+        let read = Arc::new(read?);
+        self.known.store(Some(Arc::clone(&read)));
+        Ok(read)
+    }
+
+    /// Asks what is known of an id; the answer comes within the deadline, whatever Redis does.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        id: &Id,
+        at: Instant,
+        alone: bool,
+    ) -> Result<(SentCheck<Answer>, i64), Doubt> {
+        let live = self.node.checks.current().ok_or(Doubt::Disconnected)?;
+        let known = self.known().ok_or(Doubt::Disconnected)?;
+        if known.holds == Err(Doubt::NoFilter) {
+            self.trusted(&known)?;
+        }
+        let asked_us = live.redis_us(at);
+        let deadline = at + self.check_deadline;
+        Ok((self.node.check(self, live, id.clone(), deadline, alone)?, asked_us))
+    }
+
+    /// Acknowledges ids whose bits are all on the Redis that is asked for them.
+    pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
+        for ids in ids.chunks(IDS_PER_CALL) {
+            let mut attempts = Attempts::default();
+            while let Err(error) = self.try_add(ids).await {
+                attempts.next_after(error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
+        let connection = self.node.inserts.connected(ATTEMPT).await?;
+        let (transport, run) = (connection.transport(), connection.process.run);
+        let known = self.known().ok_or_else(|| self.error("not looked at yet"))?;
+        let size = *known.size.as_ref().map_err(|reason| self.error(reason))?;
+        let set = match &self.numbers {
+            Numbers::InHash(config) => {
+                let bits = ids.iter().flat_map(|id| self.layout.bits(size, id)).collect();
+                vec![config.set_bits(size, &self.key, bits)]
+            }
+            _ => self.layout.add(size, &self.key, ids),
+        };
+        let replies = self.node.inserts.ask(&connection, &self.between(set), ATTEMPT).await;
+        let read = replies.and_then(|replies| self.read_between(replies, run));
+        // Before it is acknowledged: who relies on a statement relies on all that was inserted.
+        self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
+        let (found, replies) = read?;
+        self.node.keep_to_one_redis(&connection)?;
+        replies.into_iter().try_for_each(|reply| is_added(Reply::new("an insert", reply)))?;
+        let [before, behind] = &found;
+        if before.statement == behind.statement && found.iter().all(|one| one.size == known.size) {
+            return Ok(());
+        }
+        // Stated since, perhaps about another string than the bits went to.
+        self.look(&*transport, run).await?;
+        let reason = "the filter was stated to be whole meanwhile".to_owned();
+        Err(StoreError::Disconnected { doubt: Doubt::Suspect, reason })
+    }
+
+    /// Ends trust that was stated then: an id that exists was found missing.
+    pub(super) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
+        self.lose(generation, Doubt::Disproved);
+        let connection = self.node.inserts.connected(ATTEMPT).await?;
+        // It finds the statement, and takes it back.
+        self.look(&*connection.transport(), connection.process.run).await.map(drop)
+    }
+
+    /// Returns what is known without asking Redis: the statement that holds, and what is wrong, in words.
+    pub(super) fn condition(&self) -> (Result<Live, Doubt>, Option<String>) {
+        let links = [&self.node.checks, &self.node.inserts];
+        let broken = links.into_iter().find_map(|link| link.trouble());
+        let Some(known) = self.node.checks.current().and_then(|_| self.known()) else {
+            let LinkTrouble { doubt, reason } = broken.unwrap_or_else(LinkTrouble::not_yet);
+            return (Err(doubt), Some(reason));
+        };
+        let live = self.trusted(&known).map(Statement::live);
+        let trouble = broken.map(|broken| broken.reason).or_else(|| {
+            let why = live.as_ref().err()?;
+            let unstated =
+                || format!("{why}, and it is not stated that it is whole (trust_foreign)");
+            let reason = known.size.as_ref().err().cloned().unwrap_or_else(unstated);
+            Some(format!("{}: {reason}", self.of))
+        });
+        (live, trouble)
+    }
+}
+
+/// Waits for the answer to a check that was sent then.
+pub(super) async fn looked_up((sent, asked_us): (SentCheck<Answer>, i64)) -> Lookup {
+    match sent.answer().await {
+        Ok((verdict, generation)) => {
+            let claim = NullClaim { asked_us, generation };
+            Lookup { verdict, scope: Scope::Everyone, claim }
+        }
+        Err(doubt) => Lookup::unknown(doubt),
+    }
+}
+
+/// Reads which of some ids have all their bits.
+pub(super) fn held(reply: Value, hashes: u32, ids: usize) -> Result<Vec<bool>, StoreError> {
+    let bits = Reply::new(STEP, reply).array()?;
+    let bits = bits.iter().map(Reply::flag).collect::<Result<Vec<_>, _>>()?;
+    let hashes = hashes as usize;
+    if bits.len() != ids * hashes {
+        let answer = format!("{} bits of {ids} ids", bits.len());
+        return Err(StoreError::Odd { step: STEP, answer });
+    }
+    Ok((0..ids).map(|id| bits[id * hashes..][..hashes].iter().all(|bit| *bit)).collect())
+}
+
+/// Reads the reply to an insert. A module's filter that is full may take only some ids.
+fn is_added(reply: Reply) -> Result<(), StoreError> {
+    if reply.int().is_ok() {
+        return Ok(());
+    }
+    let replies = reply.array()?;
+    if let Some(reason) = replies.iter().find_map(Reply::error) {
+        return Err(StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason });
+    }
+    replies.iter().try_for_each(|reply| reply.int().map(drop))
+}
+
+impl Checks for Part {
+    type Identity = ();
+    type Asked = Id;
+    type Answer = Answer;
+
+    async fn answer(
+        &self,
+        node: &Arc<Node<(), Id, Answer>>,
+        live: &Arc<Connection<()>>,
+        waiting: &mut Vec<PendingCheck<(), Id, Answer>>,
+    ) {
+        let known = self.known();
+        let known = known.as_deref().and_then(|known| Some((known, *known.size.as_ref().ok()?)));
+        let Some((known, size)) = known else {
+            return refuse(waiting.drain(..), Doubt::Damaged);
+        };
+        let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
+        let count = ids.len();
+        let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
+        let replies = node.checks.ask_for(count, live, &commands, self.check_deadline).await;
+        let read = replies.and_then(|replies| {
+            let (found, between) = self.read_between(replies, live.process.run)?;
+            let bits = between.into_iter().next().unwrap_or(Value::Nil);
+            Ok((found, held(bits, size.hashes, count)?))
+        });
+        match &read {
+            Ok((found, held)) => {
+                let is_live = node.checks.uses(live);
+                let stated = if is_live { self.stated(found, size) } else { Err(Doubt::Suspect) };
+                for (one, held) in waiting.drain(..).zip(held) {
+                    let answer = match (held, stated) {
+                        (true, stated) => Ok((Verdict::Present, stated.ok())),
+                        (false, Ok(at)) => Ok((Verdict::Absent(Proof::Filter), Some(at))),
+                        (false, Err(doubt)) => Err(doubt),
+                    };
+                    one.answer.send(answer).ok();
+                }
+            }
+            Err(error) => refuse(waiting.drain(..), doubt(error)),
+        }
+        // The next look tries again.
+        let read = read.as_ref().map(|(found, _)| &found[..]);
+        self.heed(&*live.transport(), Some(known), read).await.ok();
+    }
+}
+
+/// What is done first on each connection, and once a second after that.
+impl Handshake<()> for Weak<Part> {
+    fn join<'a>(
+        &'a self,
+        transport: &'a dyn Transport,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<Arc<()>, StoreError>> {
+        Box::pin(async move {
+            let part = self.upgrade().ok_or_else(LinkTrouble::not_yet)?;
+            part.look(transport, process.run).await.map(|_| Arc::new(()))
+        })
+    }
+
+    fn recheck<'a>(
+        &'a self,
+        transport: &'a dyn Transport,
+        process: &'a RedisProcess,
+        (): &'a (),
+        asks: bool,
+    ) -> BoxFuture<'a, Result<(), End>> {
+        Box::pin(async move {
+            if !asks {
+                return Ok(());
+            }
+            match self.join(transport, process).await {
+                // A Redis that refuses this answers no check either, and says why: but for missing rights.
+                Err(StoreError::Refused { doubt, .. })
+                    if doubt != Doubt::Refused(Refusal::DENIED) =>
+                {
+                    Ok(())
+                }
+                looked => {
+                    looked?;
+                    Ok(())
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: u32 = 7;
+
+    fn part(filter: &ForeignFilter) -> Arc<Part> {
+        let endpoint = Endpoint::parse("redis://localhost").unwrap();
+        Part::new(filter, "key", &endpoint, &Settings::new("users".to_owned()))
+    }
+
+    fn value(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn config() -> Value {
+        Value::Array(vec![value("20"), value("7")])
+    }
+
+    #[test]
+    fn no_odd_reply_is_evidence() {
+        let part = part(&ForeignFilter::redisson("key"));
+        let read = |replies: [Value; 3]| part.read(&mut replies.into_iter(), RUN);
+        assert!(read([value("ended"), config(), Value::Int(3)]).is_ok());
+        for odd in [
+            [Value::Int(0), config(), Value::Int(3)],
+            [Value::Nil, Value::Nil, Value::Int(3)],
+            [Value::Nil, Value::Array(vec![Value::Int(1); 2]), Value::Int(3)],
+            [Value::Nil, config(), Value::Nil],
+            [Value::Nil, config(), Value::Int(-1)],
+        ] {
+            assert!(read(odd.clone()).is_err(), "{odd:?}");
+        }
+        let module = ForeignFilter::redisbloom("key").layout;
+        for odd in [Value::Nil, Value::Int(1), Value::Array(vec![value("Size"), Value::Int(1)])] {
+            assert!(module.extent(Reply::new("a test", odd.clone())).is_err(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn no_odd_reply_is_an_absence_and_none_acknowledges_an_insert() {
+        let all = |value: Value| Value::Array(vec![value; 14]);
+        assert_eq!(held(all(Value::Int(0)), 7, 2).unwrap(), [false; 2]);
+        assert_eq!(held(all(Value::Int(1)), 7, 2).unwrap(), [true; 2]);
+        assert_eq!(held(Value::Array(Vec::new()), 0, 2).unwrap(), [true; 2]);
+        for odd in [
+            Value::Nil,
+            Value::Okay,
+            Value::Int(0),
+            value("0"),
+            all(Value::Nil),
+            all(Value::Int(2)),
+            all(value("0")),
+            Value::Array(vec![Value::Int(0); 13]),
+            Value::Array(vec![Value::Int(0); 15]),
+        ] {
+            assert!(held(odd.clone(), 7, 2).is_err(), "{odd:?}");
+        }
+        for odd in [Value::Nil, Value::Okay, all(Value::Nil)] {
+            assert!(is_added(Reply::new("a test", odd.clone())).is_err(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_statement_holds_for_the_process_the_filter_and_the_length_that_are_stated() {
+        let part = part(&ForeignFilter::redisson("key"));
+        let generation = Generation::new(17).unwrap();
+        let size = BloomSize { bits: 20, hashes: 7 };
+        let of = part.of.clone();
+        let stated = Statement { run: RUN, generation, ids: 1, capacity: 2, length: 3, size, of };
+        let of_another = Statement { of: "go-zero".to_owned(), ..stated.clone() };
+        let other_numbers = || Value::Array(vec![value("21"), value("7")]);
+        let no_numbers = || Value::Array(vec![Value::Nil, Value::Nil]);
+        for (stored, numbers, bytes, run, holds) in [
+            (value(&stated.encode()), config(), 3, RUN, Ok(())),
+            (Value::Nil, config(), 3, RUN, Err(Doubt::NoFilter)),
+            (value("ended"), config(), 3, RUN, Err(Doubt::Gone)),
+            (value(&stated.encode()), config(), 3, RUN + 1, Err(Doubt::Suspect)),
+            (value(&of_another.encode()), config(), 3, RUN, Err(Doubt::Damaged)),
+            (value(&stated.encode()), other_numbers(), 3, RUN, Err(Doubt::Damaged)),
+            (value(&stated.encode()), no_numbers(), 3, RUN, Err(Doubt::Damaged)),
+            (value(&stated.encode()), config(), 0, RUN, Err(Doubt::Gone)),
+            (value(&stated.encode()), config(), 2, RUN, Err(Doubt::Damaged)),
+            (value(&stated.encode()), config(), 4, RUN, Err(Doubt::Damaged)),
+        ] {
+            let what = format!("{stored:?} {numbers:?} {bytes} {run}");
+            let read = part.read(&mut [stored, numbers, Value::Int(bytes)].into_iter(), run);
+            let read = read.unwrap();
+            assert_eq!(part.trusted(&read).map(drop), holds, "{what}");
+        }
+        let replies = [value(&stated.encode()), config(), Value::Int(3)];
+        let read = part.read(&mut replies.into_iter(), RUN).unwrap();
+        part.lose(generation, Doubt::Disproved);
+        assert_eq!(part.trusted(&read), Err(Doubt::Disproved), "all is as it was");
+    }
+}
