@@ -1,6 +1,5 @@
 //! How a guard is set up: the setters that matter, and `build`.
 
-mod here;
 #[cfg_attr(not(feature = "redis"), path = "in_process.rs")]
 pub(crate) mod place;
 mod tuning;
@@ -22,6 +21,7 @@ use crate::middleware::layer::BloomGuard;
 use crate::nulls::caching::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, Settings, bounds};
+use crate::store::Store;
 
 /// Sets up a [`BloomGuard`].
 ///
@@ -80,7 +80,8 @@ impl BloomGuard {
     /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
-        let (named, sizing) = (settings::name(&settings.name), settings.sizing);
+        let named = settings::name(&settings.name);
+        let sizing = settings.sizing;
         let builder = Builder {
             settings,
             capacity: (sizing.capacity(), sizing.rate()),
@@ -177,12 +178,12 @@ impl Builder {
             (true, false) | (false, true) => None,
         };
         problems.extend(misplaced.map(|problem| ("in_process", problem)));
-        let stores = place.stores(&settings, &called, problems).map_err(ConfigError::new)?;
-        if source.is_none() && stores.foreign.is_none() {
-            tell_that_nobody_builds(&settings.name, place.is_shared());
+        let store = place.store(&settings, &called, problems).map_err(ConfigError::new)?;
+        if source.is_none() {
+            tell_that_nobody_builds(&settings.name, &store);
         }
         let policy = policy.with(&settings);
-        let guard = Guard::new(stores, extractor, source, &settings, &policy, options);
+        let guard = Guard::new(store, extractor, source, &settings, &policy, options);
         let guard = BloomGuard::new(guard);
         place.note(&guard);
         guard.start();
@@ -214,8 +215,12 @@ impl Policy {
 }
 
 /// A guard without a source lets everything pass until another process has built its filter.
-fn tell_that_nobody_builds(filter: &str, is_shared: bool) {
-    if is_shared {
+fn tell_that_nobody_builds(filter: &str, store: &Store) {
+    #[cfg(feature = "redis")]
+    if store.foreign().is_some() {
+        return;
+    }
+    if store.is_shared() {
         tracing::info!(filter, "no source: another process has to build the filter");
     } else {
         tracing::warn!(

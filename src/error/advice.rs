@@ -43,7 +43,6 @@ advice! {
     RebuildError {
         Self::NoSource => "Give the builder a source, or leave rebuilds to another process.";
         Self::Busy => "The filter of the other process serves this one, too.";
-        Self::NoFleet => "Call set_mode in each process.";
         Self::OtherSource { .. } => "Give each set of records a name of its own. If it is the same set elsewhere, call rebuild_accepting_loss once.";
         Self::Source(_) => "See that the database answers the source's queries. The error names the first cause.";
         Self::InvalidId { .. } => "Have the source give ids as requests name them.";

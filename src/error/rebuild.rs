@@ -16,9 +16,6 @@ pub enum RebuildError {
     /// Another process is rebuilding.
     #[error("another process is rebuilding")]
     Busy,
-    /// The filter is another system's: its processes have no mode in common.
-    #[error("the processes of another system's filter have no mode in common")]
-    NoFleet,
     /// The filter was built from a source with another [`identity`](crate::rebuild::RebuildSource::identity).
     #[error("the source is {own:?}, and the filter was built from {filters:?}")]
     OtherSource {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::refusal::Refusal;
 use crate::verdict::Doubt;
 
 /// Why the store did not do what it was asked to.
@@ -90,4 +91,14 @@ pub enum StoreError {
     /// The filter kept being replaced while ids were added.
     #[error("the filter kept being replaced")]
     Changing,
+}
+
+impl StoreError {
+    /// The system gives no random bytes.
+    pub(crate) fn no_random(error: getrandom::Error) -> Self {
+        Self::Refused {
+            doubt: Doubt::Refused(Refusal::OTHER),
+            reason: format!("the system's random source: {error}"),
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
 use crate::observe::throttle::Throttle;
-use crate::store::{Distrusted, Lookup, Store, look_up};
+use crate::store::{Distrusted, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Findings that wait to be looked into.
@@ -43,11 +43,14 @@ pub(crate) struct Findings {
 
 impl Findings {
     pub(crate) fn new(filter: &Arc<str>, audits: u32) -> Self {
-        let alarms = Throttle::new(filter, PAUSE, tell_of_more);
-        let unsettled = Throttle::new(filter, UNSETTLED_PAUSE, tell_of_more_unsettled);
-        let (waiting, arrived) = (Mutex::default(), Notify::new());
-        let served = Served::new(audits);
-        Self { waiting, served, arrived, untaken: Untaken::new(), alarms, unsettled }
+        Self {
+            waiting: Mutex::default(),
+            served: Served::new(audits),
+            arrived: Notify::new(),
+            untaken: Untaken::new(),
+            alarms: Throttle::new(filter, PAUSE, tell_of_more),
+            unsettled: Throttle::new(filter, UNSETTLED_PAUSE, tell_of_more_unsettled),
+        }
     }
 
     /// Writes the lines that end bursts, for as long as it is polled.
@@ -86,7 +89,7 @@ impl Findings {
     }
 
     /// Looks into all that are reported, for as long as it is polled.
-    pub(crate) async fn look_into(&self, store: &dyn Store, metrics: &Metrics) {
+    pub(crate) async fn look_into(&self, store: &Store, metrics: &Metrics) {
         loop {
             if let Some(id) = self.take() {
                 self.judge(store, metrics, id).await;
@@ -98,8 +101,8 @@ impl Findings {
         }
     }
 
-    async fn judge(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
-        let Lookup { verdict, claim, .. } = look_up(store, &id).await;
+    async fn judge(&self, store: &Store, metrics: &Metrics, id: Id) {
+        let Lookup { verdict, claim, .. } = store.look_up(&id).await;
         match verdict {
             Verdict::Absent(proof) => {
                 metrics.false_negatives.add(1);
@@ -125,11 +128,12 @@ impl Findings {
     }
 
     /// Looks an id up that is served.
-    async fn weigh(&self, store: &dyn Store, metrics: &Metrics, id: Id) {
-        let found = look_up(store, &id).await;
+    async fn weigh(&self, store: &Store, metrics: &Metrics, id: Id) {
+        let found = store.look_up(&id).await;
         let missing = self.served.weigh(id, &found, Instant::now());
         if !missing.is_empty() {
-            let (records, ask) = (missing.len(), ask(store.is_shared()));
+            let records = missing.len();
+            let ask = ask(store.is_shared());
             tracing::error!(
                 records,
                 "the filter lacks records that this process serves: {ask} next_finding() gives their ids"
@@ -175,14 +179,14 @@ const fn ask(is_shared: bool) -> &'static str {
     }
 }
 
-async fn add(store: &dyn Store, id: &Id) {
+async fn add(store: &Store, id: &Id) {
     if let Err(error) = store.add(vec![id.clone()]).await {
         tracing::warn!(%error, "an id found missing from the filter could not be added");
     }
 }
 
 /// Puts a filter out of use that lacks an id.
-async fn distrust(store: &dyn Store, id: &Id, generation: Generation) {
+async fn distrust(store: &Store, id: &Id, generation: Generation) {
     match store.distrust(id, generation).await {
         Ok(Distrusted::Stays) => {}
         Ok(Distrusted::Disproved) => {

@@ -1,15 +1,17 @@
-//! Requests whose id is called invalid, and a sample of them that shows whether it is.
+//! Requests whose id is called invalid, and a sample of them that shows whether it is; and an extractor that finds no id at all.
 //!
 //! What cannot be an id is refused without asking anybody, so nothing else would notice that the handler
 //! reads it all the same: a route beside the pattern, or a type that is not the handler's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
 use tokio::time::Instant;
 
 use crate::decide::bucket::Bucket;
+use crate::extract::Extraction;
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
 use crate::observe::metrics::Metrics;
@@ -17,6 +19,8 @@ use crate::observe::throttle::Throttle;
 
 /// The least time between two alarms in the log; all are counted.
 const PAUSE: Duration = Duration::from_secs(1);
+/// When none of the first requests has an id, there is a warning after this number.
+const WITHOUT_ID: u32 = 1_000;
 
 /// How many refusals of invalid ids pass as a sample, and what is said of their answers.
 pub(crate) struct InvalidCanary {
@@ -56,6 +60,28 @@ impl InvalidCanary {
                 requests,
                 "a request whose id is called invalid was answered as if there were a record: a route that \
                  the extractor should except, or another type than the handler's"
+            );
+        }
+    }
+}
+
+/// Warns once, unless there was an id in a request before.
+#[derive(Default)]
+pub(crate) struct NoIdAlarm(AtomicU32);
+
+impl NoIdAlarm {
+    /// Notes what was found in a request. Once the warning has no use any more, this only reads.
+    pub(crate) fn note(&self, extraction: &Extraction, filter: &str) {
+        if self.0.load(Ordering::Relaxed) >= WITHOUT_ID {
+            return;
+        }
+        if !matches!(extraction, Extraction::Unguarded) {
+            self.0.store(WITHOUT_ID, Ordering::Relaxed);
+        } else if self.0.fetch_add(1, Ordering::Relaxed) + 1 == WITHOUT_ID {
+            tracing::warn!(
+                filter,
+                requests = WITHOUT_ID,
+                "no request so far has had an id: does the extractor match the routes?"
             );
         }
     }

@@ -6,8 +6,6 @@
 pub(crate) mod canary;
 pub(crate) mod finding;
 pub(crate) mod invalid;
-mod jitter;
-mod no_id;
 pub(crate) mod options;
 pub(crate) mod removed;
 mod served;
@@ -20,9 +18,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Level;
 
 use self::canary::Findings;
-use self::invalid::InvalidCanary;
-use self::jitter::spread;
-use self::no_id::NoIdAlarm;
+use self::invalid::{InvalidCanary, NoIdAlarm};
 use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
@@ -38,10 +34,9 @@ use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
 use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
-use crate::observe::probe::probe;
 use crate::observe::state::GuardState;
 use crate::observe::throttle::Throttle;
-use crate::observe::unready::Unready;
+use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
@@ -55,30 +50,17 @@ const REFUSALS_TOLD: u32 = 1;
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the guard looks how it fares.
 const WATCH: Duration = Duration::from_secs(1);
+/// A failover is over within this many looks, and a small rebuild.
+const LONG: u32 = 10;
 
 /// How many removals are remembered: each takes some 150 bytes of Redis until a rebuild has read that the record is
 /// gone. With rebuilds each hour that is 55 MB at most.
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
 
-/// The store that answers, and what it is where another system writes its filter.
-pub(crate) struct Stores {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) foreign: Option<Foreign>,
-}
-
-/// The store of a filter that another system writes. Without the crate feature `redis` there is none.
-#[cfg(feature = "redis")]
-pub(crate) type Foreign = Arc<crate::store::foreign::ForeignStore>;
-#[cfg(not(feature = "redis"))]
-pub(crate) type Foreign = std::convert::Infallible;
-
 /// What decides and learns: what all clones, layers and services of one guard share.
 pub(crate) struct Guard {
-    pub(crate) store: Arc<dyn Store>,
-    /// The same, where another system writes the filter.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "without Redis there is none"))]
-    pub(crate) foreign: Option<Foreign>,
+    pub(crate) store: Arc<Store>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
     pub(crate) options: Options,
     pub(crate) rebuilder: Arc<Rebuilder>,
@@ -99,21 +81,22 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(
-        Stores { store, foreign }: Stores,
+        store: Store,
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
         settings: &Settings,
         policy: &Policy,
         options: Options,
     ) -> Self {
+        let store = Arc::new(store);
         let metrics = Arc::new(Metrics::new(&settings.name));
         let longest_gap = source.as_ref().and_then(|(schedule, _)| schedule.longest_gap());
         let rebuilder = {
-            let (store, extractor) = (Arc::clone(&store), Arc::clone(&extractor));
+            let store = Arc::clone(&store);
+            let extractor = Arc::clone(&extractor);
             Rebuilder::new(store, extractor, source, settings, Arc::clone(&metrics))
         };
         Self {
-            foreign,
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
@@ -321,28 +304,43 @@ impl Guard {
 
     /// Looks into what was found although it was held absent, for as long as it is polled.
     pub(crate) async fn look_into_findings(self: Arc<Self>) {
-        self.findings.look_into(&*self.store, &self.metrics).await;
+        self.findings.look_into(&self.store, &self.metrics).await;
     }
 
     /// Checks an id of its own, to see whether checks succeed.
     pub(crate) async fn probe(&self) {
-        probe(&*self.store, &self.metrics).await;
+        self.metrics.probe(&self.store).await;
     }
 
-    /// Looks each second how the guard fares, for as long as it is polled.
+    /// Looks each second how the guard fares, for as long as it is polled. Writes a line when no filter has answered for a
+    /// while, whatever the reason, and one when it answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let mut unready = Unready::default();
+        let filter = &**self.name();
+        let mut unready = 0;
         loop {
             if self.metrics.checks_rest(WATCH) {
                 self.probe().await;
             }
             let state = self.state();
+            self.gauges.set(&state);
             if state.is_ready() {
                 // Requests that a copy lets pass do not see it.
                 self.gate.built();
+                if unready > LONG {
+                    tracing::info!(parent: None, filter, lasted = ?WATCH * unready, "the filter answers again");
+                }
+                unready = 0;
+            } else {
+                if unready == LONG {
+                    tracing::warn!(
+                        parent: None,
+                        filter,
+                        trouble = state.trouble.as_deref(),
+                        "the filter, or one of its shards, has not answered for ten seconds, and refuses nothing"
+                    );
+                }
+                unready += 1;
             }
-            self.gauges.set(&state);
-            unready.note(&self.metrics.filter, &state);
             sleep(WATCH).await;
         }
     }
@@ -359,4 +357,24 @@ fn tell_of_more_busy(filter: &str, requests: u64) {
         requests,
         "more requests were answered 503, or passed in shadow mode"
     );
+}
+
+/// Returns a lifetime that differs by up to a tenth either way, lest nulls stored together end together.
+fn spread(ttl: Duration) -> Duration {
+    ttl.mul_f64(0.9 + 0.2 * random::fraction())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_spread_by_a_tenth_and_no_more() {
+        let ttl = Duration::from_secs(30);
+        let spread: Vec<_> = (0..1000).map(|_| spread(ttl)).collect();
+        let tenth = Duration::from_secs(27)..=Duration::from_secs(33);
+        assert!(spread.iter().all(|ttl| tenth.contains(ttl)));
+        assert!(spread.iter().any(|ttl| *ttl < Duration::from_secs(28)));
+        assert!(spread.iter().any(|ttl| *ttl > Duration::from_secs(32)));
+    }
 }

@@ -10,8 +10,8 @@ use super::layer::BloomGuard;
 use crate::background;
 use crate::error::{FleetError, RebuildError};
 use crate::mode::Mode;
-use crate::rebuild::{RebuildReport, RebuildStatus, Shrinking};
-use crate::store::{Condition, FleetChange, FleetView};
+use crate::rebuild::Shrinking;
+use crate::store::{Condition, FleetChange, RebuildReport, RebuildStatus};
 use crate::verdict::Doubt;
 
 /// How long a rebuild of another process is waited for, before this one tries again.
@@ -80,14 +80,29 @@ impl BloomGuard {
     /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
     /// not answer.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
+        let store = &self.start().store;
         let asked = Instant::now();
-        let seen = self.view_fleet().await?;
+        let seen = store.view_fleet().await?;
         // The mode may have been set by another call while this one was on its way: it was not this caller's to end.
         if seen.was_set_within(asked.elapsed()) {
             return Err(FleetError::Overtaken);
         }
-        let (after, report) = self.rebuild_with_what_was_begun(&seen).await?;
-        self.guard.store.change_fleet(FleetChange::Enforce { seen, after }).await?;
+        tracing::info!(
+            filter = &**self.guard.name(),
+            wait = ?seen.longest_transaction,
+            "waits for the transactions that have begun, and then rebuilds"
+        );
+        // What they create may become visible until then.
+        sleep(seen.longest_transaction).await;
+        let after = store.view_fleet().await?;
+        let report = loop {
+            match self.rebuild(Shrinking::Refused).await {
+                // One that began before now may lack what has become visible since.
+                Err(error) if matches!(*error, RebuildError::Busy) => sleep(BUSY_WAIT).await,
+                ended => break ended?,
+            }
+        };
+        store.change_fleet(FleetChange::Enforce { seen, after }).await?;
         Ok(report)
     }
 
@@ -134,34 +149,5 @@ impl BloomGuard {
     async fn rebuild(&self, shrinking: Shrinking) -> Result<RebuildReport, Arc<RebuildError>> {
         let guard = self.start();
         guard.rebuilder.rebuild(shrinking).instrument(background::span(guard.name())).await
-    }
-
-    /// Returns what the metadata say of the fleet.
-    async fn view_fleet(&self) -> Result<FleetView, Arc<RebuildError>> {
-        let view = self.start().store.view_fleet().await.map_err(RebuildError::from)?;
-        Ok(view.ok_or(RebuildError::NoFleet)?)
-    }
-
-    /// Makes a filter live that has what all processes have begun to create until now; says after which view it began.
-    async fn rebuild_with_what_was_begun(
-        &self,
-        seen: &FleetView,
-    ) -> Result<(FleetView, RebuildReport), Arc<RebuildError>> {
-        tracing::info!(
-            filter = &**self.guard.name(),
-            wait = ?seen.longest_transaction,
-            "waits for the transactions that have begun, and then rebuilds"
-        );
-        // What they create may become visible until then.
-        sleep(seen.longest_transaction).await;
-        let after = self.view_fleet().await?;
-        let report = loop {
-            match self.rebuild(Shrinking::Refused).await {
-                // One that began before now may lack what has become visible since.
-                Err(error) if matches!(*error, RebuildError::Busy) => sleep(BUSY_WAIT).await,
-                ended => break ended?,
-            }
-        };
-        Ok((after, report))
     }
 }

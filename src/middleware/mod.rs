@@ -1,8 +1,6 @@
 //! The HTTP edge: the layer, its service, and the service's future.
 
 pub(crate) mod fleet;
-#[cfg(feature = "redis")]
-mod foreign;
 pub(crate) mod future;
 pub(crate) mod layer;
 mod request;

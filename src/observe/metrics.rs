@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use super::activity::Activity;
 use super::times::{Times, Work};
 use crate::error::{RebuildError, StoreError};
-use crate::store::Remembered;
+use crate::id::Id;
+use crate::store::{Remembered, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Names each counter once: its field, and its family and outcome for the recorder. One that is the sum of
@@ -161,12 +162,20 @@ impl Metrics {
             Verdict::Absent(Proof::Null) => self.absent_by_null.add(1),
             Verdict::Unknown(_) => self.unknown.add(1),
         }
-        self.probe(verdict, begun);
+        self.checked(verdict, begun);
         self.times.took(Work::Check, verdict.as_str(), begun);
     }
 
+    /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
+    pub(crate) async fn probe(&self, store: &Store) {
+        if let Ok(id) = Id::display("bloom-guard") {
+            let verdict = store.look_up(&id).await.verdict;
+            self.checked(verdict, Instant::now());
+        }
+    }
+
     /// Any check has been answered: what it says of checks, not of requests.
-    pub(crate) fn probe(&self, verdict: Verdict, at: Instant) {
+    fn checked(&self, verdict: Verdict, at: Instant) {
         match verdict {
             // The filter answers. It is only too young to be believed.
             Verdict::Present | Verdict::Absent(_) | Verdict::Unknown(Doubt::Settling) => {

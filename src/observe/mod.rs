@@ -5,11 +5,9 @@
 pub(crate) mod activity;
 pub(crate) mod gauges;
 pub(crate) mod metrics;
-pub(crate) mod probe;
 pub(crate) mod state;
 pub(crate) mod throttle;
 pub(crate) mod times;
-pub(crate) mod unready;
 
 pub use self::activity::{Failure, WorkState};
 pub use self::metrics::Stats;

@@ -20,7 +20,6 @@
 //! | *confirm* | if the reply is lost, ask what is live | |
 
 mod adapters;
-mod report;
 mod run;
 mod schedule;
 mod shortfall;
@@ -28,8 +27,8 @@ mod sink;
 mod source;
 mod task;
 
+pub use crate::store::{RebuildReport, RebuildStatus, RebuildStep};
 pub use adapters::{BlockingIds, from_blocking, from_fn, from_iter};
-pub use report::{RebuildReport, RebuildStatus, RebuildStep};
 pub use schedule::Schedule;
 pub use sink::IdSink;
 pub use source::RebuildSource;

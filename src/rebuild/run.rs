@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::report::{Progress, RebuildReport, RebuildStep};
 use super::shortfall::{Replaces, Shortfall};
 use super::sink::IdSink;
 use super::source::ErasedSource;
-use crate::error::{RebuildError, StoreError};
+use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
 use crate::settings::Settings;
-use crate::store::{Begun, BoxFuture, Build, BuildPart, Live, Store};
+use crate::store::{BoxFuture, Build, Progress, RebuildReport, RebuildStep, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
@@ -55,13 +54,13 @@ impl fmt::Display for Cause {
 
 /// What one rebuild works with.
 pub(super) struct RebuildRun<'a> {
-    pub(super) store: &'a dyn Store,
+    pub(super) store: &'a Store,
     pub(super) source: &'a dyn ErasedSource,
     pub(super) extractor: &'a dyn IdExtractor,
     pub(super) settings: &'a Settings,
     pub(super) cause: Cause,
     pub(super) progress: &'a Progress,
-    /// The ids of the last generation that this process put live.
+    /// The ids of the last generation that this process put live, where the store does not know.
     pub(super) last_items: u64,
     /// The ids that a scan gave which outgrew its filter, if no rebuild has succeeded since.
     pub(super) outgrown: &'a AtomicU64,
@@ -81,16 +80,12 @@ impl RebuildRun<'_> {
     /// Runs the rebuild to its end.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
         self.progress.enter(RebuildStep::Lease);
-        match self.store.begin(self.before_us).await? {
-            Begun::Leased(mut build) => {
-                let kept = build.keep_lease();
-                let limit = self.settings.longest_rebuild;
-                let report = self.leased(limit, kept, self.steps(build.as_mut())).await;
-                build.release().await;
-                report
-            }
-            Begun::Busy => Err(RebuildError::Busy),
-        }
+        let mut build = self.store.begin(self.before_us).await?.ok_or(RebuildError::Busy)?;
+        let kept = build.keep_lease();
+        let limit = self.settings.longest_rebuild;
+        let report = self.leased(limit, kept, self.steps(&mut build)).await;
+        build.release().await;
+        report
     }
 
     /// Runs the steps for as long as there is a lease.
@@ -109,9 +104,9 @@ impl RebuildRun<'_> {
         }
     }
 
-    async fn steps(&self, build: &mut dyn Build) -> Result<RebuildReport, RebuildError> {
+    async fn steps(&self, build: &mut Build) -> Result<RebuildReport, RebuildError> {
         let began = Instant::now();
-        let previous = self.previous(build);
+        let previous = build.previous().unwrap_or(self.last_items);
         if let Some(own) = self.source.identity()
             && let Some(filters) =
                 build.identify(&own, self.shrinking == Shrinking::Accepted).await?
@@ -123,7 +118,7 @@ impl RebuildRun<'_> {
         let scan_took = began.elapsed();
         self.progress.enter(RebuildStep::Compare);
         self.compare(previous, scanned.ids).await?;
-        let (live, replayed) = self.parts(build).await?;
+        let (live, replayed) = build.put_live(self.progress).await?;
         Ok(RebuildReport {
             generation: live.generation,
             ids: scanned.ids,
@@ -137,55 +132,8 @@ impl RebuildRun<'_> {
         })
     }
 
-    /// Puts each filter live, one after the other, and returns them as one, and how many ids were replayed. One that fails
-    /// keeps what it had, and keeps none of the others.
-    async fn parts(&self, build: &mut dyn Build) -> Result<(Live, u64), RebuildError> {
-        let (parts, mut failed) = build.parts().await?;
-        let all = (failed.len() + parts.len()) as u64;
-        let (mut rebuilt, mut replayed) = (None::<Live>, 0);
-        self.progress.nothing_uploaded();
-        for part in parts {
-            match self.part(part).await {
-                Ok((live, ids)) => {
-                    rebuilt = Some(rebuilt.map_or(live, |others| others.with(live)));
-                    replayed += ids;
-                }
-                Err(error) => failed.push(error),
-            }
-        }
-        let failures = failed.len() as u64;
-        match (failed.into_iter().next(), rebuilt) {
-            (None, Some(live)) => Ok((live, replayed)),
-            (Some(error), _) if all == 1 => Err(error.into()),
-            (Some(first), _) => Err(RebuildError::Shards { failures, all, first }),
-            (None, None) => Err(RebuildError::Busy),
-        }
-    }
-
-    async fn part(&self, part: &mut dyn BuildPart) -> Result<(Live, u64), StoreError> {
-        self.progress.enter(RebuildStep::Journal);
-        let journalled = part.read_journal().await?;
-        self.progress.enter(RebuildStep::Allocate);
-        self.progress.to_upload(part.allocate().await?);
-        self.progress.enter(RebuildStep::Upload);
-        part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
-        self.progress.enter(RebuildStep::CatchUp);
-        part.catch_up().await?;
-        self.progress.enter(RebuildStep::Replay);
-        let replayed = part.replay().await?;
-        self.progress.enter(RebuildStep::Verify);
-        part.verify().await?;
-        self.progress.enter(RebuildStep::Swap);
-        Ok((part.swap().await?, journalled + replayed))
-    }
-
-    /// Returns how many ids the last generation held, as the store or this process knows.
-    fn previous(&self, build: &dyn Build) -> u64 {
-        build.previous().unwrap_or(self.last_items)
-    }
-
     /// *Scan*, again with a larger filter where the source outgrows it.
-    async fn scan(&self, build: &mut dyn Build, previous: u64) -> Result<Scanned, RebuildError> {
+    async fn scan(&self, build: &mut Build, previous: u64) -> Result<Scanned, RebuildError> {
         let counted = self.source.count().await.map_err(RebuildError::Source)?;
         let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
         let mut sizing = self.sized_for(expected)?;
@@ -214,7 +162,7 @@ impl RebuildRun<'_> {
     }
 
     /// Has the source push all of its ids; returns how many there are.
-    async fn read_source(&self, build: &mut dyn Build) -> Result<u64, RebuildError> {
+    async fn read_source(&self, build: &mut Build) -> Result<u64, RebuildError> {
         let mut sink = IdSink::new(self.extractor, build, self.progress);
         let end = self.source.scan(&mut sink).await;
         // What the source says of an id that is none, or of a store that failed, is said here already.

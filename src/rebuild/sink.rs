@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use super::report::Progress;
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
-use crate::store::Build;
+use crate::store::{Build, Progress};
 
 /// After this number of ids a push lets other tasks run.
 const YIELD: u64 = 256;
@@ -14,7 +13,7 @@ const YIELD: u64 = 256;
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    build: &'a mut dyn Build,
+    build: &'a mut Build,
     progress: &'a Progress,
     /// Ids on their way to the store.
     batch: Vec<Id>,
@@ -26,7 +25,7 @@ pub struct IdSink<'a> {
 impl<'a> IdSink<'a> {
     pub(super) fn new(
         extractor: &'a dyn IdExtractor,
-        build: &'a mut dyn Build,
+        build: &'a mut Build,
         progress: &'a Progress,
     ) -> Self {
         progress.scanned(0);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::report::{Progress, RebuildReport, RebuildStatus, RebuildStep};
 use super::run::{Cause, RebuildRun, Shrinking};
 use super::schedule::{Due, Schedule};
 use super::shortfall::Shortfall;
@@ -16,9 +15,8 @@ use crate::error::{RebuildError, chain};
 use crate::extract::IdExtractor;
 use crate::filter::Generation;
 use crate::observe::metrics::Metrics;
-use crate::observe::probe::probe;
 use crate::settings::Settings;
-use crate::store::{Store, Survey};
+use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Store, Survey};
 use crate::verdict::Doubt;
 
 /// How often the live generation's age is looked at.
@@ -32,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Rebuilds one filter.
 pub(crate) struct Rebuilder {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     extractor: Arc<dyn IdExtractor>,
     source: Option<Arc<dyn ErasedSource>>,
     schedule: Schedule,
@@ -47,7 +45,7 @@ pub(crate) struct Rebuilder {
 
 impl Rebuilder {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Store>,
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
         settings: &Settings,
@@ -105,7 +103,7 @@ impl Rebuilder {
             Ok(report) => {
                 self.metrics.rebuild(None, begun);
                 // What went live answers, or it is known why not.
-                probe(&*self.store, &self.metrics).await;
+                self.metrics.probe(&self.store).await;
                 self.last_items.store(report.ids, Ordering::Relaxed);
                 self.outgrown.store(0, Ordering::Relaxed);
                 tracing::info!(
@@ -154,7 +152,7 @@ impl Rebuilder {
     ) -> Result<RebuildReport, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         let run = RebuildRun {
-            store: &*self.store,
+            store: &self.store,
             source,
             extractor: &*self.extractor,
             settings: &self.settings,

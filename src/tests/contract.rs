@@ -11,15 +11,16 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use super::{Gated, get, id, ids, last_segment, memory_store, rebuild, settings};
+use super::{get, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::caching::NegativeCaching;
 use crate::rejection::{RejectReason, Rejected};
 use crate::store::Store;
+use crate::store::tests::Gated;
 use crate::verdict::{Proof, Verdict};
 
-fn guard(store: Arc<dyn Store>, options: Options) -> BloomGuard {
+fn guard(store: Store, options: Options) -> BloomGuard {
     BloomGuard::new(super::guard(store, &settings(), options))
 }
 
@@ -31,16 +32,16 @@ fn options() -> Options {
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
 async fn prompt(options: Options) -> BloomGuard {
-    let store = Arc::new(memory_store(&settings()));
-    rebuild(&*store, &ids(0..10)).await;
-    guard(store, options)
+    let store = memory_store(&settings());
+    rebuild(&store, &ids(0..10)).await;
+    guard(Store::Memory(store), options)
 }
 
 /// The same, but each answer waits for its gate.
 async fn gated() -> (BloomGuard, Gated) {
-    let store = Gated::new();
+    let store = Gated::new(memory_store(&settings()));
     rebuild(&store, &ids(0..10)).await;
-    (guard(Arc::new(store.clone()), options()), store)
+    (guard(Store::Gated(store.clone()), options()), store)
 }
 
 /// A handler that counts its calls, insists on having been polled ready, and answers the status.

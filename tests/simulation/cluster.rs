@@ -15,7 +15,7 @@ use crate::shards;
 use crate::store::link::access::Access;
 use crate::store::link::connector::Connector;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::map::server::Server;
+use crate::store::map::named::Server;
 
 /// The addresses of its nodes.
 pub(crate) const NODES: [usize; 3] = [0, 1, 2];

@@ -3,18 +3,22 @@
 mod access;
 mod registry;
 mod setters;
-mod stores;
 mod tuning;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use crate::background::Background;
 use crate::error::SettingError;
-use crate::guard::Stores;
 use crate::middleware::layer::BloomGuard;
 use crate::settings::Settings;
+use crate::store::Store;
+use crate::store::foreign::ForeignStore;
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
+use crate::store::memory::MemoryStore;
+use crate::store::redis::Shards;
 
 /// Where the filter is, and whose.
 #[derive(Debug, Default)]
@@ -50,12 +54,12 @@ const IGNORED_BY_FOREIGN: &[&str] = &[
 
 impl Place {
     /// Makes the store of a guard, if nothing is wrong with its settings.
-    pub(super) fn stores(
+    pub(super) fn store(
         &mut self,
         settings: &Settings,
         called: &BTreeSet<&'static str>,
         problems: Vec<(&'static str, SettingError)>,
-    ) -> Result<Stores, Vec<SettingError>> {
+    ) -> Result<Store, Vec<SettingError>> {
         let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
         problems.extend(self.reach().err());
         problems.extend(self.wrong_with(settings));
@@ -64,10 +68,26 @@ impl Place {
         problems.extend(ignored.map(|setting| SettingError::NoEffect { setting, place }));
         // Values that are out of bounds make no store.
         if problems.is_empty() {
-            self.store(settings).map_err(|problem| vec![problem])
+            self.made(settings).map_err(|problem| vec![problem])
         } else {
             Err(problems)
         }
+    }
+
+    fn made(&self, settings: &Settings) -> Result<Store, SettingError> {
+        Ok(match (&self.redis, &self.foreign) {
+            (None, _) => Store::Memory(Arc::new(MemoryStore::new(settings)?)),
+            (Some(redis), None) => Store::Redis {
+                shards: Arc::new(Shards::new(settings, redis)),
+                background: Background::default(),
+            },
+            (Some(redis), Some(filter)) => {
+                if filter.endpoints(redis).any(|one| matches!(one, Endpoint::Cluster(_))) {
+                    return Err(SettingError::ForeignInCluster);
+                }
+                Store::Foreign(ForeignStore::new(settings, filter, redis))
+            }
+        })
     }
 
     /// Returns what does not go with where the filter is.
@@ -87,11 +107,6 @@ impl Place {
             (false, true, _) => ("a filter in this process", IGNORED_IN_PROCESS),
             (true, _, None) | (false, false, _) => ("a filter in redis", &[]),
         }
-    }
-
-    /// Whether other processes may have the filter, too.
-    pub(super) const fn is_shared(&self) -> bool {
-        self.redis.is_some()
     }
 
     /// Notes that a guard was built.

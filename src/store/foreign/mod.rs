@@ -44,7 +44,6 @@ mod redisson;
 mod rueidisprob;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -53,15 +52,11 @@ use self::part::Part;
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
-use super::{
-    Answer, Begun, BoxFuture, Condition, Distrusted, FleetChange, Lookups, NewNull, Remembered,
-    Sought, Store, Survey,
-};
+use super::{Answer, Condition, Distrusted, Lookups, Sought, Survey};
 use crate::background::Background;
-use crate::error::{FleetError, StoreError};
+use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
-use crate::mode::SharedMode;
 use crate::settings::Settings;
 
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
@@ -93,10 +88,8 @@ impl ForeignStore {
         let here = |id: &&Id| Arc::ptr_eq(self.part(id), part);
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
     }
-}
 
-impl Store for ForeignStore {
-    fn start(&self) {
+    pub(crate) fn start(&self) {
         self.background.start(|tasks| {
             for part in &self.parts {
                 node::start(part, &part.node, 2, &self.name, tasks);
@@ -104,40 +97,28 @@ impl Store for ForeignStore {
         });
     }
 
-    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let send = |(id, _): &Sought<'_>| self.part(id).send(id, now, ids.len() == 1);
         Answer::to_all(ids.iter().map(send), part::looked_up)
     }
 
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            for part in &self.parts {
-                part.add(&self.ids_of(part, &ids)).await?;
-            }
-            Ok(())
-        })
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+        for part in &self.parts {
+            part.add(&self.ids_of(part, &ids)).await?;
+        }
+        Ok(())
     }
 
-    /// Remembers nothing: an id that another program inserts would still be refused.
-    fn remember(&self, _: &Id, _: NewNull) -> Answer<Remembered> {
-        Answer::Ready(Remembered::Late)
-    }
-
-    fn remove(&self, _: &Id, _: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
-        Box::pin(std::future::ready(Ok(Remembered::Late)))
-    }
-
-    fn distrust(
+    pub(crate) async fn distrust(
         &self,
         id: &Id,
         generation: Generation,
-    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
-        let part = Arc::clone(self.part(id));
-        Box::pin(async move { part.distrust(generation).await.map(|()| Distrusted::Stays) })
+    ) -> Result<Distrusted, StoreError> {
+        self.part(id).distrust(generation).await.map(|()| Distrusted::Stays)
     }
 
     /// Returns the parts as one filter, that is live where all are.
-    fn condition(&self) -> Condition {
+    pub(crate) fn condition(&self) -> Condition {
         let conditions = || self.parts.iter().map(|part| part.condition());
         let live = conditions().map(|(live, _)| live).reduce(|one, other| Ok(one?.with(other?)));
         let live = live.expect("a filter has a key");
@@ -145,25 +126,18 @@ impl Store for ForeignStore {
         Condition { live, shards: None, copy: None, settling: None, journal: None, trouble }
     }
 
-    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        Box::pin(async {
-            let connection = self.parts[0].node.inserts.connected(ATTEMPT).await?;
-            let now_us = connection.redis_us(Instant::now());
-            Ok(Survey { live: self.condition().live, now_us, due_us: None })
-        })
+    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
+        let connection = self.parts[0].node.inserts.connected(ATTEMPT).await?;
+        let now_us = connection.redis_us(Instant::now());
+        Ok(Survey { live: self.condition().live, now_us, due_us: None })
     }
 
-    fn fleet_mode(&self) -> Arc<SharedMode> {
-        Arc::default()
+    /// Says that there is nothing by which all processes go.
+    pub(crate) fn no_fleet(&self) -> StoreError {
+        self.parts[0].error(NO_FLEET)
     }
 
-    fn change_fleet(&self, _: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        let error = self.parts[0].error(NO_FLEET);
-        Box::pin(std::future::ready(Err(error.into())))
-    }
-
-    fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let error = self.parts[0].error(NOT_BUILT);
-        Box::pin(std::future::ready(Err(error)))
+    pub(crate) fn not_built(&self) -> StoreError {
+        self.parts[0].error(NOT_BUILT)
     }
 }

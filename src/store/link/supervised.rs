@@ -5,8 +5,8 @@
 //! because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
 
-use std::convert::Infallible;
-use std::future::pending;
+mod renewal;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,13 +15,12 @@ use ::redis::Value;
 use arc_swap::ArcSwapOption;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio::{join, select};
 
 use super::breaker::CircuitBreaker;
 use super::connection::Connection;
 use super::connector::Connector;
-use super::credentials::renewal;
 use super::driver::QUEUE;
 use super::handshake::{End, Handshake};
 use super::outage::Outage;
@@ -423,60 +422,6 @@ impl<I: Send + Sync> Link<I> {
         Ok(opened.map_err(Trouble::from)?)
     }
 
-    /// Has a connection go on by another transport before the credentials of the one in use end, for as long as it is polled. Where
-    /// there are none to be had it stays as it is, for as long as Redis bears it.
-    async fn keep_credentials(&self, connection: &Arc<Connection<I>>) -> Infallible {
-        while let Some(end) = connection.transport().until() {
-            sleep_until(renewal(end)).await;
-            let mut wait = BACKOFF.0;
-            while let Err(error) = self.renew(connection).await {
-                let trouble = LinkTrouble::of(&error);
-                if wait == BACKOFF.0 {
-                    let (redis, purpose, reason) =
-                        (&self.connector, self.purpose.as_str(), &trouble.reason);
-                    tracing::warn!(
-                        ?redis,
-                        purpose,
-                        reason,
-                        "the credentials of a connection in use end, and there are no new ones yet"
-                    );
-                }
-                self.trouble.store(Some(Arc::new(trouble)));
-                sleep(wait).await;
-                wait = (wait * 2).min(BACKOFF.1);
-            }
-            self.trouble.store(None);
-        }
-        pending().await
-    }
-
-    /// Has a connection go by a new transport, if that leads to the same process.
-    async fn renew(&self, connection: &Arc<Connection<I>>) -> Result<(), StoreError> {
-        let transport = self.open().await?;
-        let (process, ..) = self.inspect(&*transport).await?;
-        if process != connection.process {
-            self.withdraw(connection);
-            return Ok(());
-        }
-        transport.tell(self.introduction());
-        if let Some(reason) = transport.replaced().await {
-            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
-        }
-        connection.go_by(transport);
-        Ok(())
-    }
-
-    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off. It
-    /// is sent after the first reply: a server that hangs up says why in reply to the first command.
-    fn introduction(&self) -> Packed {
-        let mut packed = Packed::default();
-        packed.begin(3);
-        for word in ["CLIENT", "SETNAME", &self.name] {
-            packed.word(&[word.as_bytes()]);
-        }
-        packed
-    }
-
     /// Returns, with the reason, when the connection is not to be trusted any more.
     /// `found` is how often there was something to look at when it was made.
     async fn poll(&self, connection: &Arc<Connection<I>>, mut found: u64) -> End {
@@ -529,7 +474,8 @@ impl<I: Send + Sync> Link<I> {
 
     /// Whether what the connection has learnt still holds. Redis is asked by one link of a node, or by each that there is.
     async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
-        let (process, identity) = (&connection.process, &connection.identity);
+        let process = &connection.process;
+        let identity = &connection.identity;
         let transport = connection.transport();
         let asks = self.purpose == Purpose::Checks || !self.outage.checks_look();
         let recheck = self.handshake.recheck(&*transport, process, identity, asks);

@@ -19,8 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::listed::{Listed, ListedNode, shuffled};
-use super::named::{LastNamed, Names, ToNamed};
-use super::server::Server;
+use super::named::{LastNamed, Names, Server, ToNamed};
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
@@ -79,7 +78,8 @@ impl Cluster {
     /// It does not go with what the URL says.
     pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         access.judge(&self.redis)?;
-        let (named, redis) = (self.named.clone(), self.redis.clone());
+        let named = self.named.clone();
+        let redis = self.redis.clone();
         let listed = Listed::default();
         Ok(Self { named, listed, redis, access: access.clone(), dial: self.dial })
     }
@@ -146,7 +146,8 @@ impl Slots {
     ///
     /// What they have said, if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
-        let (cluster, listed) = (&self.cluster, &self.cluster.listed);
+        let cluster = &self.cluster;
+        let listed = &self.cluster.listed;
         // Beforehand: nodes are given less time.
         cluster.access.credentials().await?;
         listed.note_asked();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::server::Server;
+use super::named::Server;
 use crate::random;
 
 /// How many are kept in mind.

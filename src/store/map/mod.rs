@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `endpoint` | where Redis is |
 //! | `url` | reads one |
-//! | `server` | a server that somebody names |
-//! | `named` | who was named last, and who was named again |
+//! | `named` | a server that somebody names, who was named last, and who was named again |
 //! | `listed` | the nodes of a cluster beside those that its URL names |
 //! | `sentinel` | connects to the server that a majority of the Sentinels names |
 //! | `cluster` | connects to the node of a cluster that serves a slot |
@@ -13,7 +12,6 @@
 pub(crate) mod cluster;
 pub(crate) mod endpoint;
 mod listed;
-mod named;
+pub(crate) mod named;
 mod sentinel;
-pub(crate) mod server;
 mod url;

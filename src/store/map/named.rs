@@ -1,22 +1,55 @@
-//! Who was named last. The links of a guard ask at the same moments, and one answer is good for all of them.
+//! A server that somebody has named, and who was named last. The links of a guard ask at the same moments, and one answer is good for all of them.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::RedisResult;
+use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::server::Server;
 use crate::store::BoxFuture;
+use crate::store::link::access::Access;
+use crate::store::link::connector::Address;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 
 /// For how long an answer is good for connections that are made.
 const FRESH: Duration = Duration::from_millis(100);
+
+/// A server that somebody has named.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Server {
+    /// Returns how to connect to it: as to another server.
+    pub(super) fn address(&self, like: &ConnectionInfo, access: &Access) -> Address {
+        let host = self.host.clone();
+        let port = self.port;
+        let address = match like.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                let insecure = *insecure;
+                let tls_params = tls_params.clone();
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Address::new(like.clone().set_addr(address), access.clone())
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
 
 /// The last answer, and when it was asked for.
 #[derive(Default)]
@@ -76,7 +109,8 @@ pub(super) struct ToNamed<N> {
 
 impl<N: Names> ToNamed<N> {
     pub(super) fn new(transport: Arc<dyn Transport>, server: Server, by: N) -> Arc<Self> {
-        let (made, confirmed) = (Instant::now(), AtomicBool::new(false));
+        let made = Instant::now();
+        let confirmed = AtomicBool::new(false);
         Arc::new(Self { transport, server, by, made, confirmed })
     }
 

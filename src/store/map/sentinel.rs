@@ -19,8 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::named::{LastNamed, Names, ToNamed};
-use super::server::Server;
+use super::named::{LastNamed, Names, Server, ToNamed};
 use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
@@ -66,7 +65,8 @@ impl Sentinels {
         let majority = all / 2 + 1;
         let (answer, mut answers) = mpsc::channel(all);
         for sentinel in &self.each {
-            let (sentinel, name) = (Arc::clone(sentinel), Arc::clone(&self.name));
+            let sentinel = Arc::clone(sentinel);
+            let name = Arc::clone(&self.name);
             let answer = answer.clone();
             // It goes on when a majority has been found: whether a Sentinel answers is known then, too.
             tokio::spawn(async move {
@@ -79,7 +79,8 @@ impl Sentinels {
             });
         }
         drop(answer);
-        let (mut votes, mut all_said) = (HashMap::<Server, usize>::new(), Vec::new());
+        let mut votes = HashMap::<Server, usize>::new();
+        let mut all_said = Vec::new();
         while let Some((named, said)) = answers.recv().await {
             all_said.push(said);
             let Some(server) = named else { continue };
@@ -90,7 +91,8 @@ impl Sentinels {
             }
         }
         all_said.sort();
-        let (name, said) = (&self.name, all_said.join("; "));
+        let name = &self.name;
+        let said = all_said.join("; ");
         let text =
             format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
         Err(io::Error::new(io::ErrorKind::NotConnected, text))

@@ -5,137 +5,293 @@
 //! rebuild take it, each for a moment and never across an await. A check does not: an insert has set
 //! its bits and taken the id's null away before it returns, and no null comes back while the id is marked.
 
-mod build;
+pub(crate) mod build;
 mod fleet;
-mod inner;
 mod journal;
 mod marks;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::build::MemoryBuild;
-use self::inner::{BATCH, Inner};
+use self::fleet::Fleet;
+use self::journal::Journal;
+use self::marks::Marks;
+use super::journal_room::JournalRoom;
 use super::{
-    Answer, Begun, BoxFuture, Condition, Distrusted, FleetChange, FleetView, JournalReach, Lookups,
-    NewNull, Remembered, SeenMetadata, Sought, Store, Survey,
+    Answer, Condition, Distrusted, FleetChange, FleetView, JournalReach, Live, Lookup, Lookups,
+    NewNull, NullClaim, Remembered, SeenMetadata, Sought, Survey,
 };
-use crate::error::{FleetError, StoreError};
-use crate::filter::Generation;
-use crate::id::{Digest, Id, SecretKey};
+use crate::error::{FleetError, SettingError, StoreError};
+use crate::filter::{Filter, Generation, Membership};
+use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::mode::SharedMode;
+use crate::nulls::cache::NullCache;
+use crate::nulls::scope::Scope;
+use crate::random;
 use crate::settings::Settings;
+use crate::verdict::{Doubt, Proof, Verdict};
 
-/// The store of a single process.
-pub(crate) struct MemoryStore(Arc<Inner>);
+/// How many digests are worked on before other tasks get their turn.
+const BATCH: usize = 1024;
 
-impl MemoryStore {
-    pub(crate) fn new(settings: &Settings, key: &SecretKey) -> Self {
-        Self(Arc::new(Inner::new(settings, key)))
-    }
+/// The store of a single process: the live filter, nulls, marks and journal.
+pub(crate) struct MemoryStore {
+    digester: Digester,
+    settings: Settings,
+    journal_room: JournalRoom,
+    clock: Clock,
+    live: ArcSwapOption<LiveFilter>,
+    nulls: NullCache,
+    books: Mutex<Books>,
+    fleet: Fleet,
 }
 
-impl Store for MemoryStore {
-    fn start(&self) {}
+/// The filter that answers.
+struct LiveFilter {
+    figures: Live,
+    filter: Arc<Filter>,
+    /// Why it is out of use, if it is.
+    doubt: Option<Doubt>,
+    /// Whether it took the place of a disproved filter.
+    replaced_disproved: bool,
+    /// An id that exists and was found missing from it since.
+    lacked: Option<Digest>,
+}
 
-    fn digest(&self, id: &Id) -> Option<Digest> {
-        Some(self.0.digester.digest(id))
+/// What is read and written under the lock.
+struct Books {
+    marks: Marks,
+    journal: Journal,
+    /// The filter that a rebuild is putting together, once it gets every insert.
+    building: Option<Arc<Filter>>,
+    /// The last token given out.
+    token: i64,
+}
+
+/// Wall-clock time that runs with the runtime's clock, and so never jumps.
+struct Clock {
+    origin: Instant,
+    origin_us: i64,
+}
+
+impl MemoryStore {
+    /// Makes the store of a filter in this process, with a key of its own where the settings have none.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let draw = || random::bytes().map(SecretKey::new);
+        let key = settings.secret_key.clone().map_or_else(draw, Ok);
+        let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
+        let entries = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
+        Ok(Self {
+            digester: Digester::new(&key, &settings.name),
+            clock: Clock::new(),
+            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
+            live: ArcSwapOption::empty(),
+            nulls: NullCache::new(settings.null_cache_bytes),
+            books: Mutex::new(Books {
+                marks: Marks::new(settings.mark_ttl()),
+                journal: Journal::new(settings.journal_reach(), entries),
+                building: None,
+                token: 0,
+            }),
+            settings: settings.clone(),
+            fleet: Fleet::default(),
+        })
     }
 
-    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
-        let digest = |(id, made): &Sought<'_>| self.0.digester.digest_once(id, *made).digest;
-        let look_up = |sought| self.0.look_up(&digest(sought), now);
+    pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
+        Some(self.digester.digest(id))
+    }
+
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+        let digest = |(id, made): &Sought<'_>| self.digester.digest_once(id, *made).digest;
+        let look_up = |sought| self.look_up(&digest(sought), now);
         let mut lookups = Lookups::with_capacity(ids.len());
         ids.iter().for_each(|sought| lookups.push(look_up(sought)));
         Answer::Ready(lookups)
     }
 
-    fn add(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            for (n, id) in ids.iter().enumerate() {
-                if n > 0 && n % BATCH == 0 {
-                    tokio::task::yield_now().await;
-                }
-                self.0.add(self.0.digester.digest(id), ids.len());
+    fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
+        let live = self.live.load();
+        let (generation, (verdict, scope)) = match &*live {
+            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
+            Some(live) => (Some(live.figures.generation), self.look_into(live, digest)),
+        };
+        // No null can rest on other verdicts: a claim of long ago, which is too late.
+        let asked_us = match verdict {
+            Verdict::Present | Verdict::Absent(Proof::Null) => self.clock.us(at),
+            Verdict::Absent(Proof::Filter) | Verdict::Unknown(_) => i64::MIN,
+        };
+        Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
+    }
+
+    fn look_into(&self, live: &LiveFilter, digest: &Digest) -> (Verdict, Scope) {
+        if let Some(doubt) = live.doubt {
+            return (Verdict::Unknown(doubt), Scope::Everyone);
+        }
+        if live.filter.lookup(digest) == Membership::Never {
+            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
+        }
+        match self.nulls.find(digest, live.figures.generation) {
+            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
+            None => (Verdict::Present, Scope::Everyone),
+        }
+    }
+
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+        for (n, id) in ids.iter().enumerate() {
+            if n > 0 && n % BATCH == 0 {
+                tokio::task::yield_now().await;
             }
-            Ok(())
-        })
+            self.add_one(self.digester.digest(id), ids.len());
+        }
+        Ok(())
     }
 
-    fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
-        Answer::Ready(self.0.remember(self.0.digester.digest(id), null))
+    /// Adds one of `of` ids that are inserted at once.
+    fn add_one(&self, digest: Digest, of: usize) {
+        let mut books = self.books.lock();
+        let now = Instant::now();
+        books.marks.set(digest, now, self.settings.most_marks(of));
+        self.nulls.forget(&digest);
+        books.journal.push(digest, now);
+        if let Some(live) = &*self.live.load() {
+            live.filter.insert(&digest);
+        }
+        if let Some(building) = &books.building {
+            building.insert(&digest);
+        }
     }
 
-    fn remove(&self, id: &Id, ttl: Duration) -> BoxFuture<'_, Result<Remembered, StoreError>> {
-        Box::pin(std::future::ready(Ok(self.0.remove(self.0.digester.digest(id), ttl))))
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+        Answer::Ready(self.put_null(self.digester.digest(id), null))
     }
 
-    fn distrust(
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+        // The process before this one may have created the record anew.
+        if self.clock.origin.elapsed() < self.settings.mark_ttl() {
+            return Ok(Remembered::Created);
+        }
+        let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
+        let null = NewNull { claim, scope: Scope::Everyone, ttl };
+        Ok(self.put_null(self.digester.digest(id), null))
+    }
+
+    fn put_null(&self, digest: Digest, null: NewNull) -> Remembered {
+        let NewNull { claim, scope, ttl } = null;
+        let books = self.books.lock();
+        let now = Instant::now();
+        if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
+            return Remembered::Created;
+        }
+        let handler = self.settings.handler_time.as_micros() as i64;
+        match claim.generation {
+            Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
+                self.nulls.put(digest, of, scope, ttl);
+                Remembered::Stored
+            }
+            _ => Remembered::Late,
+        }
+    }
+
+    pub(crate) async fn distrust(
         &self,
         id: &Id,
         generation: Generation,
-    ) -> BoxFuture<'_, Result<Distrusted, StoreError>> {
-        let distrusted = self.0.distrust(self.0.digester.digest(id), generation);
-        Box::pin(std::future::ready(Ok(distrusted)))
+    ) -> Result<Distrusted, StoreError> {
+        let digest = self.digester.digest(id);
+        // Under the lock, so that no swap falls in between.
+        let _books = self.books.lock();
+        let live = self.live.load();
+        let of = |live: &&Arc<LiveFilter>| live.figures.generation == generation;
+        let Some(live) = live.as_ref().filter(of).filter(|live| live.doubt.is_none()) else {
+            return Ok(Distrusted::Stays);
+        };
+        let (doubt, distrusted) = match live.lacked {
+            _ if !live.replaced_disproved => (Some(Doubt::Disproved), Distrusted::Disproved),
+            Some(other) if other != digest => {
+                (Some(Doubt::DisprovedTwice), Distrusted::DisprovedTwice(other))
+            }
+            _ => (None, Distrusted::Stays),
+        };
+        let filter = Arc::clone(&live.filter);
+        let lacked = Some(digest);
+        self.live.store(Some(Arc::new(LiveFilter { filter, doubt, lacked, ..**live })));
+        Ok(distrusted)
     }
 
-    fn is_shared(&self) -> bool {
-        false
+    fn generation(&self) -> Option<Generation> {
+        self.live.load().as_ref().map(|live| live.figures.generation)
     }
 
-    fn condition(&self) -> Condition {
-        let (now, books) = (Instant::now(), self.0.books.lock());
-        let required = self.0.settings.longest_transaction;
+    /// Returns what the live filter is, or why there is none to trust.
+    fn live(&self) -> Result<Live, Doubt> {
+        match &*self.live.load() {
+            None => Err(Doubt::NoFilter),
+            Some(live) => live.doubt.map_or(Ok(live.figures), Err),
+        }
+    }
+
+    pub(crate) fn condition(&self) -> Condition {
+        let now = Instant::now();
+        let books = self.books.lock();
+        let required = self.settings.longest_transaction;
         let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
         let trouble = books.marks.are_incomplete(now).then(|| {
             "more ids were inserted in a short time than are marked: no 404 is remembered"
                 .to_owned()
         });
         drop(books);
-        Condition {
-            live: self.0.live(),
-            shards: None,
-            copy: None,
-            settling: None,
-            journal,
-            trouble,
-        }
+        Condition { live: self.live(), shards: None, copy: None, settling: None, journal, trouble }
     }
 
-    fn survey(&self) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        let live = self.0.surveyed();
-        let due_us = Some(self.0.fleet.asked_us.load(Ordering::SeqCst));
-        let survey = Survey::new(live, self.0.clock.now_us(), due_us);
-        Box::pin(std::future::ready(Ok(survey)))
-    }
-
-    fn view_fleet(&self) -> BoxFuture<'_, Result<Option<FleetView>, StoreError>> {
-        let (_, mode_number) = self.0.fleet.mode.numbered();
-        let now_us = self.0.clock.now_us();
-        let view = FleetView {
-            metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
-            longest_transaction: self.0.settings.longest_transaction,
+    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
+        let live = match &*self.live.load() {
+            // It is no more due than others.
+            Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures),
+            _ => self.live(),
         };
-        Box::pin(std::future::ready(Ok(Some(view))))
+        let due_us = Some(self.fleet.asked_us.load(Ordering::SeqCst));
+        Ok(Survey::new(live, self.clock.now_us(), due_us))
     }
 
-    fn fleet_mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.0.fleet.mode)
+    pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
+        let (_, mode_number) = self.fleet.mode.numbered();
+        let now_us = self.clock.now_us();
+        Ok(FleetView {
+            metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
+            longest_transaction: self.settings.longest_transaction,
+        })
     }
 
-    fn change_fleet(&self, change: FleetChange) -> BoxFuture<'_, Result<(), FleetError>> {
-        let live = self.0.live().map_or(0, |live| live.generation.get());
-        let changed = self.0.fleet.change(change, live, self.0.clock.now_us());
-        Box::pin(std::future::ready(changed))
+    pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
+        Arc::clone(&self.fleet.mode)
     }
 
-    fn begin(&self, _: i64) -> BoxFuture<'_, Result<Begun, StoreError>> {
-        let build = MemoryBuild::begin(&self.0);
-        let begun = build.map_or(Begun::Busy, |build| Begun::Leased(Box::new(build)));
-        Box::pin(std::future::ready(Ok(begun)))
+    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
+        let live = self.live().map_or(0, |live| live.generation.get());
+        self.fleet.change(change, live, self.clock.now_us())
+    }
+}
+
+impl Clock {
+    fn new() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
+        Self { origin: Instant::now(), origin_us }
+    }
+
+    fn now_us(&self) -> i64 {
+        self.us(Instant::now())
+    }
+
+    fn us(&self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.origin).as_micros();
+        self.origin_us.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 }
 
@@ -143,13 +299,10 @@ impl Store for MemoryStore {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    use super::inner::LiveFilter;
-    use super::marks::Marks;
+    use super::build::MemoryBuild;
     use super::*;
-    use crate::filter::{Filter, Sizing};
-    use crate::nulls::scope::Scope;
-    use crate::store::{Live, NullClaim};
-    use crate::verdict::Verdict;
+    use crate::filter::Sizing;
+    use crate::store::Progress;
 
     fn null(claim: NullClaim) -> NewNull {
         NewNull { claim, scope: Scope::Everyone, ttl: Duration::from_secs(30) }
@@ -160,10 +313,9 @@ mod tests {
     }
 
     /// A store with room for `marks` marks, and a live filter that contains every id.
-    fn store(marks: u64) -> MemoryStore {
+    fn store(marks: u64) -> Arc<MemoryStore> {
         let settings = Settings { journal_entries: marks, ..Settings::new("users".into()) };
-        let store = MemoryStore::new(&settings, &SecretKey::new([7; 16]));
-        let inner = &store.0;
+        let store = Arc::new(MemoryStore::new(&settings).unwrap());
         let sizing = Sizing::new(10, 0.01).unwrap();
         let filter = Filter::new(sizing.geometry(0));
         (0..=u8::MAX).for_each(|n| filter.insert(&digest(n)));
@@ -175,7 +327,7 @@ mod tests {
             expected_rate: 1.0,
             bytes: sizing.bytes(),
         };
-        inner.live.store(Some(Arc::new(LiveFilter {
+        store.live.store(Some(Arc::new(LiveFilter {
             figures,
             filter: Arc::new(filter),
             doubt: None,
@@ -188,35 +340,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_attacker_who_creates_records_cannot_wash_a_mark_out() {
         let store = store(2);
-        let inner = &store.0;
         let victim = digest(1);
-        inner.add(victim, 1);
-        let claim = inner.look_up(&victim, Instant::now()).claim;
+        store.add_one(victim, 1);
+        let claim = store.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
-            inner.add(digest(n), 1);
+            store.add_one(digest(n), 1);
         }
-        assert_eq!(inner.remember(victim, null(claim)), Remembered::Created);
-        assert_eq!(inner.remember(digest(77), null(claim)), Remembered::Created);
+        assert_eq!(store.put_null(victim, null(claim)), Remembered::Created);
+        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
-        tokio::time::advance(inner.settings.mark_ttl()).await;
-        let claim = inner.look_up(&digest(77), Instant::now()).claim;
-        assert_eq!(inner.remember(digest(77), null(claim)), Remembered::Stored);
+        tokio::time::advance(store.settings.mark_ttl()).await;
+        let claim = store.look_up(&digest(77), Instant::now()).claim;
+        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_import_stops_nulls_instead_of_filling_the_memory_with_marks() {
         let store = store(1_000_000);
-        let inner = &store.0;
         let of = |n: u32| Digest::from_bytes(u128::from(n).to_be_bytes());
-        (0..100_001).for_each(|n| inner.add(of(n), 100_001));
-        let claim = inner.look_up(&of(100_000), Instant::now()).claim;
-        assert_eq!(inner.remember(of(100_000), null(claim)), Remembered::Created);
-        assert!(!inner.books.lock().marks.hold(&of(100_000), Instant::now()));
-        inner.add(of(7_000_000), 1);
+        (0..100_001).for_each(|n| store.add_one(of(n), 100_001));
+        let claim = store.look_up(&of(100_000), Instant::now()).claim;
+        assert_eq!(store.put_null(of(100_000), null(claim)), Remembered::Created);
+        assert!(!store.books.lock().marks.hold(&of(100_000), Instant::now()));
+        store.add_one(of(7_000_000), 1);
         assert!(
-            inner.books.lock().marks.hold(&of(7_000_000), Instant::now()),
+            store.books.lock().marks.hold(&of(7_000_000), Instant::now()),
             "there is room for one"
         );
     }
@@ -224,9 +374,8 @@ mod tests {
     /// With marks that last no time, so that only the bits can tell.
     #[test]
     fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
-        let store = store(1_000_000);
-        let inner = &store.0;
-        inner.books.lock().marks = Marks::new(Duration::ZERO);
+        let store = &store(1_000_000);
+        store.books.lock().marks = Marks::new(Duration::ZERO);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         std::thread::scope(|scope| {
             let inserting: Vec<_> = (0..2_u64)
@@ -234,10 +383,10 @@ mod tests {
                     scope.spawn(move || {
                         for n in 0..20_000 {
                             let id = Id::display(&(n * 2 + thread)).unwrap();
-                            let digest = inner.digester.digest(&id);
-                            inner.add(digest, 1);
+                            let digest = store.digester.digest(&id);
+                            store.add_one(digest, 1);
                             assert_eq!(
-                                inner.look_up(&digest, Instant::now()).verdict,
+                                store.look_up(&digest, Instant::now()).verdict,
                                 Verdict::Present
                             );
                         }
@@ -245,7 +394,7 @@ mod tests {
                 })
                 .collect();
             while inserting.iter().any(|thread| !thread.is_finished()) {
-                runtime.block_on(rebuild(&store));
+                runtime.block_on(rebuild(store));
             }
         });
     }
@@ -254,7 +403,6 @@ mod tests {
     #[test]
     fn an_acknowledged_insert_is_hidden_by_no_null_that_is_remembered_meanwhile() {
         let store = store(100_000);
-        let inner = &store.0;
         let done = AtomicBool::new(false);
         let victim = AtomicU8::new(0);
         std::thread::scope(|scope| {
@@ -262,19 +410,19 @@ mod tests {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
                         let digest = digest(victim.load(Ordering::Relaxed));
-                        let claim = inner.look_up(&digest, Instant::now()).claim;
-                        inner.remember(digest, null(claim));
+                        let claim = store.look_up(&digest, Instant::now()).claim;
+                        store.put_null(digest, null(claim));
                     }
                 });
             }
             for n in 0..=u8::MAX {
                 victim.store(n, Ordering::Relaxed);
-                while inner.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
+                while store.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
                     std::hint::spin_loop();
                 }
-                inner.add(digest(n), 1);
+                store.add_one(digest(n), 1);
                 for _ in 0..100 {
-                    let verdict = inner.look_up(&digest(n), Instant::now()).verdict;
+                    let verdict = store.look_up(&digest(n), Instant::now()).verdict;
                     assert_eq!(verdict, Verdict::Present, "inserted, and hidden by a null");
                 }
             }
@@ -283,18 +431,9 @@ mod tests {
     }
 
     /// A whole rebuild whose scan finds nothing: all there is comes from the journal.
-    async fn rebuild(store: &MemoryStore) {
-        use crate::store::{Build as _, BuildPart as _};
-
-        let mut build = MemoryBuild::begin(&store.0).unwrap();
+    async fn rebuild(store: &Arc<MemoryStore>) {
+        let mut build = MemoryBuild::begin(store).unwrap();
         build.prepare(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
-        build.parts().await.unwrap();
-        build.read_journal().await.unwrap();
-        build.allocate().await.unwrap();
-        build.upload(&|_| ()).await.unwrap();
-        build.catch_up().await.unwrap();
-        build.replay().await.unwrap();
-        build.verify().await.unwrap();
-        build.swap().await.unwrap();
+        build.put_live(&Progress::new()).await.unwrap();
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ::redis::Value;
 
-use super::check::checked::Checked;
 use super::incarnation::identity::{Identities, Identity, JoinedAll, Link};
 use crate::error::StoreError;
 use crate::id::Digest;
+use crate::store::Lookup;
 use crate::store::link::node::Node;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
@@ -18,7 +18,7 @@ use crate::store::link::supervised::LinkTrouble;
 use crate::verdict::Doubt;
 
 /// The Redis that shards are on.
-pub(crate) type RedisNode = Node<Identities, Digest, Checked>;
+pub(crate) type RedisNode = Node<Identities, Digest, Lookup>;
 /// Which of its links.
 pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
 
@@ -93,7 +93,8 @@ impl Connection {
     pub(crate) fn leave(&self) {
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
-            let (doubt, reason) = (Doubt::Disconnected, reason.to_owned());
+            let doubt = Doubt::Disconnected;
+            let reason = reason.to_owned();
             self.on.identity.is_not_joined(self.shard, LinkTrouble { doubt, reason });
         }
     }

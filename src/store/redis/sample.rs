@@ -72,7 +72,7 @@ impl Shards {
         };
         Ok(sent.answer().await.is_ok_and(|checked| {
             checked.verdict == Verdict::Absent(Proof::Filter)
-                && checked.generation == header.generation
+                && checked.claim.generation == Some(header.generation)
         }))
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, RedisNode, Which};
-use super::copy::copies::Copies;
+use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
@@ -111,7 +111,8 @@ impl Shard {
         let end = Instant::now() + deadline;
         loop {
             // Listening comes first.
-            let (mut joins, node) = (pin!(self.known.joins.notified()), self.node());
+            let mut joins = pin!(self.known.joins.notified());
+            let node = self.node();
             let on = tokio::select! {
                 biased;
                 on = which(&node).connected(end - Instant::now()) => on?,
@@ -266,7 +267,7 @@ impl Shard {
             return Err(Doubt::Suspect);
         }
         *newest = (incarnation.to_vec(), generation);
-        self.known.own_settings.compare_sizing(header);
+        self.known.mismatches.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
         Ok(header)
@@ -306,7 +307,9 @@ impl Shard {
                 let trouble = unjoined.and_then(Result::err).or(broken);
                 let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
                 let trouble = trouble.map(|trouble| trouble.reason);
-                let (live, settling, journal) = (Err(doubt), None, None);
+                let live = Err(doubt);
+                let settling = None;
+                let journal = None;
                 return Condition { live, shards: None, copy, settling, journal, trouble };
             }
         };
@@ -333,7 +336,7 @@ impl Shard {
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         let may_lose = connection.on.eviction() == Eviction::Takes;
         let is_refused = may_lose && !self.known.settings.accept_eviction;
-        self.known.own_settings.tell_eviction(self.number, is_refused);
+        self.known.mismatches.tell_eviction(self.number, is_refused);
         if is_refused {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
@@ -352,7 +355,8 @@ impl Shard {
 impl From<Header> for Live {
     fn from(header: Header) -> Self {
         let Header { generation, rate, .. } = header;
-        let (items, capacity) = (header.items.into(), header.capacity.into());
+        let items = header.items.into();
+        let capacity = header.capacity.into();
         Self {
             generation,
             items,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::change_fleet::Change;
@@ -17,13 +18,18 @@ use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::settings_differ::OwnSettings;
+use super::settings_mismatch::SettingsMismatchLog;
 use super::shard::Shard;
+use crate::background::persist;
 use crate::error::{FleetError, StoreError};
+use crate::filter::Generation;
 use crate::id::{Digest, Digester, Id, KeyedDigest};
+use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{Condition, FleetChange, FleetView, Survey};
+use crate::store::{
+    Answer, Condition, Copied, Distrusted, FleetChange, FleetView, NewNull, Remembered, Survey,
+};
 
 /// The least number of journal entries that a shard keeps, where the filter keeps as many.
 const JOURNAL_ENTRIES: u64 = 10_000;
@@ -50,12 +56,12 @@ impl Shards {
     pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
         let count = settings.sizing.shards();
         let of_one = Arc::new(of_one(settings));
-        let own_settings = Arc::new(OwnSettings::new(&of_one));
+        let mismatches = Arc::new(SettingsMismatchLog::new(&of_one));
         let fleet = Arc::new(FleetOfAll::new(&settings.name));
         let known = |number| {
             let fleet = KnownFleet::new(Arc::clone(&fleet));
             let keys = Keys::of_shard(&settings.name, number, count);
-            Arc::new(KnownShard::new(keys, &of_one, &own_settings, fleet))
+            Arc::new(KnownShard::new(keys, &of_one, &mismatches, fleet))
         };
         let known: Arc<[_]> = (0..count).map(known).collect();
         let groups = Groups::new(settings, endpoint, Arc::clone(&known));
@@ -77,6 +83,29 @@ impl Shards {
         }
     }
 
+    /// Spawns what runs in the background.
+    pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let name = &self.name;
+        if self.may_part() {
+            persist(tasks, name, "groups", self, Self::keep_grouped);
+        } else {
+            self.start_node(tasks);
+        }
+        if self.all.len() > 1 {
+            persist(tasks, name, "shards", self, Self::look_at_each);
+        }
+        if self.all[0].known.settings.observes {
+            return;
+        }
+        persist(tasks, name, "samples", self, Self::look_into_samples);
+        for shard in &self.all {
+            persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
+            if shard.copies.are_wanted() {
+                persist(tasks, name, "copy", shard, Shard::keep_copy);
+            }
+        }
+    }
+
     /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
     pub(crate) fn place(
         &self,
@@ -93,6 +122,12 @@ impl Shards {
         let (shard, placed) = self.place(id, None);
         let live = || shard.current(|node| &node.checks);
         placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
+    }
+
+    /// Says whether this process's copy holds an id; returns also the digest that it took.
+    pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
+        let (shard, digest) = self.place(id, None);
+        shard.copies.copied(id, digest, shard.filter.load().as_deref())
     }
 
     /// Returns the shard that an id is in.
@@ -113,6 +148,27 @@ impl Shards {
         join_all(filled.map(|(shard, ids)| shard.add(ids))).await.into_iter().collect()
     }
 
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+        let shard = Arc::clone(self.of(id));
+        Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
+    }
+
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+        self.of(id).remove(id, ttl).await
+    }
+
+    pub(crate) async fn distrust(
+        &self,
+        id: &Id,
+        generation: Generation,
+    ) -> Result<Distrusted, StoreError> {
+        self.of(id).distrust(id, generation).await
+    }
+
+    pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
+        self.fleet.mode()
+    }
+
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
     /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
@@ -130,9 +186,9 @@ impl Shards {
     }
 
     /// Asks how the fleet stands, as the metadata of every shard say.
-    pub(crate) async fn view_fleet(&self) -> Result<Option<FleetView>, StoreError> {
+    pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let views = try_join_all(self.all.iter().map(|shard| shard.view_fleet())).await?;
-        Ok(views.into_iter().reduce(FleetView::with))
+        Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
     /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs; all of
@@ -147,7 +203,8 @@ impl Shards {
         }
         let surveys = join_all(self.all.iter().map(|shard| shard.survey())).await;
         *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
-        let (mut due, mut failure) = (Vec::new(), None);
+        let mut due = Vec::new();
+        let mut failure = None;
         for (shard, survey) in self.all.iter().zip(surveys) {
             match survey {
                 Ok(survey) if survey.is_older_than(before_us) => due.push(Arc::clone(shard)),
@@ -174,7 +231,8 @@ impl Shards {
         });
         let surveys = join_all(asked).await;
         *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
-        let (mut folded, mut failure) = (None, None);
+        let mut folded = None;
+        let mut failure = None;
         for survey in surveys {
             match survey {
                 Ok(survey) => {
@@ -209,7 +267,8 @@ impl Shards {
 
 /// Returns what holds for one shard.
 fn of_one(settings: &Settings) -> Settings {
-    let (all, sizing) = (settings.journal_entries, settings.sizing.one());
+    let all = settings.journal_entries;
+    let sizing = settings.sizing.one();
     let shards = u64::from(settings.sizing.shards());
     let journal_entries = (all / shards).max(JOURNAL_ENTRIES).min(all);
     let marks_of_batches = settings.marks_of_batches / shards;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 use self::filling::{Filled, Filling};
-use super::random_bytes;
 use crate::error::StoreError;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester, Id};
+use crate::random;
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
@@ -53,7 +53,7 @@ impl Scan {
         for shard in 0..sizing.shards() as usize {
             let mut filling = None;
             if wanted(shard) {
-                let seed = u32::from_be_bytes(random_bytes()?);
+                let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
                 filling = Some(Filled::new(empty(sizing.geometry(seed)).await?));
             }
             shards.push(filling);

@@ -53,12 +53,15 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Raw {
             file: CHECK,
-            from: "                Err(doubt) => Lookup::unknown(doubt),\n",
-            to: "                Err(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
-                verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
-                ..Lookup::unknown(Doubt::NoFilter)
-            },
-                Err(doubt) => Lookup::unknown(doubt),\n",
+            from: "            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
+            to: "            let lookup = match lookup.verdict {
+                crate::verdict::Verdict::Unknown(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
+                    verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
+                    ..lookup
+                },
+                _ => lookup,
+            };
+            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
         }],
     },
     Bug {
@@ -66,12 +69,15 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: CHECK,
-            from: "                Err(doubt) => Lookup::unknown(doubt),\n",
-            to: "                Err(Doubt::Timeout) if SEEDED => Lookup {
-                verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
-                ..Lookup::unknown(Doubt::Timeout)
-            },
-                Err(doubt) => Lookup::unknown(doubt),\n",
+            from: "            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
+            to: "            let lookup = match lookup.verdict {
+                crate::verdict::Verdict::Unknown(Doubt::Timeout) if SEEDED => Lookup {
+                    verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
+                    ..lookup
+                },
+                _ => lookup,
+            };
+            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
         }],
     },
     Bug {
@@ -107,21 +113,21 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
             Raw {
-                file: "rebuild/run.rs",
-                from: "        part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
-        self.progress.enter(RebuildStep::CatchUp);
-        part.catch_up().await?;
-        self.progress.enter(RebuildStep::Replay);
-        let replayed = part.replay().await?;
+                file: "store/redis/rebuild/mod.rs",
+                from: "        self.upload(&given.filter, pace, at).await?;
+        at.enter(RebuildStep::CatchUp);
+        self.catch_up().await?;
+        at.enter(RebuildStep::Replay);
+        let replayed = self.replay().await?;
 ",
                 to: "        let late = SEEDED;
         if !late {
-            part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+            self.upload(&given.filter, pace, at).await?;
         }
-        part.catch_up().await?;
-        let replayed = part.replay().await?;
+        self.catch_up().await?;
+        let replayed = self.replay().await?;
         if late {
-            part.upload(&|bytes| self.progress.uploaded(bytes)).await?;
+            self.upload(&given.filter, pace, at).await?;
         }
 ",
             },
@@ -561,7 +567,7 @@ if false then",
         name: "one caller's null told to another",
         flavours: ANY,
         edits: &[Source {
-            file: "store/mod.rs",
+            file: "store/lookup.rs",
             from: "self.scope.covers(needed())",
             to: "true",
         }],
@@ -805,9 +811,11 @@ if false then",
             },
             Raw {
                 file: BATCH,
-                from: "                Ok(Checked { verdict, scope, generation",
-                to: "                let scope = if widened { Scope::Everyone } else { scope };
-                Ok(Checked { verdict, scope, generation",
+                from: "(Some(&(verdict, scope)), _) => Ok(Lookup { verdict, scope, claim }),",
+                to: "(Some(&(verdict, scope)), _) => {
+                let scope = if widened { Scope::Everyone } else { scope };
+                Ok(Lookup { verdict, scope, claim })
+            }",
             },
         ],
     },
@@ -1276,9 +1284,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "what a copy lacks taken for absent",
         flavours: ANY,
         edits: &[Raw {
-            file: "store/redis/mod.rs",
-            from: "    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {\n",
-            to: "    fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+            file: CHECK,
+            from: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {\n",
+            to: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
@@ -1286,8 +1294,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         if SEEDED && ids.iter().all(|(id, _)| self.copied(id).1.is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
-            let claim = super::NullClaim { asked_us: 0, generation: None };
-            return Answer::Ready(ids.iter().map(|_| super::Lookup { verdict, scope, claim }).collect());
+            let claim = NullClaim { asked_us: 0, generation: None };
+            return Answer::Ready(ids.iter().map(|_| Lookup { verdict, scope, claim }).collect());
         }
 ",
         }],
@@ -1350,7 +1358,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a copy of an earlier filter that answers as that of the live one",
         flavours: ANY,
         edits: &[Source {
-            file: "store/redis/copy/copies.rs",
+            file: "store/redis/copy/mod.rs",
             from: "live.is_none_or(|live| live.is_same_build(&copy.header))",
             to: "true",
         }],
@@ -1422,12 +1430,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "the journal's tail not replayed to a shard that is built behind another",
         flavours: ANY,
         edits: &[Raw {
-            file: "store/redis/rebuild/mod.rs",
-            from: "        Box::pin(self.replay_tail())",
+            file: "store/redis/rebuild/catch_up.rs",
+            from: "        let header = self.header(State::CatchingUp, \"the replay\")?;\n",
             to: "        if SEEDED && self.shard.number > 0 {
-            return Box::pin(async { Ok(0) });
+            return Ok(0);
         }
-        Box::pin(self.replay_tail())",
+        let header = self.header(State::CatchingUp, \"the replay\")?;
+",
         }],
     },
     Bug {

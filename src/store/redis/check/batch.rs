@@ -11,7 +11,6 @@ use super::answer::{
     self, BYTES_A_HEAD, BYTES_AN_ID, BatchReply, FEW, Heads, Inquiry, ask_primary, commands,
     read_primary,
 };
-use super::checked::Checked;
 use crate::error::StoreError;
 use crate::filter::{Header, Position};
 use crate::id::Digest;
@@ -25,13 +24,14 @@ use crate::store::redis::connection::{Connection, NodeConnection, RedisNode};
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
+use crate::store::{Lookup, NullClaim};
 use crate::verdict::{Doubt, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
 
 /// A check that waits in the queue, and then in a batch. Its digest was made with its connection's secret key.
-type PendingCheck = queue::PendingCheck<Identities, Digest, Checked>;
+type PendingCheck = queue::PendingCheck<Identities, Digest, Lookup>;
 
 /// What a batch asks of one shard.
 struct Part<'a> {
@@ -62,7 +62,7 @@ struct Question {
 impl Checks for Shards {
     type Identity = Identities;
     type Asked = Digest;
-    type Answer = Checked;
+    type Answer = Lookup;
 
     async fn answer(
         &self,
@@ -70,7 +70,8 @@ impl Checks for Shards {
         live: &Arc<JoinedAll>,
         checks: &mut Vec<PendingCheck>,
     ) {
-        let (node, on) = (Arc::clone(node), Arc::clone(live));
+        let node = Arc::clone(node);
+        let on = Arc::clone(live);
         let shared = Arc::new(NodeConnection { node, which: |node| &node.checks, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
@@ -100,7 +101,8 @@ impl<'a> Part<'a> {
         let connection = Connection::by(shared, shard.number).map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
-        let (callers, answer) = (checks.len(), Err(Doubt::Timeout));
+        let callers = checks.len();
+        let answer = Err(Doubt::Timeout);
         Self { shard, connection, digests, callers, is_replaced: false, question: None, answer }
     }
 
@@ -140,7 +142,8 @@ impl<'a> Part<'a> {
     /// Returns what is asked, while there is no answer to it.
     fn inquiry(&self) -> Option<Inquiry<'_>> {
         let Question { header, positions, heads, .. } = self.question.as_ref()?;
-        let (keys, digests) = (&self.shard.known.keys, &self.digests);
+        let keys = &self.shard.known.keys;
+        let digests = &self.digests;
         Some(Inquiry { keys, header, digests, positions, heads: *heads })
     }
 
@@ -173,7 +176,8 @@ impl<'a> Part<'a> {
     ) -> Result<BatchReply, Doubt> {
         let Question { header, known, heads, .. } = question;
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
-        let (shard, on) = (self.shard, &connection.on);
+        let shard = self.shard;
+        let on = &connection.on;
         // Where it was replaced between the first command and the last, that shows by itself.
         let reply = said.inspect_err(|doubt| {
             if *doubt == Doubt::Suspect {
@@ -242,7 +246,8 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
 
 /// Puts questions, most of them without a look at Redis.
 async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
-    let (is_one, mut looks) = (parts.len() == 1, Vec::new());
+    let is_one = parts.len() == 1;
+    let mut looks = Vec::new();
     for part in parts.iter_mut().filter(|part| to(part)) {
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
@@ -298,7 +303,8 @@ async fn send(
     if let Some(of) = front {
         ask_primary(&mut packed, of.keys);
     }
-    let (callers, on) = (callers.sum(), &connection.on);
+    let callers = callers.sum();
+    let on = &connection.on;
     let replies = connection.link().send_for(callers, on, packed, deadline).await?;
     let mut replies = Replies::new("a check", &replies);
     let mut said = Said::new();
@@ -320,6 +326,8 @@ fn give(
     header: &Header,
     believes: Result<(), Doubt>,
 ) {
+    // The asker adds when.
+    let claim = NullClaim { asked_us: 0, generation: Some(header.generation) };
     let mut at = 0;
     for check in checks {
         while digests.get(at).is_some_and(|digest| *digest != check.asked) {
@@ -327,9 +335,7 @@ fn give(
         }
         let found = match (verdicts.get(at), believes) {
             (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
-            (Some(&(verdict, scope)), _) => {
-                Ok(Checked { verdict, scope, generation: header.generation })
-            }
+            (Some(&(verdict, scope)), _) => Ok(Lookup { verdict, scope, claim }),
             (None, _) => Err(Doubt::Refused(Refusal::ODD)),
         };
         check.answer.send(found).ok();
@@ -352,7 +358,6 @@ mod tests {
     use crate::store::link::resp::Packed;
     use crate::store::link::transport::Transport;
     use crate::store::map::endpoint::Endpoint;
-    use crate::store::redis::RedisStore;
     use crate::store::redis::connection::tests::joined;
 
     /// A Redis that takes down how long each request is, in commands, and never answers.
@@ -376,7 +381,7 @@ mod tests {
     }
 
     struct Batch {
-        store: RedisStore,
+        shards: Shards,
         redis: Arc<Silent>,
         live: Connection,
     }
@@ -385,14 +390,14 @@ mod tests {
         /// A store that knows a live filter.
         fn new() -> Self {
             let settings = Settings::new("users".into());
-            let store = RedisStore::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)));
+            let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-            store.shards.groups.first.node.checks.put_into_use(&live.on);
+            shards.groups.first.node.checks.put_into_use(&live.on);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
-            store.shards.all[0].filter.store(Some(Arc::new(header)));
-            Self { store, redis, live }
+            shards.all[0].filter.store(Some(Arc::new(header)));
+            Self { shards, redis, live }
         }
 
         /// Asks for these digests; returns how many commands each request had.
@@ -403,8 +408,8 @@ mod tests {
                 answer: oneshot::channel().0,
             };
             let mut checks = asked.iter().map(check).collect();
-            let shards = &self.store.shards;
-            node::answer(&**shards, &shards.groups.first.node, &mut checks).await;
+            let shards = &self.shards;
+            node::answer(shards, &shards.groups.first.node, &mut checks).await;
             assert!(checks.is_empty(), "each is answered");
             std::mem::take(&mut *self.redis.0.lock())
         }

@@ -7,18 +7,15 @@
 //! | file | what |
 //! |---|---|
 //! | `batch` | one batch: what is asked, and what becomes of each check |
-//! | `checked` | what a batch found out about one id |
 //! | `answer` | what Redis says, and what it means |
 
 pub(super) mod answer;
 mod batch;
-pub(crate) mod checked;
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use self::checked::Checked;
 use super::incarnation::identity::Identity;
 use super::shards::Shards;
 use crate::store::link::node::SentCheck;
@@ -28,16 +25,11 @@ use crate::verdict::Doubt;
 impl Shards {
     /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
     /// Redis does.
-    pub(super) fn check(self: &Arc<Self>, ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(self: &Arc<Self>, ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
         let sent = ids.iter().map(|sought| self.send(*sought, at, ids.len() == 1));
-        Answer::to_all(sent, async |(sent, asked_us): (SentCheck<Checked>, _)| {
-            match sent.answer().await {
-                Ok(Checked { verdict, scope, generation }) => {
-                    let claim = NullClaim { asked_us, generation: Some(generation) };
-                    Lookup { verdict, scope, claim }
-                }
-                Err(doubt) => Lookup::unknown(doubt),
-            }
+        Answer::to_all(sent, async |(sent, asked_us): (SentCheck<Lookup>, _)| {
+            let lookup = sent.answer().await.unwrap_or_else(Lookup::unknown);
+            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
         })
     }
 
@@ -47,7 +39,7 @@ impl Shards {
         (id, made): Sought<'_>,
         at: Instant,
         alone: bool,
-    ) -> Result<(SentCheck<Checked>, i64), Doubt> {
+    ) -> Result<(SentCheck<Lookup>, i64), Doubt> {
         let (shard, made) = self.place(id, made);
         let node = shard.at.load();
         let Some((live, digest)) = node.checks.current().and_then(|live| {

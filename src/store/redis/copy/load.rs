@@ -6,8 +6,7 @@ use std::time::Duration;
 use ::redis::cmd;
 use tokio::time::{Instant, sleep};
 
-use super::copies::{Copies, FilterCopy};
-use super::room::Room;
+use super::{Copies, FilterCopy, Room};
 use crate::error::StoreError;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{FilterReader, Header};

@@ -14,6 +14,8 @@ use super::seen::Told;
 use crate::error::StoreError;
 use crate::filter::format::STAMP_OFFSET;
 use crate::id::{Digester, SecretKey};
+use crate::random;
+use crate::store::JournalReach;
 use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
@@ -24,7 +26,6 @@ use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::Fleet;
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
-use crate::store::{JournalReach, random_bytes};
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
@@ -40,7 +41,7 @@ impl KnownShard {
         }
         match &*self.last_key.lock() {
             Some(key) => Ok(key.clone()),
-            None => random_bytes().map(SecretKey::new),
+            None => random::bytes().map(SecretKey::new).map_err(StoreError::no_random),
         }
     }
 
@@ -102,7 +103,7 @@ impl KnownShard {
             return Err(parted());
         }
         let reach = Duration::from_millis(reach.count()?);
-        self.own_settings.compare_times(reach);
+        self.mismatches.compare_times(reach);
         let entry = (seq.int()?, last.int()?);
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
@@ -111,7 +112,8 @@ impl KnownShard {
         }
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
-        let (newest, fleet) = (newest.int()?, ArcSwap::from_pointee(fleet));
+        let newest = newest.int()?;
+        let fleet = ArcSwap::from_pointee(fleet);
         Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
     }
 
@@ -184,7 +186,7 @@ impl KnownShard {
             } else {
                 offered.as_bytes().to_vec()
             },
-            random_bytes::<16>()?.to_vec(),
+            random::bytes::<16>().map_err(StoreError::no_random)?.to_vec(),
             self.settings.mark_ttl().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,

@@ -11,14 +11,14 @@ use super::seen::LastIncarnation;
 use crate::id::SecretKey;
 use crate::settings::Settings;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::settings_differ::OwnSettings;
+use crate::store::redis::settings_mismatch::SettingsMismatchLog;
 
 /// A shard as its handshake knows it, and all that asks it.
 pub(crate) struct KnownShard {
     pub(crate) keys: Keys,
     /// What the application has set, for one shard.
     pub(crate) settings: Arc<Settings>,
-    pub(crate) own_settings: Arc<OwnSettings>,
+    pub(crate) mismatches: Arc<SettingsMismatchLog>,
     pub(crate) recent: RecentInserts,
     pub(crate) seen: LastIncarnation,
     pub(crate) fleet: KnownFleet,
@@ -33,7 +33,7 @@ impl KnownShard {
     pub(crate) fn new(
         keys: Keys,
         settings: &Arc<Settings>,
-        own_settings: &Arc<OwnSettings>,
+        mismatches: &Arc<SettingsMismatchLog>,
         fleet: KnownFleet,
     ) -> Self {
         // No more than the journal holds: there is nothing to replay into beyond that.
@@ -46,7 +46,7 @@ impl KnownShard {
                 capacity,
             ),
             settings: Arc::clone(settings),
-            own_settings: Arc::clone(own_settings),
+            mismatches: Arc::clone(mismatches),
             seen: LastIncarnation::default(),
             fleet,
             joins: Notify::new(),

@@ -9,9 +9,9 @@ use super::RedisBuild;
 use super::build::{ShardBuild, replay_given_up};
 use super::journal::Coverage;
 use super::lease::{CALL, LIFE, Lease, Lock, held_by};
-use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::Generation;
+use crate::random;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::CLOCKS_PART;
@@ -21,7 +21,6 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::store::redis::view::View;
 use crate::store::scan::Scan;
-use crate::store::{Begun, random_bytes};
 
 /// Others that poll once a second have noticed by then that the clock has jumped.
 const NEW: Duration = Duration::from_secs(3);
@@ -35,20 +34,24 @@ impl RedisBuild {
     /// Begins a rebuild of the shards that are not trusted, and of those whose build began before this moment of Redis's
     /// clock, µs. Where the first of them is under way elsewhere, so is the scan. Where any is, and all are to be rebuilt,
     /// what is under way may have begun too early.
-    pub(crate) async fn begin(shards: Arc<Shards>, before_us: i64) -> Result<Begun, StoreError> {
+    pub(crate) async fn begin(
+        shards: &Arc<Shards>,
+        before_us: i64,
+    ) -> Result<Option<Self>, StoreError> {
         let due = shards.due(before_us).await?;
-        let [first, others @ ..] = &due[..] else { return Ok(Begun::Busy) };
+        let [first, others @ ..] = &due[..] else { return Ok(None) };
         let first = ShardBuild::begin(first).await;
         if let Ok(None) = first {
-            return Ok(Begun::Busy);
+            return Ok(None);
         }
-        let (mut builds, mut failed) = (Vec::with_capacity(due.len()), Vec::new());
+        let mut builds = Vec::with_capacity(due.len());
+        let mut failed = Vec::new();
         let others = join_all(others.iter().map(ShardBuild::begin)).await;
         for begun in std::iter::once(first).chain(others) {
             match begun {
                 Ok(Some(build)) => builds.push(build),
                 // Those that were begun give their leases back.
-                Ok(None) if before_us == i64::MAX => return Ok(Begun::Busy),
+                Ok(None) if before_us == i64::MAX => return Ok(None),
                 Ok(None) => {}
                 Err(error) => failed.push(error),
             }
@@ -58,7 +61,8 @@ impl RedisBuild {
         {
             return Err(error);
         }
-        Ok(Begun::Leased(Box::new(Self { shards, scan: Scan::default(), builds, failed })))
+        let shards = Arc::clone(shards);
+        Ok(Some(Self { shards, scan: Scan::default(), builds, failed }))
     }
 }
 
@@ -76,7 +80,7 @@ impl ShardBuild {
         let mut connection = shard.connected(|node| &node.bulk, CALL).await?;
         let view = shard.read_view(&connection, CALL).await?;
         shard.understood(&view)?;
-        let nonce: [u8; 16] = random_bytes()?;
+        let nonce: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let lock = Lock {
             shard: Arc::clone(shard),
@@ -142,8 +146,6 @@ impl ShardBuild {
             cursor: format!("{}-0", terms.read_from_ms),
             coverage: Coverage::since(terms.start_ms),
             live_len: view.live.len,
-            given: None,
-            pace: Pace::new(),
             header: None,
             caught_up_at: (0, 0),
             replayed: Vec::new(),
@@ -156,7 +158,8 @@ impl Lock {
         let Keys { lock, meta, marks, next, log, .. } = &self.shard.known.keys;
         let keys = [lock, meta, marks, next, log].map(String::as_str);
         let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
-        let (least, life) = (least.to_string(), LIFE.as_millis().to_string());
+        let least = least.to_string();
+        let life = LIFE.as_millis().to_string();
         let span = self.shard.known.settings.longest_rebuild.as_millis().to_string();
         let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
         connection.script(&LEASE, &keys, &args, CALL).await

@@ -8,9 +8,8 @@ use ::redis::{Cmd, Value, cmd};
 
 use super::journal::{Coverage, Entry};
 use super::lease::{CALL, Lease};
-use super::pace::Pace;
 use crate::error::StoreError;
-use crate::filter::{Generation, Header, State};
+use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
@@ -19,7 +18,6 @@ use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
-use crate::store::scan::Given;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -49,10 +47,6 @@ pub(crate) struct ShardBuild {
     pub(super) coverage: Coverage,
     /// How long the live key's string was as the rebuild began.
     pub(super) live_len: u64,
-    /// What the scan gave, once it has ended.
-    pub(super) given: Option<Given>,
-    /// That of all uploads of the rebuild.
-    pub(super) pace: Pace,
     /// The building filter's header in the loading state, once it is allocated.
     pub(super) header: Option<Header>,
     /// The seq and the time of the journal's last entry at *catch up*.
@@ -70,11 +64,6 @@ impl ShardBuild {
         } else {
             Err(StoreError::OtherRedis)
         }
-    }
-
-    /// Returns what the scan gave.
-    pub(super) fn given(&self) -> Result<&Given, StoreError> {
-        self.given.as_ref().ok_or(StoreError::Lost { step: "the end of the scan" })
     }
 
     /// Returns the building filter's header in a state.
@@ -140,9 +129,9 @@ impl ShardBuild {
         Ok(entries)
     }
 
-    /// *Journal*: reads what there is into the local filter; returns how many ids that were.
-    pub(super) async fn read_whole_journal(&mut self) -> Result<u64, StoreError> {
-        let filter = Arc::clone(&self.given()?.filter);
+    /// *Journal*: reads what there is, from `overlap` before *mark* on, into the local filter, so that only its tail is left to
+    /// replay; returns how many ids that were.
+    pub(super) async fn read_journal(&mut self, filter: &Filter) -> Result<u64, StoreError> {
         let mut count = 0;
         loop {
             let entries = self.entries().await?;

@@ -15,7 +15,7 @@ const DIGESTS_PER_CALL: usize = 128;
 
 impl ShardBuild {
     /// *Catch up*: lets adds go to both filters, and notes where the journal ends.
-    pub(super) async fn begin_to_catch_up(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn catch_up(&mut self) -> Result<(), StoreError> {
         let loading = self.header(State::Loading, "the catching up")?;
         let len = loading.string_len().to_string();
         let catching_up = loading.with_state(State::CatchingUp);
@@ -34,9 +34,10 @@ impl ShardBuild {
     }
 
     /// *Replay*: sets the bits of the ids that were journalled since *journal*; returns how many.
-    pub(super) async fn replay_tail(&mut self) -> Result<u64, StoreError> {
+    pub(super) async fn replay(&mut self) -> Result<u64, StoreError> {
         let header = self.header(State::CatchingUp, "the replay")?;
-        let (head, len) = (header.encode(), header.string_len().to_string());
+        let head = header.encode();
+        let len = header.string_len().to_string();
         let (seq, last_ms) = self.caught_up_at;
         loop {
             let entries = self.entries().await?;

@@ -35,18 +35,17 @@ use self::lease::CALL;
 use self::pace::Pace;
 use self::wait::FirstSwapWait;
 use super::shards::Shards;
-use crate::error::StoreError;
+use crate::error::{RebuildError, StoreError};
 use crate::filter::Sizing;
-use crate::id::Id;
 use crate::store::link::reply::Reply;
 use crate::store::link::transport::one;
-use crate::store::scan::Scan;
-use crate::store::{BoxFuture, Build, BuildPart, Live, Parts};
+use crate::store::scan::{Given, Scan};
+use crate::store::{Live, Progress, RebuildStep};
 
 /// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
-    scan: Scan,
+    pub(crate) scan: Scan,
     /// In the order of the shards, one at least.
     builds: Vec<ShardBuild>,
     /// Why others are left out.
@@ -54,6 +53,58 @@ pub(crate) struct RedisBuild {
 }
 
 impl RedisBuild {
+    /// Of a part of the shards it can be told for all: chance fills them alike.
+    pub(crate) fn previous(&self) -> Option<u64> {
+        let known: Option<Vec<u64>> = self.builds.iter().map(|build| build.previous).collect();
+        let all = self.shards.all.len() as u64;
+        let built = self.builds.len() as u64;
+        Some(known?.iter().sum::<u64>() * all / built.max(1))
+    }
+
+    pub(crate) fn keep_lease(&self) -> impl Future<Output = ()> + use<> {
+        let kept = self.builds.iter().map(|build| {
+            let lease = build.lease.keep();
+            let wait = FirstSwapWait::of(build).count();
+            async { tokio::join!(lease, wait).0 }
+        });
+        let kept = join_all(kept);
+        async { drop(kept.await) }
+    }
+
+    pub(crate) async fn identify(
+        &self,
+        source: &str,
+        accepts_loss: bool,
+    ) -> Result<Option<String>, StoreError> {
+        let shard = &self.shards.all[0];
+        let connection = shard.connected(|node| &node.bulk, CALL).await?;
+        let meta = &shard.known.keys.meta;
+        let asked = one(cmd("HGET").arg(meta).arg("source").clone());
+        let noted = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
+        let noted = Reply::new("the source's identity", noted);
+        let noted = if noted.is_nil() { None } else { Some(noted.text()?) };
+        let other = noted.filter(|noted| noted != source && !accepts_loss);
+        if other.is_none() {
+            let note = cmd("HSET").arg(meta).arg("source").arg(source).clone();
+            connection.ask(&one(note), CALL).await?;
+        }
+        Ok(other)
+    }
+
+    pub(crate) async fn prepare(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
+        // Beside another filter it may be cut into another number of shards.
+        let shards = self.shards.all.len() as u32;
+        let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
+        let sizing = sizing.map_err(|error| StoreError::Odd {
+            step: "the size of a filter",
+            answer: error.to_string(),
+        })?;
+        self.make_sure_of_room(sizing).await?;
+        let Some(first) = self.builds.first() else { return Ok(0) };
+        let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);
+        self.scan.begin(&first.digester, sizing, wanted).await
+    }
+
     /// Leaves out the shards of nodes that would have no room.
     ///
     /// # Errors
@@ -61,7 +112,8 @@ impl RedisBuild {
     /// None of them has.
     async fn make_sure_of_room(&mut self, sizing: Sizing) -> Result<(), StoreError> {
         let one = sizing.one().bytes();
-        let (mut with_room, mut failed) = (Vec::new(), Vec::new());
+        let mut with_room = Vec::new();
+        let mut failed = Vec::new();
         while let Some(build) = self.builds.first() {
             let node = build.shard.node();
             let is_there = |build: &ShardBuild| Arc::ptr_eq(&build.shard.node(), &node);
@@ -86,6 +138,37 @@ impl RedisBuild {
             }
         }
     }
+
+    /// Puts each shard live, one after the other, and returns them as one, and how many ids were replayed. One that fails
+    /// keeps what it had, and keeps none of the others.
+    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<(Live, u64), RebuildError> {
+        let given = self.scan.end().await?;
+        let pace = Pace::new();
+        let mut failed = std::mem::take(&mut self.failed);
+        let all = (failed.len() + self.builds.len()) as u64;
+        let mut rebuilt = None::<Live>;
+        let mut replayed = 0;
+        for (build, given) in self.builds.iter_mut().zip(given) {
+            match build.put_live(given, &pace, at).await {
+                Ok((live, ids)) => {
+                    rebuilt = Some(rebuilt.map_or(live, |others| others.with(live)));
+                    replayed += ids;
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        let failures = failed.len() as u64;
+        match (failed.into_iter().next(), rebuilt) {
+            (None, Some(live)) => Ok((live, replayed)),
+            (Some(error), _) if all == 1 => Err(error.into()),
+            (Some(first), _) => Err(RebuildError::Shards { failures, all, first }),
+            (None, None) => Err(RebuildError::Busy),
+        }
+    }
+
+    pub(crate) async fn release(mut self) {
+        join_all(self.builds.iter_mut().map(|build| build.lease.release())).await;
+    }
 }
 
 /// Fails if the node of these would have no room. The shards are put live one after the other, so what is new in those before
@@ -96,112 +179,27 @@ async fn room(builds: &[ShardBuild], one: u64) -> Result<(), StoreError> {
     last.room(others.iter().map(more).sum::<u64>() + one).await
 }
 
-impl Build for RedisBuild {
-    /// Of a part of the shards it can be told for all: chance fills them alike.
-    fn previous(&self) -> Option<u64> {
-        let known: Option<Vec<u64>> = self.builds.iter().map(|build| build.previous).collect();
-        let (all, built) = (self.shards.all.len() as u64, self.builds.len() as u64);
-        Some(known?.iter().sum::<u64>() * all / built.max(1))
-    }
-
-    fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        let kept = self.builds.iter().map(|build| {
-            let (lease, wait) = (build.lease.keep(), FirstSwapWait::of(build).count());
-            async { tokio::join!(lease, wait).0 }
-        });
-        let kept = join_all(kept);
-        Box::pin(async { drop(kept.await) })
-    }
-
-    fn identify<'a>(
-        &'a mut self,
-        source: &'a str,
-        accepts_loss: bool,
-    ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
-        Box::pin(async move {
-            let shard = &self.shards.all[0];
-            let connection = shard.connected(|node| &node.bulk, CALL).await?;
-            let meta = &shard.known.keys.meta;
-            let asked = one(cmd("HGET").arg(meta).arg("source").clone());
-            let noted = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
-            let noted = Reply::new("the source's identity", noted);
-            let noted = if noted.is_nil() { None } else { Some(noted.text()?) };
-            let other = noted.filter(|noted| noted != source && !accepts_loss);
-            if other.is_none() {
-                let note = cmd("HSET").arg(meta).arg("source").arg(source).clone();
-                connection.ask(&one(note), CALL).await?;
-            }
-            Ok(other)
-        })
-    }
-
-    fn prepare(&mut self, sizing: Sizing) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(async move {
-            // Beside another filter it may be cut into another number of shards.
-            let shards = self.shards.all.len() as u32;
-            let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
-            let sizing = sizing.map_err(|error| StoreError::Odd {
-                step: "the size of a filter",
-                answer: error.to_string(),
-            })?;
-            self.make_sure_of_room(sizing).await?;
-            let Some(first) = self.builds.first() else { return Ok(0) };
-            let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);
-            self.scan.begin(&first.digester, sizing, wanted).await
-        })
-    }
-
-    fn write<'a>(&'a mut self, ids: &'a mut Vec<Id>) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.scan.write(ids))
-    }
-
-    fn parts(&mut self) -> BoxFuture<'_, Result<Parts<'_>, StoreError>> {
-        Box::pin(async {
-            let given = self.scan.end().await?;
-            let pace = Pace::new();
-            for (build, given) in self.builds.iter_mut().zip(given) {
-                (build.given, build.pace) = (Some(given), pace.clone());
-            }
-            let failed = std::mem::take(&mut self.failed);
-            Ok((self.builds.iter_mut().map(|build| build as &mut dyn BuildPart).collect(), failed))
-        })
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, ()> {
-        let released = join_all(self.builds.iter_mut().map(|build| build.lease.release()));
-        Box::pin(async { drop(released.await) })
-    }
-}
-
-impl BuildPart for ShardBuild {
-    fn read_journal(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.read_whole_journal())
-    }
-
-    fn allocate(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.allocate_next())
-    }
-
-    fn upload<'a>(
-        &'a mut self,
-        progress: &'a (dyn Fn(u64) + Send + Sync),
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.upload_blocks(progress))
-    }
-
-    fn catch_up(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.begin_to_catch_up())
-    }
-
-    fn replay(&mut self) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.replay_tail())
-    }
-
-    fn verify(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.verify_next())
-    }
-
-    fn swap(&mut self) -> BoxFuture<'_, Result<Live, StoreError>> {
-        Box::pin(self.put_live())
+impl ShardBuild {
+    /// Takes the steps after the scan, of what it gave to this shard.
+    async fn put_live(
+        &mut self,
+        given: Given,
+        pace: &Pace,
+        at: &Progress,
+    ) -> Result<(Live, u64), StoreError> {
+        at.enter(RebuildStep::Journal);
+        let journalled = self.read_journal(&given.filter).await?;
+        at.enter(RebuildStep::Allocate);
+        at.to_upload(self.allocate(&given).await?);
+        at.enter(RebuildStep::Upload);
+        self.upload(&given.filter, pace, at).await?;
+        at.enter(RebuildStep::CatchUp);
+        self.catch_up().await?;
+        at.enter(RebuildStep::Replay);
+        let replayed = self.replay().await?;
+        at.enter(RebuildStep::Verify);
+        self.verify(&given).await?;
+        at.enter(RebuildStep::Swap);
+        Ok((self.swap().await?, journalled + replayed))
     }
 }

@@ -1,6 +1,5 @@
 //! How quickly filters are brought to Redis.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,12 +12,11 @@ const BURST: u64 = 32 << 20;
 
 /// When the bytes that were sent would all be through at that pace. The shards of a rebuild share one, as they share their
 /// Redis and its replicas.
-#[derive(Clone)]
-pub(super) struct Pace(Arc<Mutex<Instant>>);
+pub(super) struct Pace(Mutex<Instant>);
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
+        Self(Mutex::new(Instant::now()))
     }
 
     /// Counts bytes that were sent; returns how long the next have to wait.
@@ -39,11 +37,11 @@ mod tests {
 
     /// Sends so many bytes to each of so many shards; returns how long that takes.
     async fn send(shards: u64, bytes: u64) -> Duration {
-        let (pace, begun) = (Pace::new(), Instant::now());
+        let pace = Pace::new();
+        let begun = Instant::now();
         for _ in 0..shards {
-            let of_shard = pace.clone();
             for _ in 0..bytes >> 18 {
-                sleep(of_shard.sent(1 << 18)).await;
+                sleep(pace.sent(1 << 18)).await;
             }
         }
         begun.elapsed()
@@ -51,7 +49,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_small_shards_go_no_faster_than_a_large_one() {
-        let (one, many) = (send(1, 1 << 30).await, send(256, 4 << 20).await);
+        let one = send(1, 1 << 30).await;
+        let many = send(256, 4 << 20).await;
         assert_eq!(one, many);
         assert!((one.as_secs_f64() - 15.5).abs() < 0.1, "{one:?}");
     }

@@ -20,7 +20,7 @@ const HELD: Duration = Duration::from_millis(50);
 
 impl ShardBuild {
     /// *Swap*, and *confirm* where its reply is lost: the live header tells what became of it.
-    pub(super) async fn put_live(&mut self) -> Result<Live, StoreError> {
+    pub(super) async fn swap(&self) -> Result<Live, StoreError> {
         let mut attempt = 1;
         loop {
             match self.swap_unheld().await {
@@ -38,8 +38,6 @@ impl ShardBuild {
         }
         let live = self.header(State::Live, "the swap")?;
         self.shard.adopt(&live, &self.incarnation).ok();
-        // The others' turn may be long.
-        self.given = None;
         Ok(live.into())
     }
 

@@ -4,9 +4,11 @@ use ::redis::cmd;
 use tokio::time::sleep;
 
 use super::build::{ShardBuild, pieces};
+use super::pace::Pace;
 use crate::error::StoreError;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
-use crate::filter::{Header, State};
+use crate::filter::{Filter, Header, State};
+use crate::store::Progress;
 use crate::store::link::process::Memory;
 use crate::store::link::script::Script;
 use crate::store::scan::Given;
@@ -15,9 +17,9 @@ static ALLOCATE: Script = Script::new("allocate.lua", include_str!("allocate.lua
 static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));
 
 impl ShardBuild {
-    /// *Allocate*: resets the building filter, in the loading state.
-    pub(super) async fn allocate_next(&mut self) -> Result<u64, StoreError> {
-        let Given { filter, sizing, ids, .. } = self.given()?;
+    /// *Allocate*: resets the building filter, in the loading state; returns how many bytes are to be uploaded.
+    pub(super) async fn allocate(&mut self, given: &Given) -> Result<u64, StoreError> {
+        let Given { filter, sizing, ids, .. } = given;
         let bytes = filter.byte_len() as u64;
         let header = Header {
             state: State::Loading,
@@ -50,13 +52,15 @@ impl ShardBuild {
     }
 
     /// *Upload*: writes the blocks, piece by piece.
-    pub(super) async fn upload_blocks(
+    pub(super) async fn upload(
         &self,
-        progress: &(dyn Fn(u64) + Send + Sync),
+        filter: &Filter,
+        pace: &Pace,
+        progress: &Progress,
     ) -> Result<(), StoreError> {
-        let filter = &self.given()?.filter;
         let header = self.header(State::Loading, "the upload")?;
-        let (head, len) = (header.encode(), header.string_len().to_string());
+        let head = header.encode();
+        let len = header.string_len().to_string();
         let mut piece = Vec::new();
         for blocks in pieces(header.geometry.blocks()) {
             let offset = (FRONT_LEN + blocks.start as usize * BLOCK_LEN).to_string();
@@ -64,8 +68,8 @@ impl ShardBuild {
             filter.write_blocks(blocks, &mut piece);
             let args: [&[u8]; 4] = [&head, len.as_bytes(), offset.as_bytes(), &piece];
             self.step("the upload", &UPLOAD, &args).await?;
-            progress(piece.len() as u64);
-            let wait = self.pace.sent(piece.len());
+            progress.uploaded(piece.len() as u64);
+            let wait = pace.sent(piece.len());
             if !wait.is_zero() {
                 sleep(wait).await;
             }

@@ -18,8 +18,8 @@ const LOST: StoreError = StoreError::Lost { step: "the verification" };
 impl ShardBuild {
     /// *Verify*: checks header, length and trailer; that no piece has fewer bits than the local filter's;
     /// and that the sample and every replayed id are there.
-    pub(super) async fn verify_next(&self) -> Result<(), StoreError> {
-        let Given { filter, sample, .. } = self.given()?;
+    pub(super) async fn verify(&self, given: &Given) -> Result<(), StoreError> {
+        let Given { filter, sample, .. } = given;
         let header = self.header(State::CatchingUp, "the verification")?;
         self.verify_frame(&header).await?;
         self.verify_counts(&header, filter).await?;

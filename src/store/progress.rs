@@ -123,7 +123,7 @@ struct Course {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             course: Mutex::new(Course {
                 step: RebuildStep::Idle,
@@ -137,7 +137,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn enter(&self, step: RebuildStep) {
+    pub(crate) fn enter(&self, step: RebuildStep) {
         let mut course = self.course.lock();
         course.step = step;
         let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
@@ -150,33 +150,33 @@ impl Progress {
     }
 
     /// Returns for how long the last rebuild has read the source.
-    pub(super) fn read_for(&self) -> Duration {
+    pub(crate) fn read_for(&self) -> Duration {
         self.course.lock().read_for
     }
 
-    pub(super) fn scanned(&self, ids: u64) {
+    pub(crate) fn scanned(&self, ids: u64) {
         self.scanned.store(ids, Ordering::Relaxed);
     }
 
-    pub(super) fn nothing_uploaded(&self) {
+    pub(crate) fn nothing_uploaded(&self) {
         self.uploaded.store(0, Ordering::Relaxed);
         self.total.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn to_upload(&self, more: u64) {
+    pub(crate) fn to_upload(&self, more: u64) {
         self.total.fetch_add(more, Ordering::Relaxed);
     }
 
-    pub(super) fn uploaded(&self, bytes: u64) {
+    pub(crate) fn uploaded(&self, bytes: u64) {
         self.uploaded.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
+    pub(crate) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
         self.enter(RebuildStep::Idle);
         self.course.lock().last = Some(how);
     }
 
-    pub(super) fn status(&self) -> RebuildStatus {
+    pub(crate) fn status(&self) -> RebuildStatus {
         let course = self.course.lock();
         RebuildStatus {
             step: course.step,

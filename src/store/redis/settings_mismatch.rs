@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::filter::Header;
 use crate::settings::Settings;
 
-/// This process's settings, as far as Redis shows those of others.
-pub(crate) struct OwnSettings {
+/// Compares this process's settings with what Redis shows of others'.
+pub(crate) struct SettingsMismatchLog {
     settings: Arc<Settings>,
     sizing_told: AtomicBool,
     times_told: AtomicBool,
@@ -17,7 +17,7 @@ pub(crate) struct OwnSettings {
     eviction_told: AtomicUsize,
 }
 
-impl OwnSettings {
+impl SettingsMismatchLog {
     pub(crate) fn new(settings: &Arc<Settings>) -> Self {
         Self {
             settings: Arc::clone(settings),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn shards_of_which_some_may_be_evicted_do_not_tell_it_again_and_again() {
-        let own = OwnSettings::new(&Arc::new(Settings::new("users".into())));
+        let own = SettingsMismatchLog::new(&Arc::new(Settings::new("users".into())));
         let looks =
             [(0, false), (1, true), (0, false), (2, true), (1, true), (1, false), (2, true)];
         let news = looks.map(|(shard, may_evict)| own.is_news(shard, may_evict));

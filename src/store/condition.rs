@@ -1,0 +1,170 @@
+//! How a store stands, and its fleet.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::filter::Generation;
+use crate::mode::Mode;
+use crate::verdict::Doubt;
+
+/// The filter that answers, whatever it is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Live {
+    pub(crate) generation: Generation,
+    /// How many ids it held when it went live.
+    pub(crate) items: u64,
+    pub(crate) capacity: u64,
+    /// The false-positive rate it was sized for.
+    pub(crate) rate: f32,
+    /// The rate to expect with `items` ids.
+    pub(crate) expected_rate: f64,
+    /// What it takes in the store.
+    pub(crate) bytes: u64,
+}
+
+impl Live {
+    /// Returns two filters as one, as old as the older.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with(self, other: Self) -> Self {
+        let items = self.items + other.items;
+        let part = |live: &Self| live.expected_rate * live.capacity as f64;
+        let capacity = self.capacity + other.capacity;
+        Self {
+            generation: self.generation.min(other.generation),
+            items,
+            capacity,
+            rate: self.rate.max(other.rate),
+            expected_rate: (part(&self) + part(&other)) / capacity as f64,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// What this process knows of a store at one moment, without asking anybody.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    /// The live filter as last seen, or why there is none to trust.
+    pub(crate) live: Result<Live, Doubt>,
+    /// How many shards are live, of how many; nothing where there is only one.
+    pub(crate) shards: Option<(u64, u64)>,
+    /// This process's copy of a filter, if there is one.
+    pub(crate) copy: Option<CopyCondition>,
+    /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
+    pub(crate) settling: Option<Duration>,
+    /// How far back the journal reaches, as read within the last seconds; nothing where that is not known.
+    pub(crate) journal: Option<JournalReach>,
+    /// What is wrong, in words, when something is.
+    pub(crate) trouble: Option<String>,
+}
+
+/// This process's copy of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopyCondition {
+    /// Which filter it was read from.
+    pub(crate) generation: Generation,
+    pub(crate) bytes: u64,
+    /// When the build of that filter began.
+    pub(crate) built: Instant,
+    /// When it began to be read.
+    pub(crate) read: Instant,
+}
+
+/// What a store answers when it is asked how it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Survey {
+    /// The live filter, also one that is disproved twice and no more due than others; or why there is none to trust.
+    pub(crate) live: Result<Live, Doubt>,
+    /// The store's clock, µs since the Unix epoch.
+    pub(crate) now_us: i64,
+    /// Since when one is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
+    /// A filter whose build began later is what was due.
+    pub(crate) due_us: Option<i64>,
+}
+
+impl Survey {
+    /// Returns what a store answers. What was due and is there by now is due no more: here alone both are of one clock.
+    pub(crate) fn new(live: Result<Live, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
+        let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);
+        let due_us = due_us.filter(is_due);
+        Self { live, now_us, due_us }
+    }
+}
+
+/// What an operator does to all processes of a filter at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FleetChange {
+    /// All act so from now on.
+    Mode(Mode),
+    /// All enforce, and the filter has settled: if the metadata and the mode are still those that were seen then, and the live
+    /// filter's rebuild began after the fleet was seen again.
+    Enforce { seen: FleetView, after: FleetView },
+    /// A process that has a source rebuilds the filter.
+    Rebuild,
+}
+
+/// How all processes of a filter stand: what a change of them begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FleetView {
+    /// What those of each shard say.
+    pub(crate) metadata: Vec<SeenMetadata>,
+    /// The longest transaction that any process states.
+    pub(crate) longest_transaction: Duration,
+}
+
+/// What a filter's metadata say of its processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenMetadata {
+    /// Which life of them it is: another Redis process may have lost a mode.
+    pub(crate) incarnation: Vec<u8>,
+    /// The number of the mode; 0 if none was ever set.
+    pub(crate) mode_number: i64,
+    /// What the store's clock showed then, µs. That of another shard's may show something else.
+    pub(crate) now_us: i64,
+}
+
+impl FleetView {
+    /// Whether a mode was set within so long before. What is beyond the store's clock was set before that was set back.
+    pub(crate) fn was_set_within(&self, lately: Duration) -> bool {
+        let lately_us = lately.as_micros() as u64;
+        let mut metadata = self.metadata.iter();
+        metadata.any(|of| {
+            (of.now_us.saturating_sub_unsigned(lately_us)..=of.now_us).contains(&of.mode_number)
+        })
+    }
+}
+
+/// How far back the journal reaches, and how far it must.
+///
+/// A rebuild that needs inserts from before fails with [`StoreError::JournalGap`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct JournalReach {
+    /// For how long back it holds every insert; none while it holds all there ever were.
+    pub reaches: Option<Duration>,
+    /// For how long back a rebuild that begins now reads it: over the longest transaction that any process has
+    /// stated, with some to spare. The longer the rebuild takes, the farther back it must still reach.
+    pub required: Duration,
+}
+
+impl JournalReach {
+    /// Whether a rebuild that begins now would fail.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.reaches.is_some_and(|reaches| reaches < self.required)
+    }
+}
+
+impl fmt::Display for JournalReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let required = self.required.as_secs();
+        match self.reaches {
+            Some(reaches) => {
+                write!(f, "reaches back {} s, must reach back {required} s", reaches.as_secs())
+            }
+            None => write!(f, "holds every insert, must reach back {required} s"),
+        }
+    }
+}
