@@ -115,11 +115,9 @@ mod verdict;
 
 pub use builder::Builder;
 pub use decide::policy::OnUnknown;
-pub use error::{
-    BoxError, ChangeError, ConfigError, FleetError, RebuildError, SettingError, StoreError,
-};
+pub use error::{BoxError, ConfigError, RebuildError, SettingError, StoreError};
 pub use extract::PathPattern;
-pub use filter::{Generation, Sizing, SizingError};
+pub use filter::{Generation, Sizing};
 pub use guard::finding::Finding;
 pub use guard::options::OnInvalid;
 pub use guard::removed::Removed;
@@ -132,7 +130,7 @@ pub use nulls::{caching::NegativeCaching, rules::Missing};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter};
 pub use refusal::Refusal;
 #[cfg(feature = "redis")]
-pub use store::foreign::{filter::ForeignFilter, trust::TrustError};
+pub use store::foreign::filter::ForeignFilter;
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! Why Redis refuses to answer, or is not fit to: one table, a row for each cause.
+//! Why Redis refuses, or is not fit, and why the store gives up: one table, a row for each cause.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ macro_rules! refusals {
         $name:ident = $code:literal, $words:literal, $advice:literal
         $(, $start:expr => $retry:ident $after:ident)*;
     )*) => {
-        /// Why Redis refuses to answer, or is not fit to: the cause behind [`Doubt::Refused`](crate::Doubt::Refused).
+        /// Why Redis refuses, or is not fit, and why the store gives up: the cause behind [`Doubt::Refused`](crate::Doubt::Refused).
         ///
         /// | code | what it says | what to do |
         /// |---|---|---|
@@ -155,6 +155,16 @@ refusals! {
         // The connection is inside a transaction, which the guard never begins.
         "EXECABORT" => Soon Withdraw,
         "ERR max number of clients" => Soon Withdraw;
+    UNFIT = "unfit", "a key holds something else than it should",
+        "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";
+    FENCED = "fenced", "a newer rebuild took over",
+        "The newer rebuild goes on. If it comes again, look for clocks that jump.";
+    LOST = "lost", "the filter being built was lost or changed",
+        "The next rebuild follows. If it comes again, find out what else writes to the filter's keys.";
+    JOURNAL_GAP = "journal_gap", "the journal of inserts has a gap",
+        "Wait as long as longest_transaction. If it comes again, raise journal_entries, and see that nothing else deletes or trims the journal.";
+    OVERTAKEN = "overtaken", "another call has set the mode, or redis is another",
+        "See who else changes the mode and whether Redis is another, and call again.";
     ODD = "odd", "redis gave an answer that makes no sense",
         "See that URL and proxies lead to Redis 6.2 or later, or to Valkey.";
 }

@@ -119,7 +119,7 @@ pub(crate) mod bounds {
 ///
 /// # Errors
 ///
-/// [`SettingError::Duration`] when it is outside its bounds.
+/// [`SettingError::OutOfBounds`] when it is outside its bounds.
 pub(crate) fn duration(
     setting: &'static str,
     value: Duration,
@@ -128,14 +128,14 @@ pub(crate) fn duration(
     if bounds.contains(&value) {
         return Ok(());
     }
-    Err(SettingError::Duration { setting, value, min: *bounds.start(), max: *bounds.end() })
+    Err(SettingError::out_of_bounds(setting, value, bounds))
 }
 
 /// Judges a number.
 ///
 /// # Errors
 ///
-/// [`SettingError::Number`] when it is outside its bounds.
+/// [`SettingError::OutOfBounds`] when it is outside its bounds.
 pub(crate) fn number(
     setting: &'static str,
     value: impl Into<u64>,
@@ -145,18 +145,22 @@ pub(crate) fn number(
     if bounds.contains(&value) {
         return Ok(());
     }
-    Err(SettingError::Number { setting, value, min: *bounds.start(), max: *bounds.end() })
+    Err(SettingError::out_of_bounds(setting, value, bounds))
 }
 
 /// Judges a filter's name, which becomes part of Redis keys.
 ///
 /// # Errors
 ///
-/// [`SettingError::Name`] when it is not 1 to 64 of `A-Z a-z 0-9 _ . : -`.
+/// [`SettingError::Invalid`] when it is not 1 to 64 of `A-Z a-z 0-9 _ . : -`.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));
-    if fits { Ok(()) } else { Err(SettingError::Name { name: name.to_owned() }) }
+    if fits {
+        return Ok(());
+    }
+    let reason = format!("filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -");
+    Err(SettingError::Invalid { setting: "builder", reason })
 }
 
 #[cfg(test)]

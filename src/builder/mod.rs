@@ -23,6 +23,9 @@ use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, Settings, bounds};
 use crate::store::Store;
 
+const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
+                        what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
+
 /// Sets up a [`BloomGuard`].
 ///
 /// Setters cannot fail: [`build`](Self::build) reports all values that are out of bounds. Where the filter lives has to be
@@ -173,10 +176,11 @@ impl Builder {
         let Self { settings, mut place, source, extractor, options, policy, called, .. } = self;
         let mut problems = self.problems;
         let misplaced = match (called.contains("in_process"), called.contains("redis")) {
-            (false, false) => Some(SettingError::NoPlace),
-            (true, true) => Some(SettingError::TwoPlaces),
+            (false, false) => Some(NO_PLACE),
+            (true, true) => Some("in_process and redis: the filter lives in one of the two"),
             (true, false) | (false, true) => None,
         };
+        let misplaced = misplaced.map(|reason| SettingError::Combination { reason });
         problems.extend(misplaced.map(|problem| ("in_process", problem)));
         let store = place.store(&settings, &called, problems).map_err(ConfigError::new)?;
         if source.is_none() {
@@ -194,8 +198,8 @@ impl Builder {
     pub(crate) fn size(mut self) -> Self {
         let (ids, rate) = self.capacity;
         let sizing = Sizing::sharded(ids, rate, self.shards);
-        self.settings.sizing = sizing.unwrap_or(self.settings.sizing);
-        self.judge("capacity", sizing.map(drop).map_err(SettingError::from))
+        let judged = sizing.map(|sizing| self.settings.sizing = sizing);
+        self.judge("capacity", judged)
     }
 
     /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.

@@ -14,7 +14,6 @@ use crate::filter::Sizing;
 use crate::observe::state::GuardState;
 use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
-use crate::store::link::refusal::doubt;
 use crate::store::link::transport::Trouble;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
@@ -33,7 +32,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
             // Where nothing answers at all, there is nothing to judge.
             Err(error)
                 if nodes.len() == 1
-                    && matches!(doubt(&error), Doubt::Disconnected | Doubt::Timeout) =>
+                    && matches!(error.doubt(), Doubt::Disconnected | Doubt::Timeout) =>
             {
                 return Err(error.into());
             }
@@ -114,7 +113,7 @@ async fn of_filter(
     for Memory { used, limit } in memory {
         let needed = used + bytes;
         if needed > *limit {
-            findings.refused(&StoreError::NoRoom { needed, limit: *limit });
+            findings.refused(&StoreError::no_room(needed, *limit));
         }
     }
     Ok(())

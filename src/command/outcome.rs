@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::error::{FleetError, StoreError};
+use crate::error::StoreError;
 
 /// How a command ended that could do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,7 @@ impl<E: Error + 'static> From<E> for Failure {
         if io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
             return Self(String::new());
         }
-        let advice = match error.downcast_ref::<FleetError>() {
-            Some(error) => Some(error.advice()),
-            None => error.downcast_ref::<StoreError>().map(StoreError::advice),
-        };
+        let advice = error.downcast_ref::<StoreError>().map(StoreError::advice);
         Self(advice.map_or_else(|| error.to_string(), |advice| advised(error, advice)))
     }
 }

@@ -27,7 +27,7 @@ impl Server {
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
         let deadline = connector.patience();
         let connected = timeout(deadline, connector.connect()).await;
-        let connected = connected.map_err(|_| StoreError::Timeout { deadline })?;
+        let connected = connected.map_err(|_| StoreError::late(deadline))?;
         Ok(Self(connected.map_err(|error| Trouble::from(error).error)?))
     }
 

@@ -9,8 +9,8 @@ use super::outcome::{Ending, Failure, Outcome, say};
 use super::target::{self, insist};
 use crate::extract::PathPattern;
 use crate::middleware::layer::BloomGuard;
+use crate::refusal::Refusal;
 use crate::store::foreign::filter::ForeignFilter;
-use crate::store::foreign::trust::TrustError;
 
 /// States that a filter which another system writes holds every id there is, for all guards of it.
 ///
@@ -114,7 +114,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             say(json, "stated: this filter holds every id there is", &json!({ "stated": true }))?;
             Ok(Ending::Fine)
         }
-        Err(TrustError::Store(error)) => Err(error.into()),
+        Err(error) if !error.is(Refusal::UNFIT) => Err(error.into()),
         Err(error) => {
             let text = format!("nothing was stated: {error}");
             say(json, &text, &json!({ "stated": false, "error": error.to_string() }))?;

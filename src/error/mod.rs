@@ -1,15 +1,11 @@
 //! What can go wrong, by what was tried.
 
 mod advice;
-mod change;
 mod config;
-mod fleet;
 mod rebuild;
 mod store;
 
-pub use change::ChangeError;
 pub use config::{ConfigError, SettingError};
-pub use fleet::FleetError;
 pub use rebuild::RebuildError;
 pub use store::StoreError;
 

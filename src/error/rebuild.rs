@@ -1,9 +1,6 @@
 //! What a rebuild reports.
 
-use std::time::Duration;
-
 use super::{BoxError, StoreError};
-use crate::filter::SizingError;
 use crate::id::InvalidId;
 
 /// Why a rebuild did not put a new filter live. The filter that was live still is.
@@ -49,25 +46,14 @@ pub enum RebuildError {
         /// The share that may be missing, 0 to 1.
         limit: f64,
     },
-    /// The ids do not fit the largest filter there can be.
-    #[error(transparent)]
-    Sizing(#[from] SizingError),
-    /// The source gave more ids at every scan than the filter was then sized for.
-    #[error(
-        "the source outgrew its filter in each of {scans} scans, at last one for {capacity} ids"
-    )]
-    Outgrown {
-        /// How often it was scanned.
-        scans: u64,
-        /// The ids the last filter was sized for.
-        capacity: u64,
-    },
-    /// It took longer than the journal of inserts reaches back, 105 minutes: a scan that hangs must
-    /// not keep others from rebuilding.
-    #[error("the rebuild took longer than its limit of {limit:?}")]
-    TooLong {
-        /// The longest time it may take.
-        limit: Duration,
+    /// The ids fit no filter that there can be, the source outgrew its filter at every scan, or the rebuild took longer than the
+    /// journal of inserts reaches back.
+    #[error("{reason}")]
+    GivenUp {
+        /// What has happened, in words.
+        reason: String,
+        /// What to do about it.
+        advice: &'static str,
     },
     /// Some shards keep the filter that they had: the next rebuild is theirs. The others have a new one.
     #[error("{failures} of {all} shards were not rebuilt")]

@@ -2,95 +2,117 @@
 
 use std::time::Duration;
 
+use crate::id::InvalidId;
 use crate::refusal::Refusal;
 use crate::verdict::Doubt;
 
 /// Why the store did not do what it was asked to.
+///
+/// After an insert the record must not be committed: retry, or fail the write. After a removal nothing is hidden and nothing is
+/// lost: requests for the id reach the handler. Every call can be repeated freely.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no connection to Redis.
-    #[error("no connection to redis: {reason}")]
-    Disconnected {
+    /// The id is one that every check refuses as invalid. Nothing was asked.
+    #[error(transparent)]
+    InvalidId(#[from] InvalidId),
+    /// Redis gave no answer, or there is no connection to it. It may have done what it was asked to.
+    #[error("{doubt}: {reason}")]
+    NoAnswer {
         /// What stands in the way; [`Doubt::Disconnected`] where nothing answers.
         doubt: Doubt,
-        /// What the last attempt met, in words.
+        /// What was met, in words.
         reason: String,
     },
-    /// Redis did not answer in time.
-    #[error("redis did not answer within {deadline:?}")]
-    Timeout {
-        /// The deadline.
-        deadline: Duration,
-    },
-    /// Redis refused, with its own error code first.
+    /// Redis refused.
     #[error("redis refused: {reason}")]
     Refused {
         /// What the refusal means.
         doubt: Doubt,
-        /// Redis's words.
+        /// Redis's words, its own error code first.
         reason: String,
     },
-    /// Redis answered something that makes no sense as an answer.
-    #[error("redis answered {step} with {answer}")]
-    Odd {
-        /// What was asked.
-        step: &'static str,
-        /// What was answered, shortened.
-        answer: String,
-    },
-    /// A key holds what no version of this crate put there.
-    #[error("key {key:?}: {reason}")]
-    Foreign {
-        /// The key.
-        key: String,
-        /// What is wrong with it.
+    /// What Redis answered, or what has happened meanwhile, lets nothing be done.
+    #[error("{reason}")]
+    GivenUp {
+        /// What it means.
+        doubt: Doubt,
+        /// What has happened, in words.
         reason: String,
     },
-    /// Another process uses another secret key for the same filter.
-    #[error("the filter uses secret key {theirs:08x}, this process has key {ours:08x}")]
-    OtherKey {
-        /// The id of this process's key.
-        ours: u32,
-        /// The id of the key the filter's metadata names.
-        theirs: u32,
-    },
-    /// Redis has no room for the filter that is to be built, beside the live one.
-    #[error(
-        "redis has no room for the filter: with it the data would take {needed} bytes of {limit}"
-    )]
-    NoRoom {
-        /// The bytes that Redis's data would take with it.
-        needed: u64,
-        /// The bytes that they may take, Redis's `maxmemory`.
-        limit: u64,
-    },
-    /// A newer rebuild has taken over.
-    #[error("a newer rebuild took over before {step}")]
-    Fenced {
-        /// The step that found out.
-        step: &'static str,
-    },
-    /// The filter being built was lost or changed by somebody else.
-    #[error("the filter being built was lost or changed before {step}")]
-    Lost {
-        /// The step that found out.
-        step: &'static str,
-    },
+}
+
+impl StoreError {
+    pub(crate) fn given_up(refusal: Refusal, reason: impl Into<String>) -> Self {
+        Self::GivenUp { doubt: Doubt::Refused(refusal), reason: reason.into() }
+    }
+
+    /// The filter being built, or what the rebuild knows of it, is not what it was.
+    pub(crate) fn lost(step: &str) -> Self {
+        let reason = format!("the filter being built was lost or changed before {step}");
+        Self::given_up(Refusal::LOST, reason)
+    }
+
+    pub(crate) fn fenced(step: &str) -> Self {
+        Self::given_up(Refusal::FENCED, format!("a newer rebuild took over before {step}"))
+    }
+
     /// The journal does not prove that no insert is missing.
-    #[error(
-        "the journal has a gap, and no rebuild goes live before transactions from before it are over: {reason}"
-    )]
-    JournalGap {
-        /// What is missing.
-        reason: String,
-    },
-    /// Redis is another process than the one the rebuild began on.
-    #[error("redis is another process than when the rebuild began")]
-    OtherRedis,
-    /// The filter kept being replaced while ids were added.
-    #[error("the filter kept being replaced")]
-    Changing,
+    pub(crate) fn journal_gap(reason: &str) -> Self {
+        let reason = format!(
+            "the journal has a gap, and no rebuild goes live before transactions from before it are over: {reason}"
+        );
+        Self::given_up(Refusal::JOURNAL_GAP, reason)
+    }
+
+    pub(crate) fn overtaken() -> Self {
+        let reason =
+            "another call has set the mode of all processes, or redis is another than before";
+        Self::given_up(Refusal::OVERTAKEN, reason)
+    }
+
+    /// Returns what it leaves in doubt. It is never an absence.
+    pub(crate) fn doubt(&self) -> Doubt {
+        match self {
+            Self::InvalidId(_) => Doubt::Refused(Refusal::UNFIT),
+            Self::NoAnswer { doubt, .. }
+            | Self::Refused { doubt, .. }
+            | Self::GivenUp { doubt, .. } => *doubt,
+        }
+    }
+
+    /// Whether this is why it was given up.
+    pub(crate) fn is(&self, refusal: Refusal) -> bool {
+        self.doubt() == Doubt::Refused(refusal)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl StoreError {
+    pub(crate) fn disconnected(reason: impl Into<String>) -> Self {
+        Self::NoAnswer { doubt: Doubt::Disconnected, reason: reason.into() }
+    }
+
+    pub(crate) fn late(deadline: Duration) -> Self {
+        Self::NoAnswer { doubt: Doubt::Timeout, reason: format!("{deadline:?}") }
+    }
+
+    /// Redis has no room for the filter that is to be built, beside the live one.
+    pub(crate) fn no_room(needed: u64, limit: u64) -> Self {
+        let reason = format!(
+            "redis has no room for the filter: with it the data would take {needed} bytes of {limit}"
+        );
+        Self::given_up(Refusal::OUT_OF_MEMORY, reason)
+    }
+
+    /// A key holds what no version of this crate put there, or what this one cannot change.
+    pub(crate) fn unfit(key: &str, reason: &str) -> Self {
+        Self::given_up(Refusal::UNFIT, format!("key {key:?}: {reason}"))
+    }
+
+    pub(crate) fn changing() -> Self {
+        Self::GivenUp { doubt: Doubt::Suspect, reason: "the filter kept being replaced".to_owned() }
+    }
 }
 
 impl StoreError {

@@ -17,6 +17,6 @@ mod stored;
 pub(crate) use block::{Geometry, Membership};
 pub use generation::Generation;
 pub(crate) use memory::Filter;
-pub use sizing::{Sizing, SizingError};
+pub use sizing::Sizing;
 #[cfg(feature = "redis")]
 pub(crate) use stored::{FilterReader, Header, Position, Span, State, format, newer};

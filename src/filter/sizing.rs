@@ -5,6 +5,7 @@ use std::fmt;
 use super::block::Geometry;
 use super::lengths::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
+use crate::error::SettingError;
 
 /// The least number of ids a filter can be sized for.
 const MIN_CAPACITY: u64 = 1;
@@ -26,7 +27,7 @@ const SPREAD: f64 = 4.0;
 ///     sizing.to_string(),
 ///     "1000000000 ids at a rate of 0.01: 1242316800 bytes, 4852800 more while it is rebuilt; shards: 256; 9.9 bits and 6 hashes an id"
 /// );
-/// # Ok::<(), bloom_guard::SizingError>(())
+/// # Ok::<(), bloom_guard::SettingError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
@@ -54,10 +55,9 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// [`SizingError::Capacity`] and [`SizingError::Rate`] when a number is out of range (a rate is a
-    /// fraction: one per cent is 0.01), [`SizingError::TooLarge`] when the filter would not fit into a
-    /// Redis string.
-    pub fn new(capacity: u64, rate: f64) -> Result<Self, SizingError> {
+    /// [`SettingError::OutOfBounds`] when a number is out of range (a rate is a fraction: one per cent is 0.01),
+    /// [`SettingError::TooLarge`] when the filter would not fit into a Redis string.
+    pub fn new(capacity: u64, rate: f64) -> Result<Self, SettingError> {
         Self::sharded(capacity, rate, 1)
     }
 
@@ -66,15 +66,15 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new): [`SizingError::TooLarge`] when one shard would not fit into a Redis string.
-    pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SizingError> {
+    /// As [`new`](Self::new): [`SettingError::TooLarge`] when one shard would not fit into a Redis string.
+    pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SettingError> {
         let shards = shards.max(1);
         let max = MAX_CAPACITY.saturating_mul(shards.into());
         if !(MIN_CAPACITY..=max).contains(&capacity) {
-            return Err(SizingError::Capacity { value: capacity, min: MIN_CAPACITY, max });
+            return Err(out_of_bounds("capacity", capacity, MIN_CAPACITY, max));
         }
         if !(MIN_RATE..=MAX_RATE).contains(&rate) {
-            return Err(SizingError::rate(rate));
+            return Err(out_of_bounds("false-positive rate", rate, MIN_RATE, MAX_RATE));
         }
         let share = share(capacity, shards);
         let (blocks, hashes) = smallest(f64::from(share), rate);
@@ -82,7 +82,10 @@ impl Sizing {
             Ok(blocks) if blocks <= MAX_BLOCKS => {
                 Ok(Self { capacity, rate, shards, share, blocks, hashes })
             }
-            _ => Err(SizingError::too_large(share.into(), rate, blocks)),
+            _ => {
+                let (bytes, max) = (string_len(blocks), MAX_STRING_LEN);
+                Err(SettingError::TooLarge { capacity: share.into(), rate, bytes, max })
+            }
         }
     }
 
@@ -200,52 +203,9 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// Why there is no such filter.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SizingError {
-    /// The capacity is out of range.
-    #[error("capacity of {value} ids is not between {min} and {max}")]
-    Capacity {
-        /// The capacity asked for.
-        value: u64,
-        /// The least there is: 1.
-        min: u64,
-        /// The greatest there is: 2³² − 1 for each shard.
-        max: u64,
-    },
-    /// The false-positive rate is out of range, or not a number.
-    #[error("false-positive rate {value} is not between {min:e} and {max}")]
-    Rate {
-        /// The rate asked for.
-        value: f64,
-        /// The lowest there is: 1e-9.
-        min: f64,
-        /// The highest there is: 0.5.
-        max: f64,
-    },
-    /// The filter would not fit into a Redis string.
-    #[error("filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}")]
-    TooLarge {
-        /// The ids that the filter, or a shard of it, would be for.
-        capacity: u64,
-        /// The rate asked for.
-        rate: f64,
-        /// The bytes it would take.
-        bytes: u64,
-        /// The bytes there are: 512 MiB.
-        max: u64,
-    },
-}
-
-impl SizingError {
-    const fn rate(value: f64) -> Self {
-        Self::Rate { value, min: MIN_RATE, max: MAX_RATE }
-    }
-
-    const fn too_large(capacity: u64, rate: f64, blocks: u64) -> Self {
-        Self::TooLarge { capacity, rate, bytes: string_len(blocks), max: MAX_STRING_LEN }
-    }
+fn out_of_bounds<T: fmt::Debug>(setting: &'static str, value: T, min: T, max: T) -> SettingError {
+    let [value, min, max] = [value, min, max].map(|it| format!("{it:?}"));
+    SettingError::OutOfBounds { setting, value, min, max }
 }
 
 #[cfg(test)]
@@ -266,18 +226,15 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_named_with_the_range() {
         for value in [0, u64::from(u32::MAX) + 1, u64::MAX] {
-            let error = SizingError::Capacity { value, min: 1, max: 4_294_967_295 };
-            assert_eq!(Sizing::new(value, 0.01), Err(error));
+            let error = Sizing::new(value, 0.01).unwrap_err().to_string();
+            assert_eq!(error, format!("capacity of {value} is not between 1 and 4294967295"));
         }
         for value in [0.0, -0.01, 0.9e-9, 0.51, 1.0, f64::INFINITY] {
-            let error = SizingError::Rate { value, min: 1e-9, max: 0.5 };
-            assert_eq!(Sizing::new(1, value), Err(error));
+            let error = Sizing::new(1, value).unwrap_err().to_string();
+            let expected = format!("false-positive rate of {value:?} is not between 1e-9 and 0.5");
+            assert_eq!(error, expected);
         }
-        assert!(matches!(Sizing::new(1, f64::NAN), Err(SizingError::Rate { .. })));
-        assert_eq!(
-            Sizing::new(0, 0.01).unwrap_err().to_string(),
-            "capacity of 0 ids is not between 1 and 4294967295"
-        );
+        assert!(matches!(Sizing::new(1, f64::NAN), Err(SettingError::OutOfBounds { .. })));
     }
 
     #[test]
@@ -285,11 +242,11 @@ mod tests {
         let largest = Sizing::new(430_000_000, 0.01).unwrap();
         assert!(largest.bytes() <= 512 * 1024 * 1024);
         let error = Sizing::new(440_000_000, 0.01).unwrap_err();
-        let SizingError::TooLarge { bytes, max, .. } = error else { panic!("{error}") };
+        let SettingError::TooLarge { bytes, max, .. } = error else { panic!("{error}") };
         assert!(bytes > max && bytes < max / 100 * 103);
         for rate in [MIN_RATE, MAX_RATE] {
             let error = Sizing::new(MAX_CAPACITY, rate).unwrap_err();
-            assert!(matches!(error, SizingError::TooLarge { .. }));
+            assert!(matches!(error, SettingError::TooLarge { .. }));
         }
     }
 

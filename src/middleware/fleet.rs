@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::layer::BloomGuard;
 use crate::background;
-use crate::error::{FleetError, RebuildError};
+use crate::error::{RebuildError, StoreError};
 use crate::mode::Mode;
 use crate::rebuild::Shrinking;
 use crate::store::{Condition, FleetChange, RebuildReport, RebuildStatus};
@@ -50,8 +50,8 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
-    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<Enforcement, FleetError> {
+    /// What [`StoreError`] says: Redis did not take it, or did not say so. Call again.
+    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<Enforcement, StoreError> {
         let store = &self.start().store;
         store.change_fleet(FleetChange::Mode(mode)).await?;
         if mode != Mode::Enforce {
@@ -76,16 +76,16 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`FleetError::Overtaken`] when another call has set the mode meanwhile, or Redis is another; [`FleetError::Rebuild`] as
-    /// [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; [`FleetError::Store`] when Redis did
-    /// not answer.
-    pub async fn enforce_everywhere(&self) -> Result<RebuildReport, FleetError> {
+    /// As [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; and
+    /// [`Refusal::OVERTAKEN`](crate::Refusal::OVERTAKEN) when another call has set the mode meanwhile, or Redis is another: nothing
+    /// was changed. Where a reply was lost, all processes may act as they were told; call again.
+    pub async fn enforce_everywhere(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let store = &self.start().store;
         let asked = Instant::now();
-        let seen = store.view_fleet().await?;
+        let seen = store.view_fleet().await.map_err(RebuildError::from)?;
         // The mode may have been set by another call while this one was on its way: it was not this caller's to end.
         if seen.was_set_within(asked.elapsed()) {
-            return Err(FleetError::Overtaken);
+            return Err(RebuildError::from(StoreError::overtaken()).into());
         }
         tracing::info!(
             filter = &**self.guard.name(),
@@ -94,7 +94,7 @@ impl BloomGuard {
         );
         // What they create may become visible until then.
         sleep(seen.longest_transaction).await;
-        let after = store.view_fleet().await?;
+        let after = store.view_fleet().await.map_err(RebuildError::from)?;
         let report = loop {
             match self.rebuild(Shrinking::Refused).await {
                 // One that began before now may lack what has become visible since.
@@ -102,7 +102,8 @@ impl BloomGuard {
                 ended => break ended?,
             }
         };
-        store.change_fleet(FleetChange::Enforce { seen, after }).await?;
+        let change = FleetChange::Enforce { seen, after };
+        store.change_fleet(change).await.map_err(RebuildError::from)?;
         Ok(report)
     }
 
@@ -112,7 +113,7 @@ impl BloomGuard {
     /// # Errors
     ///
     /// Why no new filter went live; the one that was live still is. In particular
-    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::TooLong`] after 105 minutes,
+    /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::GivenUp`] after 105 minutes,
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         self.rebuild(Shrinking::Refused).await
@@ -135,8 +136,8 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`FleetError::Store`] when Redis did not take it, or did not say so. Call again.
-    pub async fn request_rebuild(&self) -> Result<(), FleetError> {
+    /// What [`StoreError`] says: Redis did not take it, or did not say so. Call again.
+    pub async fn request_rebuild(&self) -> Result<(), StoreError> {
         self.start().store.change_fleet(FleetChange::Rebuild).await
     }
 

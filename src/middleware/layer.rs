@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::background::Background;
-use crate::error::ChangeError;
+use crate::error::StoreError;
 use crate::extract::AsId;
 use crate::guard::Guard;
 use crate::guard::finding::Finding;
@@ -20,9 +20,9 @@ use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
-use crate::store::Sought;
 #[cfg(feature = "redis")]
-use crate::store::foreign::trust::TrustError;
+use crate::refusal::Refusal;
+use crate::store::Sought;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -119,11 +119,11 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`ChangeError::Invalid`] when every check would refuse the id, [`ChangeError::Store`] when the
+    /// [`StoreError::InvalidId`] when every check would refuse the id, another one when the
     /// store did not acknowledge it. Try again, or let the creation fail.
-    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), ChangeError> {
+    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), StoreError> {
         let id = self.canonical(id)?;
-        Ok(self.start().insert(vec![id]).await?)
+        self.start().insert(vec![id]).await
     }
 
     /// Adds many ids to the filter, in batches. What [`insert`](Self::insert) says holds for each.
@@ -136,7 +136,7 @@ impl BloomGuard {
     ///
     /// As for [`insert`](Self::insert). Some of the ids may have been added then, which does no harm;
     /// none counts as acknowledged.
-    pub async fn insert_many<I>(&self, ids: I) -> Result<(), ChangeError>
+    pub async fn insert_many<I>(&self, ids: I) -> Result<(), StoreError>
     where
         I: IntoIterator<Item: AsId>,
     {
@@ -165,11 +165,11 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`ChangeError::Invalid`] when every check would refuse the id, [`ChangeError::Store`] when the
+    /// [`StoreError::InvalidId`] when every check would refuse the id, another one when the
     /// store failed. Both are harmless: requests for the id reach the handler and find nothing.
-    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, ChangeError> {
+    pub async fn remove(&self, id: &(impl AsId + ?Sized)) -> Result<Removed, StoreError> {
         let id = self.canonical(id)?;
-        Ok(self.start().remove(&id).await?)
+        self.start().remove(&id).await
     }
 
     /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
@@ -240,16 +240,18 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// [`TrustError`] says what does not fit, and what to compare. What was stated before stays. Of a filter that is spread over
+    /// [`Refusal::UNFIT`] says what does not fit, and what to compare. What was stated before stays. Of a filter that is spread over
     /// several Redis servers, some parts may be trusted.
-    pub async fn trust_foreign<I>(&self, known: I) -> Result<(), TrustError>
+    pub async fn trust_foreign<I>(&self, known: I) -> Result<(), StoreError>
     where
         I: IntoIterator<Item: AsId>,
     {
         let guard = self.start();
         let ids = known.into_iter().map(|id| id.as_id(&*guard.extractor));
         let ids = ids.collect::<Result<BTreeSet<Id>, _>>()?;
-        guard.store.foreign().ok_or(TrustError::NotForeign)?.trust(&ids).await
+        let none =
+            || StoreError::given_up(Refusal::UNFIT, "the guard has no filter of another system");
+        guard.store.foreign().ok_or_else(none)?.trust(&ids).await
     }
 }
 

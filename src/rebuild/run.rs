@@ -100,7 +100,10 @@ impl RebuildRun<'_> {
             report = steps => report,
             () = kept => Err(RebuildError::Busy),
             // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
-            () = sleep(limit) => Err(RebuildError::TooLong { limit }),
+            () = sleep(limit) => Err(RebuildError::GivenUp {
+                reason: format!("the rebuild took longer than its limit of {limit:?}"),
+                advice: "Find out why the scan is slow or hangs. It should read an index on the id's column.",
+            }),
         }
     }
 
@@ -150,7 +153,13 @@ impl RebuildRun<'_> {
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
-        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity() })
+        let capacity = sizing.capacity();
+        Err(RebuildError::GivenUp {
+            reason: format!(
+                "the source outgrew its filter in each of {SCANS} scans, at last one for {capacity} ids"
+            ),
+            advice: "Raise capacity: the table grows faster than it is scanned.",
+        })
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
@@ -180,7 +189,10 @@ impl RebuildRun<'_> {
         let sized = |ids| Sizing::sharded(ids, configured.rate(), configured.shards());
         let roomy = (ids as f64 * HEAD_ROOM) as u64;
         // Near the largest filter there can be, less head-room is better than no filter.
-        Ok(sized(roomy).or_else(|_| sized(ids))?)
+        sized(roomy).or_else(|_| sized(ids)).map_err(|error| RebuildError::GivenUp {
+            reason: error.to_string(),
+            advice: "Choose a higher false-positive rate, or cut the filter into shards: a string takes 512 MB at most.",
+        })
     }
 
     /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.

@@ -137,7 +137,7 @@ impl FleetView {
 
 /// How far back the journal reaches, and how far it must.
 ///
-/// A rebuild that needs inserts from before fails with [`StoreError::JournalGap`].
+/// A rebuild that needs inserts from before fails with [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]

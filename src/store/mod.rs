@@ -31,7 +31,7 @@ use self::memory::build::MemoryBuild;
 use self::redis::{RedisBuild, Shards};
 #[cfg(feature = "redis")]
 use crate::background::Background;
-use crate::error::{FleetError, RebuildError, StoreError};
+use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
@@ -181,8 +181,8 @@ impl Store {
 
     /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
     /// metadata are others, or an older filter is live.
-    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
-        ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.no_fleet().into()))
+    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
+        ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.no_fleet()))
     }
 
     /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands; nothing where another rebuild holds

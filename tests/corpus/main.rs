@@ -21,7 +21,7 @@ mod replay;
 #[path = "../../src/filter/mod.rs"]
 mod filter;
 mod error {
-    pub(crate) use bloom_guard::StoreError;
+    pub(crate) use bloom_guard::{SettingError, StoreError};
 }
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../src/id.rs"]
@@ -33,6 +33,9 @@ mod link {
 }
 mod store {
     pub(crate) use crate::link;
+}
+mod refusal {
+    pub(crate) use bloom_guard::Refusal;
 }
 mod verdict {
     pub(crate) use bloom_guard::Doubt;

@@ -18,8 +18,11 @@ fn refused(url: &str) -> String {
     for told in [format!("{error}"), format!("{:?}", builder(url))] {
         assert!(!told.contains(SECRET), "{url}: {told}");
     }
-    let [SettingError::RedisUrl { reason }] = error.problems() else { panic!("{url}: {error:?}") };
-    reason.clone()
+    match error.problems() {
+        [SettingError::Invalid { setting: "redis", reason }] => reason.clone(),
+        [SettingError::Combination { reason }] => (*reason).to_owned(),
+        _ => panic!("{url}: {error:?}"),
+    }
 }
 
 /// A form of URL, as the documentation of `Builder::redis` lists it.

@@ -21,9 +21,8 @@ const ORDER: [&[&str]; 11] = [
     &["decide", "rebuild", "observe"],
     &["store"],
     &["nulls", "extract", "rejection", "settings"],
-    // Errors name what is wrong with a filter's size.
-    &["error"],
     &["filter"],
+    &["error"],
     &["id", "mode", "verdict", "random", "background"],
     &["refusal"],
 ];

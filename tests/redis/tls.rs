@@ -219,7 +219,9 @@ async fn a_port_that_takes_tls_only_and_one_that_takes_none_are_named() {
 /// The problems of settings that cannot be, in words.
 fn problem(builder: Builder) -> String {
     let error = builder.build().expect_err("it cannot be");
-    let [SettingError::NoEffect { .. } | SettingError::TlsPem { .. }] = error.problems() else {
+    let [SettingError::NoEffect { .. } | SettingError::Invalid { setting: "tls", .. }] =
+        error.problems()
+    else {
         panic!("{error:?}")
     };
     error.to_string()

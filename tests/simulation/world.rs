@@ -17,7 +17,7 @@ use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What}
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, Builder, ChangeError, Mode, NegativeCaching, PathPattern, Schedule};
+use crate::{BloomGuard, Builder, Mode, NegativeCaching, PathPattern, Schedule, StoreError};
 use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
@@ -499,7 +499,7 @@ impl Create {
     }
 }
 
-async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), ChangeError> {
+async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), StoreError> {
     match ids {
         [id] => guard.insert(id).await,
         ids => guard.insert_many(ids).await,

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bloom_guard::rebuild::RebuildSource;
-use bloom_guard::{BloomGuard, BoxError, ChangeError, from_fn};
+use bloom_guard::{BloomGuard, BoxError, StoreError, from_fn};
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::{SinkExt, TryStreamExt};
 use tokio::sync::mpsc;
@@ -175,7 +175,7 @@ pub(crate) async fn import(
 async fn tell_guard(
     guard: BloomGuard,
     mut told: mpsc::Receiver<Vec<i64>>,
-) -> Result<(), ChangeError> {
+) -> Result<(), StoreError> {
     while let Some(ids) = told.recv().await {
         guard.insert_many(ids).await?;
     }

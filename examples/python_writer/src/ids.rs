@@ -13,7 +13,7 @@ use axum::http::{StatusCode, header::RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, post};
 use axum::{Json, Router};
-use bloom_guard::{BloomGuard, ChangeError};
+use bloom_guard::{BloomGuard, StoreError};
 
 pub(crate) fn router(guard: BloomGuard) -> Router {
     Router::new().route("/ids", post(insert)).route("/ids/{id}", delete(remove)).with_state(guard)
@@ -38,10 +38,10 @@ async fn remove(
 }
 
 /// An answer 503, which may be tried again; or 422 for an id that no handler could serve.
-struct NotDone(ChangeError);
+struct NotDone(StoreError);
 
-impl From<ChangeError> for NotDone {
-    fn from(error: ChangeError) -> Self {
+impl From<StoreError> for NotDone {
+    fn from(error: StoreError) -> Self {
         Self(error)
     }
 }
@@ -50,7 +50,7 @@ impl IntoResponse for NotDone {
     fn into_response(self) -> Response {
         let text = self.0.to_string();
         match self.0 {
-            ChangeError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, text).into_response(),
+            StoreError::InvalidId(_) => (StatusCode::UNPROCESSABLE_ENTITY, text).into_response(),
             _ => (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], text).into_response(),
         }
     }

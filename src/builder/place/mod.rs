@@ -83,7 +83,10 @@ impl Place {
             },
             (Some(redis), Some(filter)) => {
                 if filter.endpoints(redis).any(|one| matches!(one, Endpoint::Cluster(_))) {
-                    return Err(SettingError::ForeignInCluster);
+                    // Its key and what the guard keeps beside it would be in different slots.
+                    return Err(SettingError::Combination {
+                        reason: "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own",
+                    });
                 }
                 Store::Foreign(ForeignStore::new(settings, filter, redis))
             }
@@ -96,7 +99,10 @@ impl Place {
         let is_own = self.foreign.is_none();
         let has_shards = is_own && self.redis.is_some() && settings.sizing.shards() > 1;
         let lacks_key = has_shards && settings.secret_key.is_none();
-        wrong.extend(lacks_key.then_some(SettingError::ShardsWithoutKey));
+        // By its digest an id is told to be in a shard, before Redis is asked.
+        wrong.extend(lacks_key.then_some(SettingError::Combination {
+            reason: "shards need a secret_key, the same in all processes",
+        }));
         wrong
     }
 

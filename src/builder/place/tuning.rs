@@ -21,8 +21,8 @@ impl Builder {
     pub fn shards(mut self, shards: u32) -> Self {
         let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
         if !is_good {
-            let wrong = SettingError::Shards { value: shards, max: MOST_SHARDS };
-            return self.judge("shards", Err(wrong));
+            let reason = format!("{shards} is no power of two from 1 to {MOST_SHARDS}");
+            return self.judge("shards", Err(SettingError::Invalid { setting: "shards", reason }));
         }
         self.shards = shards;
         self.judge("shards", Ok(())).size()

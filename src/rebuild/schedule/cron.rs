@@ -40,10 +40,10 @@ impl Times for Result<Cron, Useless> {
     fn judge(&self) -> Result<(), SettingError> {
         match self {
             Ok(_) => Ok(()),
-            Err(Useless { expression, reason }) => Err(SettingError::Cron {
-                expression: expression.to_string(),
-                reason: reason.to_string(),
-            }),
+            Err(Useless { expression, reason }) => {
+                let reason = format!("cron expression {expression:?} makes no schedule: {reason}");
+                Err(SettingError::Invalid { setting: "rebuild", reason })
+            }
         }
     }
 
@@ -118,7 +118,10 @@ mod tests {
     #[test]
     fn a_bad_expression_is_named() {
         let told = Schedule::cron("61 * * * *").judge().unwrap_err().to_string();
-        assert!(told.starts_with("cron expression \"61 * * * *\" makes no schedule: "), "{told}");
+        assert!(
+            told.starts_with("rebuild: cron expression \"61 * * * *\" makes no schedule: "),
+            "{told}"
+        );
         assert!(!told.ends_with(": "), "the parser's reason is given: {told}");
     }
 }

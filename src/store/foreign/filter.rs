@@ -6,7 +6,6 @@ use ::redis::{Cmd, cmd};
 
 use super::layout::{BloomSize, Layout};
 use crate::error::{SettingError, StoreError};
-use crate::filter::SizingError;
 use crate::settings;
 use crate::store::link::access::Access;
 use crate::store::link::reply::Reply;
@@ -67,8 +66,12 @@ impl ForeignFilter {
 
     /// Notes that a filter for `ids` ids at `rate` has to be possible.
     pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
-        let error = SizingError::Rate { value: rate, min: f64::MIN_POSITIVE, max: 1.0 };
-        let possible = (rate > 0.0 && rate <= 1.0).then_some(()).ok_or_else(|| error.into());
+        let bounds = f64::MIN_POSITIVE..=1.0;
+        let possible = if bounds.contains(&rate) {
+            Ok(())
+        } else {
+            Err(SettingError::out_of_bounds("false-positive rate", rate, &bounds))
+        };
         self.bounded(setting, ids, 1, u64::MAX).judged(possible)
     }
 

@@ -23,8 +23,8 @@ use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
-use crate::store::link::refusal::{Consequences, doubt};
-use crate::store::link::reply::Reply;
+use crate::store::link::refusal::Consequences;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange, pipeline};
 use crate::store::map::endpoint::Endpoint;
@@ -97,7 +97,7 @@ impl Part {
     }
 
     pub(super) fn error(&self, reason: &str) -> StoreError {
-        StoreError::Foreign { key: self.key.clone(), reason: reason.to_owned() }
+        StoreError::unfit(&self.key, reason)
     }
 
     /// Returns the commands that read the evidence. The first only reads, and is a write to Redis all the same: a replica
@@ -207,7 +207,7 @@ impl Part {
                 .filter_map(broken)
                 .find(|(_, why)| *why != Doubt::Refused(Refusal::FULL)),
             Err(error) => before
-                .zip(Some(doubt(error)))
+                .zip(Some(error.doubt()))
                 .filter(|(_, why)| matches!(why, Doubt::Damaged | Doubt::Gone)),
         };
         let Some((stated, why)) = found else { return Ok(()) };
@@ -288,7 +288,7 @@ impl Part {
         // Stated since, perhaps about another string than the bits went to.
         self.look(&*transport, run).await?;
         let reason = "the filter was stated to be whole meanwhile".to_owned();
-        Err(StoreError::Disconnected { doubt: Doubt::Suspect, reason })
+        Err(StoreError::NoAnswer { doubt: Doubt::Suspect, reason })
     }
 
     /// Ends trust that was stated then: an id that exists was found missing.
@@ -337,7 +337,7 @@ pub(super) fn held(reply: Value, hashes: u32, ids: usize) -> Result<Vec<bool>, S
     let hashes = hashes as usize;
     if bits.len() != ids * hashes {
         let answer = format!("{} bits of {ids} ids", bits.len());
-        return Err(StoreError::Odd { step: STEP, answer });
+        return Err(odd(STEP, answer));
     }
     Ok((0..ids).map(|id| bits[id * hashes..][..hashes].iter().all(|bit| *bit)).collect())
 }
@@ -392,7 +392,7 @@ impl Checks for Part {
                     one.answer.send(answer).ok();
                 }
             }
-            Err(error) => refuse(waiting.drain(..), doubt(error)),
+            Err(error) => refuse(waiting.drain(..), error.doubt()),
         }
         // The next look tries again.
         let read = read.as_ref().map(|(found, _)| &found[..]);

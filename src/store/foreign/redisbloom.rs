@@ -5,7 +5,7 @@ use ::redis::{Cmd, cmd};
 use super::filter::{ForeignFilter, Numbers};
 use super::layout::{Bits, BloomSize, Extent, Layout};
 use crate::error::StoreError;
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 
 #[derive(Debug)]
 struct RedisBloom;
@@ -50,8 +50,7 @@ impl Layout for RedisBloom {
             }
         }
         let (Some(capacity), Some(bytes), Some(ids)) = (capacity, bytes, ids) else {
-            let answer = "a field is missing".to_owned();
-            return Err(StoreError::Odd { step: "BF.INFO", answer });
+            return Err(odd("BF.INFO", "a field missing"));
         };
         Ok(Extent::Module { bytes, ids, capacity })
     }

@@ -13,7 +13,8 @@ use super::part::{Part, held};
 use super::statement::Statement;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::{Id, InvalidId};
+use crate::id::Id;
+use crate::refusal::Refusal;
 use crate::store::link::connection::Connection;
 use crate::store::link::reply::Reply;
 use crate::store::link::transport::pipeline;
@@ -31,29 +32,6 @@ const ASKED: usize = 500;
 /// A bitmap is made longer by 1 to so many clear bytes: a length that no program gives it which writes it anew.
 const LONGER: u64 = 64;
 
-/// Why [`BloomGuard::trust_foreign`](crate::BloomGuard::trust_foreign) stated nothing.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TrustError {
-    /// The guard's filter is its own: it needs no statement.
-    #[error("the guard has no filter of another system")]
-    NotForeign,
-    /// One of the ids that exist is none.
-    #[error(transparent)]
-    Invalid(#[from] InvalidId),
-    /// What is at the key is no filter of these numbers, or lacks ids, or nothing shows that it is.
-    #[error("{filter}: {reason}")]
-    Unfit {
-        /// The layout, its keys and its numbers.
-        filter: String,
-        /// What is wrong, in words.
-        reason: String,
-    },
-    /// Redis did not do what it was asked to.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// What is to be stated of a part, and how long its string was when it was looked at; of a module's filter nothing.
 struct Draft {
     statement: Statement,
@@ -62,7 +40,7 @@ struct Draft {
 
 impl ForeignStore {
     /// States that the filter is whole: these ids exist, and are in it.
-    pub(crate) async fn trust(&self, known: &BTreeSet<Id>) -> Result<(), TrustError> {
+    pub(crate) async fn trust(&self, known: &BTreeSet<Id>) -> Result<(), StoreError> {
         let mut drafts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             drafts.push(part.survey().await?);
@@ -86,7 +64,7 @@ impl ForeignStore {
     }
 
     /// Judges whether these ids are enough to show that the numbers are the writer's.
-    fn judge(&self, known: &BTreeSet<Id>, drafts: &[Draft]) -> Result<(), TrustError> {
+    fn judge(&self, known: &BTreeSet<Id>, drafts: &[Draft]) -> Result<(), StoreError> {
         let part = &self.parts[0];
         let rates = drafts.iter().map(|Draft { statement, .. }| statement.rate(statement.ids));
         let rate = rates.fold(0.0, f64::max);
@@ -111,7 +89,7 @@ impl ForeignStore {
 
 impl Part {
     /// Looks at all of the part, and sees that its key has the type and the length that the numbers say.
-    async fn survey(&self) -> Result<Draft, TrustError> {
+    async fn survey(&self) -> Result<Draft, StoreError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let run = connection.process.run;
         let known = self.look(&*connection.transport(), run).await?;
@@ -144,7 +122,7 @@ impl Part {
         connection: &Arc<Connection<()>>,
         bytes: u64,
         bits: u64,
-    ) -> Result<u64, TrustError> {
+    ) -> Result<u64, StoreError> {
         let mut set = 0;
         for first in (0..bytes).step_by(PIECE as usize) {
             let last = (first + PIECE).min(bytes) - 1;
@@ -177,7 +155,7 @@ impl Part {
     }
 
     /// Counts those of some ids that are not in the part.
-    async fn missing(&self, ids: &[&[u8]], size: BloomSize) -> Result<usize, TrustError> {
+    async fn missing(&self, ids: &[&[u8]], size: BloomSize) -> Result<usize, StoreError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let mut missing = 0;
         for ids in ids.chunks(ASKED) {
@@ -191,7 +169,7 @@ impl Part {
     }
 
     /// Writes the statement, if the key has the length that was looked at.
-    async fn state(&self, Draft { statement, length }: Draft) -> Result<(), TrustError> {
+    async fn state(&self, Draft { statement, length }: Draft) -> Result<(), StoreError> {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let run = connection.process.run;
         if run != statement.run {
@@ -218,7 +196,7 @@ impl Part {
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 
-    fn unfit(&self, reason: String) -> TrustError {
-        TrustError::Unfit { filter: self.of.clone(), reason }
+    fn unfit(&self, reason: String) -> StoreError {
+        StoreError::given_up(Refusal::UNFIT, format!("{}: {reason}", self.of))
     }
 }

@@ -40,10 +40,14 @@ impl Access {
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
         let redis = url.redis_settings();
         match (&self.credentials, redis.username(), redis.password()) {
-            (Some(_), _, Some(_)) => return Err(SettingError::CredentialsTwice),
+            (Some(_), _, Some(_)) => {
+                let reason = "credentials: the redis url has a password, too";
+                return Err(SettingError::Combination { reason });
+            }
             (None, Some(_), None) => {
-                let reason = "it has a user without a password, and there are no credentials";
-                return Err(SettingError::RedisUrl { reason: reason.to_owned() });
+                let reason =
+                    "the redis url has a user without a password, and there are no credentials";
+                return Err(SettingError::Combination { reason });
             }
             _ => {}
         }

@@ -31,7 +31,7 @@ impl Attempts {
     pub(crate) async fn next_after(&mut self, error: StoreError) -> Result<(), StoreError> {
         self.failed += 1;
         let wait = match &error {
-            StoreError::Disconnected { .. } | StoreError::Timeout { .. } => Some(Duration::ZERO),
+            StoreError::NoAnswer { .. } => Some(Duration::ZERO),
             StoreError::Refused { reason, .. } => {
                 (Consequences::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
             }

@@ -44,9 +44,7 @@ pub(crate) enum End {
 impl From<StoreError> for End {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Disconnected { .. } | StoreError::Timeout { .. } => {
-                Self::Lost(error.to_string())
-            }
+            StoreError::NoAnswer { .. } => Self::Lost(error.to_string()),
             error => Self::Left(error.to_string()),
         }
     }

@@ -95,7 +95,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     ///
     /// # Errors
     ///
-    /// [`StoreError::Disconnected`] if the connection for inserts is not in use any more.
+    /// [`StoreError::NoAnswer`] if the connection for inserts is not in use any more.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Arc<Connection<I>>) -> Result<(), StoreError> {
         // One that was replaced says nothing of the others.
         let is_used = self.inserts.uses(inserts);
@@ -115,7 +115,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             return Ok(());
         }
         let reason = "the connection was given up".to_owned();
-        Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason })
+        Err(StoreError::disconnected(reason))
     }
 
     /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.

@@ -1,6 +1,5 @@
 //! What follows from what Redis says when it refuses.
 
-use crate::error::StoreError;
 use crate::refusal::{ConnectionAfter, Refusal, Retry, STARTS};
 use crate::verdict::Doubt;
 
@@ -61,23 +60,6 @@ pub(crate) fn is_unknown_script(words: &str) -> bool {
 
 fn begins(words: &str, start: &str) -> bool {
     words.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-}
-
-/// Returns what an error leaves in doubt. None of them is ever an absence.
-pub(crate) fn doubt(error: &StoreError) -> Doubt {
-    match error {
-        StoreError::Timeout { .. } => Doubt::Timeout,
-        StoreError::Disconnected { doubt, .. } | StoreError::Refused { doubt, .. } => *doubt,
-        StoreError::Foreign { .. } => Doubt::Damaged,
-        StoreError::OtherKey { .. } => Doubt::OtherKey,
-        StoreError::Odd { .. }
-        | StoreError::NoRoom { .. }
-        | StoreError::Fenced { .. }
-        | StoreError::Lost { .. }
-        | StoreError::JournalGap { .. }
-        | StoreError::OtherRedis
-        | StoreError::Changing => Doubt::Refused(Refusal::ODD),
-    }
 }
 
 #[cfg(test)]

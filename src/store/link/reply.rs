@@ -1,8 +1,12 @@
 //! Taking replies apart. A reply of the wrong shape is an error, never a default.
 
+use std::fmt::Display;
+
 use ::redis::Value;
 
 use crate::error::StoreError;
+use crate::refusal::Refusal;
+use crate::verdict::Doubt;
 
 /// A reply, and the step it answers, for the error's sake.
 pub(crate) struct Reply {
@@ -16,7 +20,7 @@ impl Reply {
     }
 
     fn odd(&self) -> StoreError {
-        odd(self.step, &self.value)
+        odd_value(self.step, &self.value)
     }
 
     /// Returns the elements of an array.
@@ -26,7 +30,7 @@ impl Reply {
             Value::Array(values) => {
                 Ok(values.into_iter().map(|value| Self { step, value }).collect())
             }
-            value => Err(odd(step, &value)),
+            value => Err(odd_value(step, &value)),
         }
     }
 
@@ -39,7 +43,7 @@ impl Reply {
                 let mut values = values.into_iter();
                 std::iter::from_fn(|| values.next().zip(values.next())).collect()
             }
-            value => return Err(odd(step, &value)),
+            value => return Err(odd_value(step, &value)),
         };
         let reply = |value| Self { step, value };
         Ok(pairs.into_iter().map(|(name, value)| [reply(name), reply(value)]).collect())
@@ -50,7 +54,7 @@ impl Reply {
         let step = self.step;
         let items = self.array()?;
         let len = items.len();
-        items.try_into().map_err(|_| StoreError::Odd { step, answer: format!("{len} fields") })
+        items.try_into().map_err(|_| odd(step, format!("{len} fields")))
     }
 
     /// Returns an integer, written as one or as decimal text.
@@ -104,15 +108,14 @@ impl Reply {
             Value::BulkString(bytes) => Ok(bytes),
             Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.into_bytes()),
             Value::Okay => Ok(b"OK".to_vec()),
-            value => Err(odd(self.step, &value)),
+            value => Err(odd_value(self.step, &value)),
         }
     }
 
     /// Returns the text of a string.
     pub(crate) fn text(self) -> Result<String, StoreError> {
         let step = self.step;
-        String::from_utf8(self.bytes()?)
-            .map_err(|_| StoreError::Odd { step, answer: "bytes that are not text".to_owned() })
+        String::from_utf8(self.bytes()?).map_err(|_| odd(step, "bytes that are not text"))
     }
 
     /// Returns the bytes of a string, or none for a nil.
@@ -121,7 +124,13 @@ impl Reply {
     }
 }
 
-fn odd(step: &'static str, value: &Value) -> StoreError {
+/// Says that Redis answered a step with something that makes no sense.
+pub(crate) fn odd(step: &str, answer: impl Display) -> StoreError {
+    let doubt = Doubt::Refused(Refusal::ODD);
+    StoreError::GivenUp { doubt, reason: format!("redis answered {step} with {answer}") }
+}
+
+fn odd_value(step: &str, value: &Value) -> StoreError {
     let kind = match value {
         Value::Nil => "nil".to_owned(),
         Value::Int(value) => format!("the integer {value}"),
@@ -129,5 +138,5 @@ fn odd(step: &'static str, value: &Value) -> StoreError {
         Value::Array(values) => format!("an array of {}", values.len()),
         _ => "a value of another kind".to_owned(),
     };
-    StoreError::Odd { step, answer: kind }
+    odd(step, kind)
 }

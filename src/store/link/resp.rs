@@ -7,6 +7,7 @@ use std::ops::Range;
 use ::redis::{Parser, Pipeline, RedisResult, Value};
 
 use crate::error::StoreError;
+use crate::store::link::reply::odd;
 
 /// Commands that leave in one go.
 #[derive(Default)]
@@ -257,7 +258,7 @@ impl<'a> Replies<'a> {
             Some(b'*') => "an array of another length",
             Some(_) => "a value of another kind",
         };
-        StoreError::Odd { step: self.step, answer: kind.to_owned() }
+        odd(self.step, kind)
     }
 }
 
@@ -269,7 +270,7 @@ impl<'a> Replies<'a> {
 pub(crate) fn values(replies: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
     let (mut parser, mut rest) = (Parser::new(), replies);
     let values: RedisResult<_> = (0..count).map(|_| parser.parse_value(&mut rest)).collect();
-    values.map_err(|error| StoreError::Odd { step: "a reply", answer: error.to_string() })
+    values.map_err(|error| odd("a reply", error.to_string()))
 }
 
 #[cfg(test)]

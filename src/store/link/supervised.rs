@@ -30,7 +30,7 @@ use super::transport::{Clock, Transport, Trouble, inspect, one, send};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::ConnectionAfter;
-use crate::store::link::refusal::{doubt, is_unknown_script};
+use crate::store::link::refusal::is_unknown_script;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending};
 use crate::verdict::Doubt;
@@ -81,13 +81,13 @@ impl LinkTrouble {
     }
 
     pub(crate) fn of(error: &StoreError) -> Self {
-        Self { doubt: doubt(error), reason: reason(error) }
+        Self { doubt: error.doubt(), reason: reason(error) }
     }
 }
 
 impl From<LinkTrouble> for StoreError {
     fn from(LinkTrouble { doubt, reason }: LinkTrouble) -> Self {
-        Self::Disconnected { doubt, reason }
+        Self::NoAnswer { doubt, reason }
     }
 }
 
@@ -164,7 +164,7 @@ impl<I: Send + Sync> Link<I> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Disconnected`] with what the last attempt met.
+    /// [`StoreError::NoAnswer`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         deadline: Duration,
@@ -240,14 +240,15 @@ impl<I: Send + Sync> Link<I> {
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
-        let late = StoreError::Timeout { deadline };
+        let late = || StoreError::late(deadline);
         let begun = Instant::now();
-        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late) };
+        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late()) };
         let call = self.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
         let sent = send(&*connection.transport(), packed, rest).await;
-        if let Err(Trouble { error: StoreError::Timeout { .. }, .. }) = sent {
-            return Err(late);
+        if let Err(Trouble { error: StoreError::NoAnswer { doubt: Doubt::Timeout, .. }, .. }) = sent
+        {
+            return Err(late());
         }
         call.answered();
         sent.map_err(|Trouble { error, connection: after }| {
@@ -409,7 +410,7 @@ impl<I: Send + Sync> Link<I> {
         transport.tell(self.introduction());
         let identity = self.handshake.join(&*transport, &process).await?;
         if let Some(reason) = transport.replaced().await {
-            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
+            return Err(StoreError::disconnected(reason));
         }
         Ok(Arc::new(Connection::new(transport, process, identity, clock, eviction)))
     }
@@ -418,7 +419,7 @@ impl<I: Send + Sync> Link<I> {
     async fn open(&self) -> Result<Arc<dyn Transport>, StoreError> {
         let deadline = self.connector.patience();
         let opened = timeout(deadline, self.connector.connect()).await;
-        let opened = opened.map_err(|_| StoreError::Timeout { deadline })?;
+        let opened = opened.map_err(|_| StoreError::late(deadline))?;
         Ok(opened.map_err(Trouble::from)?)
     }
 
@@ -490,8 +491,10 @@ impl<I: Send + Sync> Link<I> {
 /// Says why there is no connection.
 fn reason(error: &StoreError) -> String {
     match error {
-        StoreError::Disconnected { reason, .. } => reason.clone(),
-        StoreError::OtherKey { .. } => format!("{error}: give all processes the same"),
+        StoreError::NoAnswer { doubt, reason } if *doubt != Doubt::Timeout => reason.clone(),
+        StoreError::GivenUp { doubt: Doubt::OtherKey, .. } => {
+            format!("{error}: give all processes the same")
+        }
         other => other.to_string(),
     }
 }

@@ -75,7 +75,8 @@ impl TlsSettings {
 
     /// Says what is wrong with what was given as bytes.
     pub(super) fn judge(&self) -> Result<(), SettingError> {
-        let wrong = |error: io::Error| SettingError::TlsPem { reason: error.to_string() };
+        let wrong =
+            |error: io::Error| SettingError::Invalid { setting: "tls", reason: error.to_string() };
         let is_held = |pem: &Pem| matches!(pem, Pem::Held(_));
         if self.roots.as_ref().is_some_and(is_held) {
             self.roots().map_err(wrong)?;

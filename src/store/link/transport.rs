@@ -113,7 +113,7 @@ impl From<RedisError> for Trouble {
             // Redis may say why before it hangs up.
             let doubt =
                 Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
-            return Self::lost(StoreError::Disconnected { doubt, reason });
+            return Self::lost(StoreError::NoAnswer { doubt, reason });
         }
         Self::refused(reason)
     }
@@ -166,7 +166,7 @@ pub(crate) async fn send(
     deadline: Duration,
 ) -> Result<Vec<u8>, Trouble> {
     let Ok(replies) = timeout(deadline, transport.send(packed)).await else {
-        let error = StoreError::Timeout { deadline };
+        let error = StoreError::late(deadline);
         return Err(Trouble { error, connection: ConnectionAfter::Keep });
     };
     Ok(replies?)

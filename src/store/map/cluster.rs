@@ -24,7 +24,7 @@ use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{self, Reply};
 use crate::store::link::resp::{Packed, values};
 use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
 
@@ -175,7 +175,7 @@ impl Slots {
         for (number, (node, door)) in nodes.into_iter().take(ASKED).enumerate() {
             let slots = self.clone();
             asked.spawn(async move {
-                let late = StoreError::Timeout { deadline: CONNECT };
+                let late = StoreError::late(CONNECT);
                 let map = timeout(CONNECT, slots.ask(&node, &*door)).await.unwrap_or(Err(late));
                 (number, map.map_err(|error| format!("{node}: {error}")))
             });
@@ -342,7 +342,7 @@ fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
 }
 
 fn odd(answer: String) -> StoreError {
-    StoreError::Odd { step: "CLUSTER SLOTS", answer }
+    reply::odd("CLUSTER SLOTS", answer)
 }
 
 impl Connector for ToSlot {

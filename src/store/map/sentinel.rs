@@ -24,6 +24,7 @@ use crate::error::{SettingError, StoreError};
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
+use crate::store::link::reply::odd;
 use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, ask};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
@@ -145,7 +146,7 @@ impl Names for Sentinels {
 impl Sentinel {
     /// Asks which server is the primary of this name.
     async fn names(&self, name: &str) -> Result<Server, StoreError> {
-        let late = StoreError::Timeout { deadline: CONNECT };
+        let late = StoreError::late(CONNECT);
         let named = timeout(CONNECT, self.ask(name)).await.unwrap_or(Err(late));
         if named.is_err() {
             self.keep(None);
@@ -165,11 +166,11 @@ impl Sentinel {
         self.keep(Some(transport));
         if reply.is_nil() {
             let answer = format!("nothing: it knows no primary {name:?}");
-            return Err(StoreError::Odd { step: ASKED, answer });
+            return Err(odd(ASKED, answer));
         }
         let [host, port] = reply.fields()?;
         let port = port.int()?;
-        let no_port = |_| StoreError::Odd { step: ASKED, answer: format!("the port {port}") };
+        let no_port = |_| odd(ASKED, format!("the port {port}"));
         Ok(Server { host: host.text()?, port: u16::try_from(port).map_err(no_port)? })
     }
 

@@ -41,10 +41,20 @@ impl Endpoint {
     pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         let url = url.trim();
         if !cfg!(feature = "tls") && (url.starts_with("rediss") || url.starts_with("valkeys")) {
-            return Err(SettingError::TlsFeature);
+            let reason = "a rediss:// url needs the crate feature `tls`";
+            return Err(SettingError::Combination { reason });
         }
-        endpoint(url).map_err(|reason| SettingError::RedisUrl { reason })
+        endpoint(url).map_err(|reason| unreadable(&reason))
     }
+}
+
+/// What is wrong with a URL. Nothing of it is repeated, as it may hold a password.
+fn unreadable(reason: &str) -> SettingError {
+    let reason = format!(
+        "the url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/database], or one of the other forms \
+         that Builder::redis lists (in a password, / ? # @ and & are percent-encoded)"
+    );
+    SettingError::Invalid { setting: "redis", reason }
 }
 
 fn endpoint(url: &str) -> Result<Endpoint, String> {

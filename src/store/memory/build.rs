@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{BATCH, Books, LiveFilter, MemoryStore};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Membership, Sizing};
-use crate::store::scan::{Given, LOST, Scan};
+use crate::store::scan::{Given, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
@@ -72,7 +72,7 @@ impl MemoryBuild {
     }
 
     fn given(&self) -> Result<&Given, StoreError> {
-        self.given.as_ref().ok_or(LOST)
+        self.given.as_ref().ok_or_else(lost)
     }
 
     /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
@@ -81,7 +81,7 @@ impl MemoryBuild {
             (Ok(Given { filter, .. }), Some(building)) if Arc::ptr_eq(filter, building) => {
                 Ok(Arc::clone(filter))
             }
-            _ => Err(StoreError::Lost { step }),
+            _ => Err(StoreError::lost(step)),
         }
     }
 
@@ -133,20 +133,20 @@ impl MemoryBuild {
     pub(crate) fn verify(&self) -> Result<(), StoreError> {
         let Given { filter, sample, .. } = self.given()?;
         let is_there = |digest| filter.lookup(digest) == Membership::Possible;
-        if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::Lost { step: "verify" }) }
+        if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::lost("verify")) }
     }
 
     /// *Swap*: makes it the live one.
     pub(crate) fn swap(&self) -> Result<Live, StoreError> {
         let step = "swap";
         if !self.replayed {
-            return Err(StoreError::JournalGap { reason: "it has not been replayed".into() });
+            return Err(StoreError::journal_gap("it has not been replayed"));
         }
         let mut books = self.store.books.lock();
         let filter = self.building(&books, step)?;
         let Given { sizing, ids, .. } = self.given()?;
         if self.store.generation().is_some_and(|live| live >= self.token) {
-            return Err(StoreError::Fenced { step });
+            return Err(StoreError::fenced(step));
         }
         let figures = Live {
             generation: self.token,

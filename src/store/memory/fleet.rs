@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::error::FleetError;
+use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
 
@@ -22,14 +22,14 @@ impl Fleet {
         change: FleetChange,
         live: i64,
         now_us: i64,
-    ) -> Result<(), FleetError> {
+    ) -> Result<(), StoreError> {
         match change {
             FleetChange::Mode(mode) => self.mode.change(mode),
             FleetChange::Enforce { seen, after } => {
                 let (_, number) = self.mode.numbered();
                 let is_same = seen.metadata.iter().all(|seen| seen.mode_number == number);
                 if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
-                    return Err(FleetError::Overtaken);
+                    return Err(StoreError::overtaken());
                 }
                 // One that was set meanwhile has this number, too, and is milder.
                 self.mode.note(Mode::Enforce, number + 1);

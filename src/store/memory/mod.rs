@@ -26,7 +26,7 @@ use super::{
     Answer, Condition, Distrusted, FleetChange, FleetView, JournalReach, Live, Lookup, Lookups,
     NewNull, NullClaim, Remembered, SeenMetadata, Sought, Survey,
 };
-use crate::error::{FleetError, SettingError, StoreError};
+use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
 use crate::id::{Digest, Digester, Id, SecretKey};
 use crate::mode::SharedMode;
@@ -84,7 +84,10 @@ impl MemoryStore {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
         let draw = || random::bytes().map(SecretKey::new);
         let key = settings.secret_key.clone().map_or_else(draw, Ok);
-        let key = key.map_err(|error| SettingError::Random { reason: error.to_string() })?;
+        let key = key.map_err(|error| {
+            let reason = format!("no random one could be drawn: {error}");
+            SettingError::Invalid { setting: "secret_key", reason }
+        })?;
         let entries = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
         Ok(Self {
             digester: Digester::new(&key, &settings.name),
@@ -272,7 +275,7 @@ impl MemoryStore {
         Arc::clone(&self.fleet.mode)
     }
 
-    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
+    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
         let live = self.live().map_or(0, |live| live.generation.get());
         self.fleet.change(change, live, self.clock.now_us())
     }

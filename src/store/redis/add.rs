@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, hex, masks};
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
@@ -82,7 +82,7 @@ impl Shard {
             match self.try_add(ids).await {
                 Ok(Added::Done(taken)) => return Ok(taken),
                 Ok(Added::Stale) if changes < CHANGES => changes += 1,
-                Ok(Added::Stale) => return Err(StoreError::Changing),
+                Ok(Added::Stale) => return Err(StoreError::changing()),
                 Err(error) => attempts.next_after(error).await?,
             }
         }
@@ -125,7 +125,7 @@ impl Shard {
                     changes = 0;
                 }
                 Added::Stale if changes < CHANGES => changes += 1,
-                Added::Stale => return Err(StoreError::Changing),
+                Added::Stale => return Err(StoreError::changing()),
             }
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Shard {
         taken: usize,
     ) -> Result<Added, StoreError> {
         let mut fields = reply.array()?.into_iter();
-        let odd = || StoreError::Odd { step: ADD.name(), answer: "an unknown outcome".to_owned() };
+        let odd = || odd(ADD.name(), "an unknown outcome");
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
             "OK" => {

@@ -7,10 +7,10 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::fleet::HOLDS;
 use super::shard::Shard;
-use crate::error::{FleetError, StoreError};
+use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::store::FleetChange;
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::{Script, hex};
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
@@ -36,7 +36,7 @@ impl Shard {
         &self,
         change: &FleetChange,
         how: Change,
-    ) -> Result<(), FleetError> {
+    ) -> Result<(), StoreError> {
         let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let mut fields = self.ask_for(change, how, &connection).await?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
@@ -52,13 +52,13 @@ impl Shard {
                 }
                 Ok(())
             }
-            "OVERTAKEN" => Err(FleetError::Overtaken),
+            "OVERTAKEN" => Err(StoreError::overtaken()),
             // The metadata were lost or made anew: the next connection joins them.
             "KEY" => {
                 self.withdraw(&connection);
-                Err(StoreError::Changing.into())
+                Err(StoreError::changing())
             }
-            _ => Err(odd(outcome).into()),
+            _ => Err(odd(outcome)),
         }
     }
 
@@ -100,7 +100,7 @@ fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
 }
 
 fn odd(answer: String) -> StoreError {
-    StoreError::Odd { step: CHANGE_FLEET.name(), answer }
+    reply::odd(CHANGE_FLEET.name(), answer)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::shard::Shard;
 use crate::error::StoreError;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
+use crate::store::link::reply::odd;
 use crate::store::link::script::Script;
 use crate::store::{NewNull, NullClaim, Remembered};
 
@@ -80,7 +81,7 @@ impl Shard {
             "OK" => Ok(Remembered::Stored),
             "CREATED" => Ok(Remembered::Created),
             "LATE" => Ok(Remembered::Late),
-            _ => Err(StoreError::Odd { step: NULL.name(), answer: reply }),
+            _ => Err(odd(NULL.name(), reply)),
         }
     }
 }

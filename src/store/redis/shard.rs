@@ -102,7 +102,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Disconnected`] with what the last attempt met.
+    /// [`StoreError::NoAnswer`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         which: Which,
@@ -144,7 +144,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Disconnected`] if this one is not in use any more, or the shard is not joined on it or has left its node.
+    /// [`StoreError::NoAnswer`] if this one is not in use any more, or the shard is not joined on it or has left its node.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
         inserts.node.keep_to_one_redis(&inserts.on)?;
         let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
@@ -211,7 +211,7 @@ impl Shard {
             return Ok(());
         };
         let reason = format!("holds a filter of {newer}, newer than this crate");
-        Err(StoreError::Foreign { key: self.known.keys.bits.clone(), reason })
+        Err(StoreError::unfit(&self.known.keys.bits, &reason))
     }
 
     /// Asks how the fleet stands.

@@ -21,7 +21,7 @@ use super::keys::Keys;
 use super::settings_mismatch::SettingsMismatchLog;
 use super::shard::Shard;
 use crate::background::persist;
-use crate::error::{FleetError, StoreError};
+use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
@@ -171,7 +171,7 @@ impl Shards {
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
     /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
-    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), FleetError> {
+    pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
         if let FleetChange::Enforce { .. } = change
             && self.all.len() > 1
         {
@@ -180,7 +180,7 @@ impl Shards {
         self.change_each(&change, Change::Make).await
     }
 
-    async fn change_each(&self, change: &FleetChange, how: Change) -> Result<(), FleetError> {
+    async fn change_each(&self, change: &FleetChange, how: Change) -> Result<(), StoreError> {
         let changed = self.all.iter().map(|shard| shard.change_fleet(change, how));
         join_all(changed).await.into_iter().collect()
     }
@@ -244,7 +244,7 @@ impl Shards {
                 Err(error) => failure = Some(error),
             }
         }
-        folded.ok_or_else(|| failure.unwrap_or(StoreError::Changing))
+        folded.ok_or_else(|| failure.unwrap_or_else(StoreError::changing))
     }
 
     /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests

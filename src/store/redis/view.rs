@@ -71,7 +71,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Odd`] when it is not one.
+    /// [`Refusal::ODD`](crate::Refusal::ODD) when it is not one.
     pub(crate) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
         let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
         Ok(Self {

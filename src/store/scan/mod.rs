@@ -16,7 +16,9 @@ use crate::random;
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
 
-pub(crate) const LOST: StoreError = StoreError::Lost { step: "the end of the scan" };
+pub(crate) fn lost() -> StoreError {
+    StoreError::lost("the end of the scan")
+}
 
 /// What a rebuild has of its scan.
 #[derive(Default)]
@@ -65,7 +67,7 @@ impl Scan {
 
     /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        let scan = self.under_way.as_mut().ok_or(LOST)?;
+        let scan = self.under_way.as_mut().ok_or_else(lost)?;
         scan.filling.write(ids).await;
         Ok(())
     }
@@ -74,7 +76,7 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Lost`]: the thread that filled the filters ended early, as when the runtime ends.
+    /// [`Refusal::LOST`](crate::Refusal::LOST): the thread that filled the filters ended early, as when the runtime ends.
     pub(crate) async fn end(&mut self) -> Result<Vec<Given>, StoreError> {
         let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
             return Ok(Vec::new());
@@ -85,7 +87,7 @@ impl Scan {
             ids,
             sample,
         };
-        let filled = filling.finish().await.ok_or(LOST)?;
+        let filled = filling.finish().await.ok_or_else(lost)?;
         Ok(filled.into_iter().flatten().map(given).collect())
     }
 }
@@ -96,7 +98,7 @@ async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
         return Ok(Filter::new(geometry));
     }
     // It ends early only with the runtime, which ends this task, too.
-    spawn_blocking(move || Filter::new(geometry)).await.map_err(|_| LOST)
+    spawn_blocking(move || Filter::new(geometry)).await.map_err(|_| lost())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ops::{AddAssign, Range};
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, ChangeError, Verdict};
+use bloom_guard::{BloomGuard, StoreError, Verdict};
 use http::StatusCode;
 use support::model::{Strangers, Table, get, get_through, handler};
 use tokio::time::sleep;
@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// Inserts and commits, as the contract says.
-    pub(super) async fn create(&self, id: u64) -> Result<(), ChangeError> {
+    pub(super) async fn create(&self, id: u64) -> Result<(), StoreError> {
         for guard in &self.guards {
             guard.insert(&id).await?;
         }

@@ -1501,7 +1501,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 .await
                 .into_iter()
                 .find(Result::is_ok)
-                .unwrap_or(Err(StoreError::Changing))",
+                .unwrap_or(Err(StoreError::changing()))",
         }],
     },
     Bug {

@@ -11,7 +11,6 @@ use crate::error::StoreError;
 use crate::store::link::connection::Connection;
 use crate::store::link::credentials::renewal;
 use crate::store::link::resp::Packed;
-use crate::verdict::Doubt;
 
 impl<I: Send + Sync> Link<I> {
     /// Has a connection go on by another transport before the credentials of the one in use end, for as long as it is polled. Where
@@ -49,7 +48,7 @@ impl<I: Send + Sync> Link<I> {
         }
         transport.tell(self.introduction());
         if let Some(reason) = transport.replaced().await {
-            return Err(StoreError::Disconnected { doubt: Doubt::Disconnected, reason });
+            return Err(StoreError::disconnected(reason));
         }
         connection.go_by(transport);
         Ok(())

@@ -18,7 +18,7 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
-use crate::store::link::refusal::{doubt, serves_no_slot};
+use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::connection::{Connection, NodeConnection, RedisNode};
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
@@ -159,7 +159,7 @@ impl<'a> Part<'a> {
         {
             self.shard.withdraw(connection);
         }
-        self.take(Err(doubt(error)));
+        self.take(Err(error.doubt()));
     }
 
     /// Takes in what Redis said.
@@ -231,7 +231,7 @@ impl Shard {
     /// Reads the live header and keeps it, if it is one.
     async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
         let view = self.read_view(live, deadline).await;
-        let header = self.live_in(&view.map_err(|error| doubt(&error))?, live)?;
+        let header = self.live_in(&view.map_err(|error| error.doubt())?, live)?;
         self.adopt(&header, &live.identity.incarnation)
     }
 }
@@ -265,7 +265,7 @@ async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let Some(Part { connection: Ok(connection), .. }) = open.next() else { return };
     let is_one = open.next().is_none();
     let said = send(parts, connection, at_once, deadline).await;
-    if let Err(StoreError::Odd { .. }) = said {
+    if let Err(StoreError::GivenUp { .. }) = said {
         // Whose reply it is, is not known any more.
         connection.link().withdraw(&connection.on);
     }

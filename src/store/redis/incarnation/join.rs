@@ -19,7 +19,7 @@ use crate::store::JournalReach;
 use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, Sending, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
@@ -47,23 +47,27 @@ impl KnownShard {
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
-        let theirs = u32::from_str_radix(id, 16)
-            .map_err(|_| StoreError::Odd { step: JOIN.name(), answer: format!("key id {id:?}") })?;
+        let theirs =
+            u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;
         if theirs == offered.id_for(&self.settings.name) {
             return Ok(offered.clone());
         }
-        let other_key = StoreError::OtherKey { ours: offered.id_for(&self.settings.name), theirs };
+        let ours = offered.id_for(&self.settings.name);
+        let other_key = || StoreError::GivenUp {
+            doubt: Doubt::OtherKey,
+            reason: format!(
+                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
+            ),
+        };
         if self.settings.secret_key.is_some() {
-            return Err(other_key);
+            return Err(other_key());
         }
-        let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key)?;
+        let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key())?;
         if key.id_for(&self.settings.name) == theirs {
             return Ok(key);
         }
-        Err(StoreError::Foreign {
-            key: self.keys.meta.clone(),
-            reason: "its secret key and key id do not belong together".to_owned(),
-        })
+        let reason = "its secret key and key id do not belong together";
+        Err(StoreError::unfit(&self.keys.meta, reason))
     }
 }
 
@@ -91,7 +95,7 @@ impl KnownShard {
         let reply = self.send(transport, process, &offered, known, occasion).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
             // This process was busy, so it cannot say when Redis read its clock.
-            return Err(StoreError::Timeout { deadline: HANDSHAKE });
+            return Err(StoreError::late(HANDSHAKE));
         }
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, seq, last, seconds, micros, reach, fleet @ .., last_dropped] = rest;
@@ -295,8 +299,7 @@ impl KnownShard {
 }
 
 fn parted() -> StoreError {
-    let reason = "redis's clock and this machine's have parted".to_owned();
-    StoreError::Disconnected { doubt: Doubt::Disconnected, reason }
+    StoreError::disconnected("redis's clock and this machine's have parted")
 }
 
 fn made_anew() -> End {

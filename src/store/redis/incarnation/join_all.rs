@@ -88,7 +88,7 @@ impl JoinAll {
                 identities.joined(number, identity);
                 shard.tell_joined();
             }
-            Err(error @ (StoreError::Disconnected { .. } | StoreError::Timeout { .. })) => {
+            Err(error @ StoreError::NoAnswer { .. }) => {
                 return Err(error);
             }
             Err(error) if self.is_of_one() => return Err(error),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::redis::fleet::Fleet;
 
 /// How much later than another reply one can have been written that comes before it, ms.
@@ -119,10 +119,8 @@ impl KnownFleet {
     ) -> Result<Fleet, StoreError> {
         let [settles, mode, number] = fields;
         let mode = mode.text()?;
-        let mode = Mode::from_letter(&mode).ok_or_else(|| StoreError::Odd {
-            step: "join.lua",
-            answer: format!("mode {mode:?}"),
-        })?;
+        let mode =
+            Mode::from_letter(&mode).ok_or_else(|| odd("join.lua", format!("mode {mode:?}")))?;
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
         let mut newest = self.newest.lock();

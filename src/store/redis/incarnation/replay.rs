@@ -130,7 +130,7 @@ impl Shard {
         let mut at = replay.next;
         while at < replay.end {
             if self.known.recent.is_over(replay) {
-                return Err(StoreError::Lost { step: "the end of the own inserts' transactions" });
+                return Err(StoreError::lost("the end of the own inserts' transactions"));
             }
             let (digests, next) = self.known.recent.since(at, TAKE);
             if digests.is_empty() {
@@ -155,7 +155,7 @@ impl Shard {
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
         let reply = connection.script(&GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
         if reply.text()? != "OK" {
-            return Err(StoreError::Lost { step: "the replay of own inserts" });
+            return Err(StoreError::lost("the replay of own inserts"));
         }
         let Some(open) = open else {
             return Ok(());

@@ -12,7 +12,8 @@ use super::lease::{CALL, LIFE, Lease, Lock, held_by};
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::random;
-use crate::store::link::reply::Reply;
+use crate::refusal::Refusal;
+use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::CLOCKS_PART;
 use crate::store::redis::connection::Connection;
@@ -71,7 +72,7 @@ impl ShardBuild {
     async fn begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
         match Self::try_begin(shard).await {
             // The metadata was lost. The next connection joins it anew.
-            Err(StoreError::Lost { .. }) => Self::try_begin(shard).await,
+            Err(error) if error.is(Refusal::LOST) => Self::try_begin(shard).await,
             begun => begun,
         }
     }
@@ -89,7 +90,7 @@ impl ShardBuild {
         };
         let reply = match lock.take(&connection, &view).await {
             // A lost reply may have been a lease: the same nonce takes it up.
-            Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. }) => {
+            Err(StoreError::NoAnswer { .. }) => {
                 connection = shard.connected(|node| &node.bulk, CALL).await?;
                 lock.take(&connection, &view).await?
             }
@@ -188,7 +189,7 @@ impl Terms {
         {
             // The metadata was lost since this connection joined it.
             shard.withdraw(connection);
-            return Err(StoreError::Lost { step: "the lease" });
+            return Err(StoreError::lost("the lease"));
         }
         let token = token.int()?;
         let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
@@ -196,7 +197,7 @@ impl Terms {
         if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
             // The journal is read by that clock.
             connection.link().withdraw(&connection.on);
-            return Err(StoreError::Lost { step: "the lease" });
+            return Err(StoreError::lost("the lease"));
         }
         let not_before = not_before.count()?;
         if not_before >= began_ms {
@@ -218,5 +219,5 @@ impl Terms {
 }
 
 fn odd(answer: String) -> StoreError {
-    StoreError::Odd { step: LEASE.name(), answer }
+    reply::odd(LEASE.name(), answer)
 }

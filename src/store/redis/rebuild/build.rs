@@ -11,13 +11,14 @@ use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Header, State};
 use crate::id::{Digest, Digester};
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
+use crate::verdict::Doubt;
 
 /// Entries read from the journal at once.
 const ENTRIES_PER_CALL: usize = 1000;
@@ -62,13 +63,14 @@ impl ShardBuild {
         if connection.on.process.run == self.run {
             Ok(connection)
         } else {
-            Err(StoreError::OtherRedis)
+            let reason = "redis is another process than when the rebuild began".to_owned();
+            Err(StoreError::GivenUp { doubt: Doubt::Suspect, reason })
         }
     }
 
     /// Returns the building filter's header in a state.
     pub(super) fn header(&self, state: State, step: &'static str) -> Result<Header, StoreError> {
-        let header = self.header.ok_or(StoreError::Lost { step })?;
+        let header = self.header.ok_or_else(|| StoreError::lost(step))?;
         Ok(header.with_state(state))
     }
 
@@ -156,11 +158,11 @@ pub(super) fn pieces(blocks: u32) -> impl Iterator<Item = Range<u32>> {
 pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
     match answer.as_str() {
         "OK" => Ok(()),
-        "LOST" => Err(StoreError::Lost { step }),
-        "FENCED" => Err(StoreError::Fenced { step }),
-        "GAP" => Err(StoreError::JournalGap { reason: "the metadata was lost".to_owned() }),
+        "LOST" => Err(StoreError::lost(step)),
+        "FENCED" => Err(StoreError::fenced(step)),
+        "GAP" => Err(StoreError::journal_gap("the metadata was lost")),
         "UNVOUCHED" => Err(replay_given_up(Duration::ZERO)),
-        _ => Err(StoreError::Odd { step, answer }),
+        _ => Err(odd(step, answer)),
     }
 }
 
@@ -168,5 +170,5 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
 pub(super) fn replay_given_up(open: Duration) -> StoreError {
     let reason =
         format!("inserts that no process can replay may still become visible for {open:?}");
-    StoreError::JournalGap { reason }
+    StoreError::journal_gap(&reason)
 }

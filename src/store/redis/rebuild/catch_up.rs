@@ -4,7 +4,7 @@ use super::build::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::State;
 use crate::id::Digest;
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
 
 static CATCH_UP: Script = Script::new("catch_up.lua", include_str!("catch_up.lua"));
@@ -26,9 +26,10 @@ impl ShardBuild {
         let mut fields = reply.array()?.into_iter();
         let first = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
         outcome("the catching up", first)?;
-        let [seq, last_ms] = fields.collect::<Vec<_>>().try_into().map_err(|_| {
-            StoreError::Odd { step: CATCH_UP.name(), answer: "no journal".to_owned() }
-        })?;
+        let [seq, last_ms] = fields
+            .collect::<Vec<_>>()
+            .try_into()
+            .map_err(|_| odd(CATCH_UP.name(), "no journal"))?;
         self.caught_up_at = (seq.count()?, last_ms.count()?);
         Ok(())
     }

@@ -9,7 +9,7 @@ use ::redis::Value;
 
 use crate::error::StoreError;
 use crate::id::Digest;
-use crate::store::link::reply::Reply;
+use crate::store::link::reply::{Reply, odd};
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +28,11 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Odd`] when it is not an entry of ours.
+    /// [`Refusal::ODD`](crate::Refusal::ODD) when it is not an entry of ours.
     pub(crate) fn read(reply: Reply) -> Result<Self, StoreError> {
         let [id, fields] = reply.fields()?;
         let id = id.text()?;
-        let odd = || StoreError::Odd { step: "XRANGE", answer: format!("a foreign entry {id}") };
+        let odd = || odd("XRANGE", format!("a foreign entry {id}"));
         let (mut kind, mut seq, mut before_ms, mut digests) = (None, None, None, None);
         let mut fields = fields.array()?.into_iter();
         while let Some(name) = fields.next() {
@@ -62,7 +62,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Odd`] when an element is not an entry of ours.
+    /// [`Refusal::ODD`](crate::Refusal::ODD) when an element is not an entry of ours.
     pub(crate) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
         Reply::new("XRANGE", value).array()?.into_iter().map(Self::read).collect()
     }
@@ -91,7 +91,7 @@ impl Coverage {
     ///
     /// # Errors
     ///
-    /// [`StoreError::JournalGap`] when something is missing before it.
+    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when something is missing before it.
     pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let next = self.last_seq.unwrap_or(0) + 1;
         // What is missing before it may have been written before that moment.
@@ -111,7 +111,7 @@ impl Coverage {
     ///
     /// # Errors
     ///
-    /// [`StoreError::JournalGap`] when entries up to `seq` have not been seen.
+    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when entries up to `seq` have not been seen.
     pub(crate) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
         let sound = match self.last_seq {
             Some(last) => last >= seq,
@@ -128,7 +128,7 @@ impl Coverage {
 }
 
 fn gap(reason: String) -> StoreError {
-    StoreError::JournalGap { reason }
+    StoreError::journal_gap(&reason)
 }
 
 #[cfg(test)]

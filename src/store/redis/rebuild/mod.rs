@@ -37,7 +37,8 @@ use self::wait::FirstSwapWait;
 use super::shards::Shards;
 use crate::error::{RebuildError, StoreError};
 use crate::filter::Sizing;
-use crate::store::link::reply::Reply;
+use crate::refusal::Refusal;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::transport::one;
 use crate::store::scan::{Given, Scan};
 use crate::store::{Live, Progress, RebuildStep};
@@ -95,10 +96,7 @@ impl RedisBuild {
         // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
-        let sizing = sizing.map_err(|error| StoreError::Odd {
-            step: "the size of a filter",
-            answer: error.to_string(),
-        })?;
+        let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
         self.make_sure_of_room(sizing).await?;
         let Some(first) = self.builds.first() else { return Ok(0) };
         let wanted = |shard| self.builds.iter().any(|build| build.shard.number == shard);
@@ -121,9 +119,11 @@ impl RedisBuild {
             self.builds = elsewhere;
             match room(&there, one).await {
                 Ok(()) => with_room.append(&mut there),
-                Err(StoreError::NoRoom { needed, limit }) => {
+                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => {
                     join_all(there.iter_mut().map(|build| build.lease.release())).await;
-                    failed.extend(there.iter().map(|_| StoreError::NoRoom { needed, limit }));
+                    let reason = error.to_string();
+                    let full = || StoreError::given_up(Refusal::OUT_OF_MEMORY, &*reason);
+                    failed.extend(there.iter().map(|_| full()));
                 }
                 Err(error) => return Err(error),
             }

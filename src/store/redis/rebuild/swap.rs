@@ -24,9 +24,7 @@ impl ShardBuild {
         let mut attempt = 1;
         loop {
             match self.swap_unheld().await {
-                Err(StoreError::Disconnected { .. } | StoreError::Timeout { .. })
-                    if attempt < ATTEMPTS =>
-                {
+                Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(error) => return Err(error),

@@ -48,7 +48,7 @@ impl ShardBuild {
         let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
         // What is there already makes way.
         let needed = used.saturating_sub(self.view().await?.next.len).saturating_add(bytes);
-        if needed <= limit { Ok(()) } else { Err(StoreError::NoRoom { needed, limit }) }
+        if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
     /// *Upload*: writes the blocks, piece by piece.

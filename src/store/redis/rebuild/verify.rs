@@ -13,7 +13,9 @@ use crate::store::scan::Given;
 /// Digests looked up at once.
 const DIGESTS_PER_CALL: usize = 64;
 
-const LOST: StoreError = StoreError::Lost { step: "the verification" };
+fn lost() -> StoreError {
+    StoreError::lost("the verification")
+}
 
 impl ShardBuild {
     /// *Verify*: checks header, length and trailer; that no piece has fewer bits than the local filter's;
@@ -33,14 +35,14 @@ impl ShardBuild {
 
     async fn verify_frame(&self, header: &Header) -> Result<(), StoreError> {
         if self.view().await?.next.filter.as_ref() != Ok(header) {
-            return Err(LOST);
+            return Err(lost());
         }
         let trailer = header.trailer();
         let mut read = cmd("GETRANGE");
         read.arg(&self.shard.known.keys.next);
         read.arg(header.string_len() - trailer.len() as u64).arg(-1);
         let stored = self.ask_one("GETRANGE", read).await?.bytes()?;
-        if stored == trailer { Ok(()) } else { Err(LOST) }
+        if stored == trailer { Ok(()) } else { Err(lost()) }
     }
 
     async fn verify_counts(&self, header: &Header, filter: &Filter) -> Result<(), StoreError> {
@@ -50,7 +52,7 @@ impl ShardBuild {
             let mut count = cmd("BITCOUNT");
             count.arg(&self.shard.known.keys.next).arg(first).arg(last);
             if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
-                return Err(LOST);
+                return Err(lost());
             }
         }
         Ok(())
@@ -71,7 +73,7 @@ impl ShardBuild {
         for (position, reply) in positions.iter().zip(self.ask(&commands).await?) {
             let words = Reply::words(Reply::new("the verification", reply).fields()?)?;
             if position.is_in(&words) == Membership::Never {
-                return Err(LOST);
+                return Err(lost());
             }
         }
         Ok(())

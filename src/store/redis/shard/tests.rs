@@ -136,5 +136,5 @@ async fn many_shards_are_joined_by_a_redis_that_has_no_time_for_all_at_once() {
     // What it says is no reply to a join. But it is heard to the end.
     let error = joined.err().expect("no shard is joined");
     assert!(error.to_string().contains("join"), "{error}");
-    assert!(!matches!(error, StoreError::Timeout { .. }), "{error}");
+    assert!(!matches!(error, StoreError::NoAnswer { doubt: Doubt::Timeout, .. }), "{error}");
 }
