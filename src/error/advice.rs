@@ -10,21 +10,21 @@ macro_rules! advice {
         impl $type {
             /// Returns its code, fit for a metric's label.
             #[must_use]
-            #[allow(unused_variables, reason = "an advice needs them")]
             pub const fn as_str(&self) -> &'static str {
-                match self {
-                    $($cause => $code,)*
-                }
+                self.row().0
             }
 
             /// Returns what to do about it, in a sentence or two:
             ///
             $(#[doc = concat!("- `", stringify!($cause), "`: ", stringify!($advice))])*
             #[must_use]
-            #[allow(unused_variables, reason = "a code needs them")]
             pub const fn advice(&self) -> &'static str {
+                self.row().1
+            }
+
+            const fn row(&self) -> (&'static str, &'static str) {
                 match self {
-                    $($cause => $advice,)*
+                    $($cause => ($code, $advice),)*
                 }
             }
         }

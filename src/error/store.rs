@@ -1,5 +1,6 @@
 //! What a store reports.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::id::InvalidId;
@@ -58,7 +59,7 @@ impl StoreError {
     }
 
     /// The journal does not prove that no insert is missing.
-    pub(crate) fn journal_gap(reason: &str) -> Self {
+    pub(crate) fn journal_gap(reason: impl fmt::Display) -> Self {
         let reason = format!(
             "the journal has a gap, and no rebuild goes live before transactions from before it are over: {reason}"
         );

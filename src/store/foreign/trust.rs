@@ -1,6 +1,7 @@
 //! States that a filter is whole, once what is there shows that its layout and numbers are the writer's.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ impl Part {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let run = connection.process.run;
         let known = self.look(&*connection.transport(), run).await?;
-        let size = *known.size.as_ref().map_err(|reason| self.unfit(reason.clone()))?;
+        let size = *known.size.as_ref().map_err(|reason| self.unfit(reason))?;
         // Redis's clock may have been set back.
         let lost_us = self.lost.lock().map_or(0, |(lost, _)| lost.get());
         let us = connection.redis_us(Instant::now()).max(lost_us + 1);
@@ -173,7 +174,7 @@ impl Part {
         let connection = self.node.inserts.connected(DEADLINE).await?;
         let run = connection.process.run;
         if run != statement.run {
-            return Err(self.unfit("another redis process answers".to_owned()));
+            return Err(self.unfit("another redis process answers"));
         }
         let keys: Vec<_> = [&self.statement].into_iter().chain(length.map(|_| &self.key)).collect();
         let mut script = cmd("EVAL");
@@ -184,7 +185,7 @@ impl Part {
         if is_stated && self.trusted(&known) == Ok(&statement) {
             return Ok(());
         }
-        Err(self.unfit("it changed while it was looked at: call again".to_owned()))
+        Err(self.unfit("it changed while it was looked at: call again"))
     }
 
     async fn ask_one(
@@ -196,7 +197,7 @@ impl Part {
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 
-    fn unfit(&self, reason: String) -> StoreError {
+    fn unfit(&self, reason: impl fmt::Display) -> StoreError {
         StoreError::given_up(Refusal::UNFIT, format!("{}: {reason}", self.of))
     }
 }

@@ -170,5 +170,5 @@ pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreErr
 pub(super) fn replay_given_up(open: Duration) -> StoreError {
     let reason =
         format!("inserts that no process can replay may still become visible for {open:?}");
-    StoreError::journal_gap(&reason)
+    StoreError::journal_gap(reason)
 }

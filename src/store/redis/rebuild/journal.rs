@@ -97,7 +97,7 @@ impl Coverage {
         // What is missing before it may have been written before that moment.
         let sound = entry.seq == next || (entry.seq > next && entry.before_ms < self.start_ms);
         if !sound {
-            return Err(gap(format!(
+            return Err(StoreError::journal_gap(format_args!(
                 "entry {} follows {}",
                 entry.seq,
                 self.last_seq.map_or_else(|| "a trimmed one".to_owned(), |last| last.to_string())
@@ -120,15 +120,11 @@ impl Coverage {
         if sound {
             return Ok(());
         }
-        Err(gap(format!(
+        Err(StoreError::journal_gap(format_args!(
             "it stands at {seq}, its readable entries end at {}",
             self.last_seq.unwrap_or(0)
         )))
     }
-}
-
-fn gap(reason: String) -> StoreError {
-    StoreError::journal_gap(&reason)
 }
 
 #[cfg(test)]
