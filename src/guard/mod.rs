@@ -44,8 +44,8 @@ use crate::verdict::{Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// How many refusals a second are told of in the log, if anybody reads so much.
-const REFUSALS_TOLD: u32 = 1;
+/// The least time between two lines about refusals, if anybody reads so much.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the guard looks how it fares.
@@ -72,7 +72,7 @@ pub(crate) struct Guard {
     gauges: Gauges,
     busy: Throttle,
     /// Lines about refusals.
-    told: Bucket,
+    told: Throttle,
     null_writes: Bucket,
     removals: Bucket,
     null_ttl: Duration,
@@ -101,12 +101,12 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(policy, store.fleet_mode()),
-            findings: Findings::new(&metrics.filter, policy.audits),
-            invalid: InvalidCanary::new(&metrics.filter, policy.audits),
+            findings: Findings::new(policy.audits),
+            invalid: InvalidCanary::new(policy.audits),
             no_id: NoIdAlarm::default(),
             gauges: Gauges::new(&metrics.filter),
-            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
-            told: Bucket::new(REFUSALS_TOLD, 1),
+            busy: Throttle::new(BUSY_PAUSE),
+            told: Throttle::new(REFUSAL_PAUSE),
             null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             null_ttl: settings.null_ttl,
@@ -126,7 +126,6 @@ impl Guard {
         let name = self.name();
         persist(tasks, name, "canary", self, Self::look_into_findings);
         persist(tasks, name, "state", self, Self::watch);
-        persist(tasks, name, "log", self, Self::tell_rests);
         if self.rebuilder.has_source() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
         }
@@ -210,7 +209,7 @@ impl Guard {
         generation: Option<Generation>,
         now: Instant,
     ) {
-        if tracing::enabled!(Level::DEBUG) && self.told.take(now).is_ok() {
+        if tracing::enabled!(Level::DEBUG) && self.told.note(now).is_some() {
             tracing::debug!(
                 parent: None,
                 filter = &**self.name(),
@@ -296,12 +295,6 @@ impl Guard {
         })
     }
 
-    /// Writes the lines that end bursts, for as long as it is polled.
-    pub(crate) async fn tell_rests(self: Arc<Self>) {
-        let Self { busy, findings, invalid, .. } = &*self;
-        tokio::join!(busy.tell_rests(), findings.tell_rests(), invalid.tell_rests());
-    }
-
     /// Looks into what was found although it was held absent, for as long as it is polled.
     pub(crate) async fn look_into_findings(self: Arc<Self>) {
         self.findings.look_into(&self.store, &self.metrics).await;
@@ -348,15 +341,6 @@ impl Guard {
     pub(crate) fn state(&self) -> GuardState {
         GuardState::new(self.store.condition(), &self.gate, &self.metrics)
     }
-}
-
-fn tell_of_more_busy(filter: &str, requests: u64) {
-    tracing::warn!(
-        parent: None,
-        filter,
-        requests,
-        "more requests were answered 503, or passed in shadow mode"
-    );
 }
 
 /// Returns a lifetime that differs by up to a tenth either way, lest nulls stored together end together.
