@@ -335,9 +335,7 @@ impl Shard {
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         let may_lose = connection.on.eviction() == Eviction::Takes;
-        let is_refused = may_lose && !self.known.settings.accept_eviction;
-        self.known.mismatches.tell_eviction(self.number, is_refused);
-        if is_refused {
+        if may_lose && !self.known.settings.accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);
