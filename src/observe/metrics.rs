@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::times::{Times, Work};
+use super::times::Times;
 use crate::error::{RebuildError, StoreError};
 use crate::id::Id;
 use crate::store::{Remembered, Store};
@@ -38,7 +38,9 @@ macro_rules! counters {
             pub(super) rebuilding: Activity,
             /// Looks whether a rebuild is due.
             pub(super) surveys: Activity,
-            times: Times,
+            check_times: Times,
+            insert_times: Times,
+            rebuild_times: Times,
             $(pub(crate) $field: Count,)*
         }
 
@@ -53,7 +55,24 @@ macro_rules! counters {
                     inserting: Activity::new(),
                     rebuilding: Activity::new(),
                     surveys: Activity::new(),
-                    times: Times::new(filter),
+                    check_times: Times::new(
+                        filter,
+                        "bloom_guard_check_seconds",
+                        "How long a look-up of an id takes",
+                        &["present", "absent", "unknown"],
+                    ),
+                    insert_times: Times::new(
+                        filter,
+                        "bloom_guard_insert_seconds",
+                        "How long an insert takes, of one id or many",
+                        &["done", "failed"],
+                    ),
+                    rebuild_times: Times::new(
+                        filter,
+                        "bloom_guard_rebuild_seconds",
+                        "How long a rebuild of this process takes",
+                        &["done", "failed"],
+                    ),
                     $($field: Count::new(filter, $published),)*
                 }
             }
@@ -163,7 +182,7 @@ impl Metrics {
             Verdict::Unknown(_) => self.unknown.add(1),
         }
         self.checked(verdict, begun);
-        self.times.took(Work::Check, verdict.as_str(), begun);
+        self.check_times.took(verdict.as_str(), begun);
     }
 
     /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
@@ -205,7 +224,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Insert, name, begun);
+        self.insert_times.took(name, begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
@@ -223,7 +242,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Rebuild, name, begun);
+        self.rebuild_times.took(name, begun);
     }
 
     /// Another process has put a new filter live, so this one's failures are over.
