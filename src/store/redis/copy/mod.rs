@@ -104,12 +104,6 @@ impl Room {
         TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Self(bytes))
     }
-
-    /// Whether there would be room for so many bytes if this one were given back.
-    fn makes_room(&self, bytes: u64, limit: u64) -> bool {
-        let others = TAKEN.load(Ordering::Relaxed).saturating_sub(self.0);
-        others.checked_add(bytes).is_some_and(|all| all <= limit)
-    }
 }
 
 impl Drop for Room {
@@ -190,7 +184,6 @@ mod tests {
         let first = Room::take(HALF, limit).unwrap();
         let _second = Room::take(HALF, limit).unwrap();
         assert!(Room::take(HALF, limit).is_none());
-        assert!(first.makes_room(HALF, limit) && !first.makes_room(2 * HALF, limit));
         drop(first);
         assert!(Room::take(HALF, limit).is_some());
         assert!(Room::take(u64::MAX, u64::MAX).is_none());
