@@ -84,9 +84,8 @@ impl LastMinute {
     }
 }
 
-/// A permit: a place in the lane, free again when dropped.
-#[derive(Debug)]
-pub(crate) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+/// A place in the lane, free again when dropped.
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Lane {
     pub(crate) fn new(width: Width) -> Self {
@@ -125,7 +124,7 @@ impl Lane {
         // Room first: a lane that is full must not use up its tokens.
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
         self.bucket.take_many(now, ids)?;
-        Ok(Permit(permit))
+        Ok(permit)
     }
 }
 

@@ -3,11 +3,6 @@
 //! Checks merge: what queued while two batches were under way is the next one. It leaves when it is full, with the
 //! reply to one of them, or when a sixteenth of the deadline has passed, so that a Redis that is far away answers in time,
 //! too. With less than two under way a check leaves at once.
-//!
-//! | file | what |
-//! |---|---|
-//! | `batch` | one batch: what is asked, and what becomes of each check |
-//! | `answer` | what Redis says, and what it means |
 
 pub(super) mod answer;
 mod batch;
