@@ -116,10 +116,6 @@ pub(crate) mod bounds {
 }
 
 /// Judges a duration.
-///
-/// # Errors
-///
-/// [`SettingError::Duration`] when it is outside its bounds.
 pub(crate) fn duration(
     setting: &'static str,
     value: Duration,
@@ -132,10 +128,6 @@ pub(crate) fn duration(
 }
 
 /// Judges a number.
-///
-/// # Errors
-///
-/// [`SettingError::Number`] when it is outside its bounds.
 pub(crate) fn number(
     setting: &'static str,
     value: impl Into<u64>,
@@ -149,10 +141,6 @@ pub(crate) fn number(
 }
 
 /// Judges a filter's name, which becomes part of Redis keys.
-///
-/// # Errors
-///
-/// [`SettingError::Name`] when it is not 1 to 64 of `A-Z a-z 0-9 _ . : -`.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));

@@ -153,10 +153,7 @@ pub(crate) struct IdList {
 
 impl IdList {
     /// Returns the list, if the request lists anything.
-    ///
-    /// # Errors
-    ///
-    /// It is too long, or has no id: why the first is none.
+    /// Fails where it is too long, or has no id: why the first is none.
     pub(crate) fn new(listed: Vec<Result<Id, InvalidId>>) -> Result<Option<Self>, InvalidId> {
         let len = listed.len();
         if len > Id::MAX_LISTED {

@@ -27,13 +27,13 @@ pub(crate) struct Filter {
 impl Filter {
     /// Returns an empty filter.
     pub(crate) fn new(geometry: Geometry) -> Self {
-        Self { geometry, blocks: (0..geometry.blocks()).map(|_| Block::default()).collect() }
+        Self { geometry, blocks: (0..geometry.blocks).map(|_| Block::default()).collect() }
     }
 
     /// Puts an id into the filter.
     pub(crate) fn insert(&self, digest: &Digest) {
         let position = self.geometry.position(digest);
-        for (word, mask) in self.block(&position).0.iter().zip(position.mask()) {
+        for (word, mask) in self.block(&position).0.iter().zip(&position.mask) {
             if *mask != 0 {
                 word.fetch_or(*mask, Ordering::Relaxed);
             }
@@ -72,15 +72,15 @@ impl Filter {
     }
 
     fn block(&self, position: &Position) -> &Block {
-        &self.blocks[position.block() as usize]
+        &self.blocks[position.block as usize]
     }
 
     fn block_mut(&mut self, position: &Position) -> &mut Block {
-        &mut self.blocks[position.block() as usize]
+        &mut self.blocks[position.block as usize]
     }
 
     fn set(&mut self, position: &Position) {
-        for (word, mask) in self.block_mut(position).0.iter_mut().zip(position.mask()) {
+        for (word, mask) in self.block_mut(position).0.iter_mut().zip(&position.mask) {
             *word.get_mut() |= mask;
         }
     }

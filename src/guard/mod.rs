@@ -32,6 +32,7 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
+#[cfg(feature = "metrics")]
 use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
 use crate::observe::state::GuardState;
@@ -69,6 +70,7 @@ pub(crate) struct Guard {
     pub(crate) findings: Findings,
     pub(crate) invalid: InvalidCanary,
     pub(crate) no_id: NoIdAlarm,
+    #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
     /// Lines about refusals.
@@ -104,6 +106,7 @@ impl Guard {
             findings: Findings::new(policy.audits),
             invalid: InvalidCanary::new(policy.audits),
             no_id: NoIdAlarm::default(),
+            #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
             told: Throttle::new(REFUSAL_PAUSE),
@@ -137,14 +140,17 @@ impl Guard {
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
+            return Subject::new(id, hash, Known::Unasked(Why::Found));
         }
-        let (digest, copied) = self.store.copied(&id);
-        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+        let known = match self
+            .store
+            .copied(&id)
+            .filter(|copied| self.gate.is_trusted(hash, copied.at, now))
+        {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
             copied => Known::unanswered(copied.is_some()),
         };
-        Subject::new(id, hash, digest, known)
+        Subject::new(id, hash, known)
     }
 
     /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
@@ -311,10 +317,11 @@ impl Guard {
         let filter = &**self.name();
         let mut unready = 0;
         loop {
-            if self.metrics.checks_rest(WATCH) {
+            if self.metrics.checks.rests(WATCH) {
                 self.probe().await;
             }
             let state = self.state();
+            #[cfg(feature = "metrics")]
             self.gauges.set(&state);
             if state.is_ready() {
                 // Requests that a copy lets pass do not see it.

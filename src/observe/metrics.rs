@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -33,9 +32,9 @@ macro_rules! counters {
         pub(crate) struct Metrics {
             /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
-            pub(super) checks: Activity,
+            pub(crate) checks: Activity,
             pub(super) inserting: Activity,
-            pub(super) rebuilding: Activity,
+            pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
             pub(super) surveys: Activity,
             check_times: Times,
@@ -204,11 +203,6 @@ impl Metrics {
         }
     }
 
-    /// Whether no check has succeeded for that time.
-    pub(crate) fn checks_rest(&self, time: Duration) -> bool {
-        self.checks.rests(time)
-    }
-
     /// An insert of `ids` ids, begun then, has ended.
     pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
         let ended = Instant::now();
@@ -243,11 +237,6 @@ impl Metrics {
             }
         };
         self.rebuild_times.took(name, begun);
-    }
-
-    /// Another process has put a new filter live, so this one's failures are over.
-    pub(crate) fn another_rebuilt(&self) {
-        self.rebuilding.recovered();
     }
 
     /// It was looked whether a rebuild is due.

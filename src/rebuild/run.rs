@@ -150,7 +150,7 @@ impl RebuildRun<'_> {
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
-        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity() })
+        Err(RebuildError::Outgrown { scans: SCANS, capacity: sizing.capacity })
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
@@ -174,10 +174,10 @@ impl RebuildRun<'_> {
     /// Returns the application's sizing, or a larger one where the ids would not fit it.
     fn sized_for(&self, ids: u64) -> Result<Sizing, RebuildError> {
         let configured = self.settings.sizing;
-        if ids <= configured.capacity() {
+        if ids <= configured.capacity {
             return Ok(configured);
         }
-        let sized = |ids| Sizing::sharded(ids, configured.rate(), configured.shards());
+        let sized = |ids| Sizing::sharded(ids, configured.rate, configured.shards);
         let roomy = (ids as f64 * HEAD_ROOM) as u64;
         // Near the largest filter there can be, less head-room is better than no filter.
         Ok(sized(roomy).or_else(|_| sized(ids))?)

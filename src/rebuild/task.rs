@@ -211,7 +211,8 @@ impl Rebuilder {
                 let generation = live.generation;
                 let seen =
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
-                        self.metrics.another_rebuilt();
+                        // Another process has put it live, so this one's failures are over.
+                        self.metrics.rebuilding.recovered();
                         LiveGeneration::new(generation)
                     });
                 *known = Some(seen);

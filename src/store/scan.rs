@@ -59,8 +59,8 @@ impl Scan {
     ) -> Result<u64, StoreError> {
         // Two large filters at once may be more than the machine has room for.
         *self = Self::default();
-        let mut shards = Vec::with_capacity(sizing.shards() as usize);
-        for shard in 0..sizing.shards() as usize {
+        let mut shards = Vec::with_capacity(sizing.shards as usize);
+        for shard in 0..sizing.shards as usize {
             let mut filled = None;
             if wanted(shard) {
                 let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
@@ -70,7 +70,7 @@ impl Scan {
             shards.push(filled);
         }
         self.under_way = Some(UnderWay { digester: digester.clone(), sizing, shards });
-        Ok(sizing.capacity())
+        Ok(sizing.capacity)
     }
 
     /// Takes ids in, and lets other tasks run. May be given up: the ids are in by then.
@@ -134,7 +134,7 @@ impl Filled {
 
 /// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
 async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
-    if u64::from(geometry.blocks()) * BLOCK_LEN as u64 <= LARGE {
+    if u64::from(geometry.blocks) * BLOCK_LEN as u64 <= LARGE {
         return Ok(Filter::new(geometry));
     }
     // It ends early only with the runtime, which ends this task, too.

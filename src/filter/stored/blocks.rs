@@ -45,7 +45,7 @@ pub(crate) struct FilterReader {
 impl FilterReader {
     /// Returns a reader that has no block yet.
     pub(crate) fn new(geometry: Geometry) -> Self {
-        Self { geometry, blocks: Vec::with_capacity(geometry.blocks() as usize) }
+        Self { geometry, blocks: Vec::with_capacity(geometry.blocks as usize) }
     }
 
     /// Returns which block is the next.
@@ -55,7 +55,7 @@ impl FilterReader {
 
     /// Returns how many blocks are left.
     pub(crate) const fn rest(&self) -> u32 {
-        self.geometry.blocks() - self.next()
+        self.geometry.blocks - self.next()
     }
 
     /// Takes in the next blocks: some, whole ones, and no more than are left.
@@ -68,7 +68,7 @@ impl FilterReader {
     /// Returns the filter, if all of its blocks are there.
     pub(crate) fn filter(self) -> Option<Filter> {
         let Self { geometry, blocks } = self;
-        (blocks.len() == geometry.blocks() as usize)
+        (blocks.len() == geometry.blocks as usize)
             .then(|| Filter { geometry, blocks: blocks.into_boxed_slice() })
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let read = reader.filter().unwrap();
         let bytes = |filter: &Filter| {
             let mut bytes = Vec::new();
-            filter.write_blocks(0..geometry.blocks(), &mut bytes);
+            filter.write_blocks(0..geometry.blocks, &mut bytes);
             bytes
         };
         assert_eq!(bytes(&read), bytes(&written));

@@ -151,8 +151,8 @@ impl MemoryBuild {
         let figures = Live {
             generation: self.token,
             items: *ids,
-            capacity: sizing.share().into(),
-            rate: sizing.rate() as f32,
+            capacity: sizing.share.into(),
+            rate: sizing.rate as f32,
             expected_rate: sizing.expected_rate(*ids),
             bytes: sizing.bytes(),
         };

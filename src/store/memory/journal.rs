@@ -54,10 +54,7 @@ impl Journal {
     }
 
     /// Returns the number of the first entry made less than `overlap` before `time`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::JournalGap`] when an entry of that interval has been dropped.
+    /// Fails with [`StoreError::JournalGap`] when an entry of that interval has been dropped.
     pub(super) fn first_since(&self, time: Instant, overlap: Duration) -> Result<u64, StoreError> {
         if self.dropped.is_some_and(|at| at + overlap > time) {
             return Err(gap());
@@ -71,10 +68,7 @@ impl Journal {
     }
 
     /// Copies at most `limit` entries with numbers from `from` up to, not including, `to`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::JournalGap`] when the first of them has been dropped.
+    /// Fails with [`StoreError::JournalGap`] when the first of them has been dropped.
     pub(super) fn read(&self, from: u64, to: u64, limit: usize) -> Result<Vec<Digest>, StoreError> {
         let skip = from.checked_sub(self.first).ok_or_else(gap)?;
         let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(self.entries.len());

@@ -51,10 +51,6 @@ impl Deref for Connection {
 
 impl Connection {
     /// Returns a connection of a node's link for the shard of this number.
-    ///
-    /// # Errors
-    ///
-    /// Why that shard's metadata could not be joined.
     pub(crate) fn of(
         node: Arc<RedisNode>,
         which: Which,
@@ -65,10 +61,6 @@ impl Connection {
     }
 
     /// Returns the same of a connection that is there.
-    ///
-    /// # Errors
-    ///
-    /// Why that shard's metadata could not be joined.
     pub(crate) fn by(shared: Arc<NodeConnection>, shard: usize) -> Result<Self, LinkTrouble> {
         let identity = shared.on.identity.of(shard)?;
         Ok(Self { shared, shard, identity })

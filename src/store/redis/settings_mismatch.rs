@@ -25,8 +25,8 @@ impl SettingsMismatchLog {
 
     /// Compares them with what a live filter was built for.
     pub(crate) fn compare_sizing(&self, live: &Header) {
-        let rate = self.settings.sizing.rate() as f32;
-        let capacity = self.settings.sizing.share();
+        let rate = self.settings.sizing.rate as f32;
+        let capacity = self.settings.sizing.share;
         // A rebuild that found more ids than its capacity has made room for them.
         let same_capacity =
             live.capacity == capacity || live.capacity > capacity && live.items > capacity;

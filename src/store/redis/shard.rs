@@ -13,7 +13,7 @@ use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
-use crate::filter::{Generation, Header};
+use crate::filter::{Generation, Header, newer};
 use crate::refusal::Refusal;
 use crate::store::journal_room::JournalRoom;
 use crate::store::link::process::Eviction;
@@ -99,10 +99,7 @@ impl Shard {
     }
 
     /// Waits for such a connection of a link of the shard's node, whichever that is by then, up to a deadline.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Disconnected`] with what the last attempt met.
+    /// Fails with [`StoreError::Disconnected`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         which: Which,
@@ -141,10 +138,7 @@ impl Shard {
     }
 
     /// Gives up connections of a node that lead to other Redis processes than this one, which is for inserts.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Disconnected`] if this one is not in use any more, or the shard is not joined on it or has left its node.
+    /// Fails with [`StoreError::Disconnected`] if this one is not in use any more, or the shard is not joined on it or has left its node.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
         inserts.node.keep_to_one_redis(&inserts.on)?;
         let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
@@ -207,7 +201,7 @@ impl Shard {
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
-        let Some(newer) = view.live.newer().or_else(|| view.next.newer()) else {
+        let Some(newer) = newer(&view.live.head).or_else(|| newer(&view.next.head)) else {
             return Ok(());
         };
         let reason = format!("holds a filter of {newer}, newer than this crate");
@@ -277,14 +271,9 @@ impl Shard {
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             // A process that starts after the filter was lost has the metadata's word that there was one.
-            Doubt::NoFilter if self.has_seen_a_filter() || on.identity.newest > 0 => Doubt::Gone,
-            Doubt::NoFilter if self.is_of_many => Doubt::NoFilter,
+            Doubt::NoFilter if self.newest.lock().1.max(on.identity.newest) > 0 => Doubt::Gone,
             doubt => doubt,
         })
-    }
-
-    fn has_seen_a_filter(&self) -> bool {
-        self.newest.lock().1 > 0
     }
 
     fn figures(&self, header: Header) -> Live {

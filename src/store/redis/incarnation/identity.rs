@@ -33,10 +33,6 @@ impl Identities {
     }
 
     /// Returns what was learnt of a shard.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not joined.
     pub(crate) fn of(&self, shard: usize) -> Result<Arc<Identity>, LinkTrouble> {
         let Some(place) = self.0.get(shard) else { return Err(LinkTrouble::not_yet()) };
         place.identity.load_full().ok_or_else(|| {

@@ -25,10 +25,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Reads one element of an XRANGE reply.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Odd`] when it is not an entry of ours.
+    /// Fails with [`StoreError::Odd`] when it is not an entry of ours.
     pub(crate) fn read(reply: Reply) -> Result<Self, StoreError> {
         let [id, fields] = reply.fields()?;
         let id = id.text()?;
@@ -59,10 +56,7 @@ impl Entry {
     }
 
     /// Reads an XRANGE reply.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Odd`] when an element is not an entry of ours.
+    /// Fails with [`StoreError::Odd`] when an element is not an entry of ours.
     pub(crate) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
         Reply::new("XRANGE", value).array()?.into_iter().map(Self::read).collect()
     }
@@ -88,10 +82,7 @@ impl Coverage {
     }
 
     /// Takes the next entry in.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::JournalGap`] when something is missing before it.
+    /// Fails with [`StoreError::JournalGap`] when something is missing before it.
     pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let next = self.last_seq.unwrap_or(0) + 1;
         // What is missing before it may have been written before that moment.
@@ -108,10 +99,7 @@ impl Coverage {
     }
 
     /// Ends the proof: the journal stood at `seq`, whose entry was written at `last_ms`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::JournalGap`] when entries up to `seq` have not been seen.
+    /// Fails with [`StoreError::JournalGap`] when entries up to `seq` have not been seen.
     pub(crate) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
         let sound = match self.last_seq {
             Some(last) => last >= seq,

@@ -81,7 +81,7 @@ impl RedisBuild {
     pub(crate) async fn prepare(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
-        let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
+        let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| StoreError::Odd {
             step: "the size of a filter",
             answer: error.to_string(),
@@ -93,10 +93,7 @@ impl RedisBuild {
     }
 
     /// Leaves out the shards of nodes that would have no room.
-    ///
-    /// # Errors
-    ///
-    /// None of them has.
+    /// Fails where none of them has.
     async fn make_sure_of_room(&mut self, sizing: Sizing) -> Result<(), StoreError> {
         let one = sizing.one().bytes();
         let mut with_room = Vec::new();
