@@ -138,7 +138,6 @@ impl Digest {
     /// The size of a digest in bytes.
     pub(crate) const LEN: usize = 16;
 
-    /// Returns the digest with these bytes.
     pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -229,14 +228,12 @@ impl Digester {
         Self { beginning, key_id: key.id_for(namespace) }
     }
 
-    /// Returns the digest of an id.
     pub(crate) fn digest(&self, id: &Id) -> Digest {
         let mut hasher = self.beginning;
         hasher.write(id.as_bytes());
         Digest::from_bytes(hasher.finish128().as_bytes())
     }
 
-    /// Returns the id of the key.
     pub(crate) const fn key_id(&self) -> u32 {
         self.key_id
     }

@@ -115,7 +115,6 @@ pub(crate) mod bounds {
     pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
 }
 
-/// Judges a duration.
 pub(crate) fn duration(
     setting: &'static str,
     value: Duration,
@@ -127,7 +126,6 @@ pub(crate) fn duration(
     Err(SettingError::Duration { setting, value, min: *bounds.start(), max: *bounds.end() })
 }
 
-/// Judges a number.
 pub(crate) fn number(
     setting: &'static str,
     value: impl Into<u64>,

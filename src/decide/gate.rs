@@ -53,7 +53,6 @@ pub(crate) struct Gate {
     sample: Bucket,
 }
 
-/// What becomes of a request.
 #[derive(Debug)]
 pub(crate) enum Ruling {
     Admit(Admission),
@@ -65,7 +64,6 @@ pub(crate) enum Ruling {
     },
 }
 
-/// A request that passes.
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// Why it passes.
@@ -76,7 +74,6 @@ pub(crate) struct Admission {
     pub(crate) permit: Option<Permit>,
 }
 
-/// An id that a request asks for.
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
@@ -108,7 +105,6 @@ pub(crate) enum Why {
     ShadowBusy,
 }
 
-/// What is known of an id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Known {
     /// It passes, and nobody was asked.
@@ -229,7 +225,6 @@ impl Gate {
         Ruling::Admit(Admission { why, verdict, permit: room.ok().flatten() })
     }
 
-    /// The row of an id.
     fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
         let (verdict, is_copied, is_sampled) = match known {
             Known::Unasked(why) => return Row::Pass(why),
@@ -298,12 +293,10 @@ impl Gate {
         }
     }
 
-    /// The record is about to be created.
     pub(crate) fn inserted(&self, id: &Id) {
         self.missed.forget(self.hash(id));
     }
 
-    /// The record was deleted.
     pub(crate) fn removed(&self, id: &Id, now: Instant) {
         let id = self.hash(id);
         self.found.forget(id);
@@ -336,7 +329,6 @@ impl Gate {
         }
     }
 
-    /// This process has seen a filter.
     pub(crate) fn built(&self) {
         if !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);

@@ -13,7 +13,6 @@ use crate::decide::bucket::Bucket;
 /// How long a client should stay away when the lane has no room but time would not help by itself.
 const FULL: Duration = Duration::from_secs(1);
 
-/// How wide a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Width {
     /// Requests in it at once, and in a burst.
@@ -22,7 +21,6 @@ pub(crate) struct Width {
     pub(crate) per_second: u32,
 }
 
-/// The lane.
 pub(crate) struct Lane {
     width: Width,
     room: Arc<Semaphore>,
@@ -107,7 +105,6 @@ impl Lane {
         })
     }
 
-    /// Returns how full it is.
     pub(crate) fn state(&self, now: Instant) -> LaneState {
         let Width { concurrency, per_second } = self.width;
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);

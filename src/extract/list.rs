@@ -101,7 +101,6 @@ impl<T> QueryList<T> {
         Self { key: key.into(), separator: None, id: PhantomData }
     }
 
-    /// Calls a function with each piece, decoded.
     fn pieces(&self, parts: &Parts, mut piece: impl FnMut(&str)) {
         let query = parts.uri.query().unwrap_or_default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -22,7 +22,6 @@ impl Geometry {
         Self { blocks, hashes, seed }
     }
 
-    /// Returns where the bits of an id are.
     pub(crate) fn position(&self, digest: &Digest) -> Position {
         let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];

@@ -25,12 +25,10 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Returns an empty filter.
     pub(crate) fn new(geometry: Geometry) -> Self {
         Self { geometry, blocks: (0..geometry.blocks).map(|_| Block::default()).collect() }
     }
 
-    /// Puts an id into the filter.
     pub(crate) fn insert(&self, digest: &Digest) {
         let position = self.geometry.position(digest);
         for (word, mask) in self.block(&position).0.iter().zip(&position.mask) {
@@ -53,7 +51,6 @@ impl Filter {
         }
     }
 
-    /// Returns what the filter says of an id.
     pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
         let (block, mut groups) = self.geometry.bits(digest);
         let words = &self.blocks[block as usize].0;
@@ -66,7 +63,6 @@ impl Filter {
         Membership::possible_if(groups.all(all_set))
     }
 
-    /// Returns the size of the blocks in bytes.
     pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
     }

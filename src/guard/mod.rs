@@ -119,12 +119,10 @@ impl Guard {
         }
     }
 
-    /// Returns the filter's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.metrics.filter
     }
 
-    /// Spawns what runs in the background.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
         persist(tasks, name, "canary", self, Self::look_into_findings);
@@ -227,7 +225,6 @@ impl Guard {
         }
     }
 
-    /// An admitted request of this moment found the record.
     pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
         let now = Instant::now();
         self.gate.found(hash, now);
@@ -243,7 +240,6 @@ impl Guard {
         }
     }
 
-    /// An admitted request found the record missing.
     pub(crate) fn missing(&self, hash: IdHash, why: Why) {
         let first = self.gate.missing(hash, Instant::now());
         if first && let Why::Present | Why::Copied = why {

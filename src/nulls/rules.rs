@@ -31,7 +31,6 @@ use super::scope::Scope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing;
 
-/// The application's choices in the matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NullRules {
     /// A 410 counts as a 404 does.

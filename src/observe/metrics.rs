@@ -28,7 +28,6 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        /// The counters themselves.
         pub(crate) struct Metrics {
             /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
@@ -44,7 +43,6 @@ macro_rules! counters {
         }
 
         impl Metrics {
-            /// Makes the counters of the filter with this name.
             pub(crate) fn new(filter: &str) -> Self {
                 #[cfg(feature = "metrics")]
                 describe_families();
@@ -76,7 +74,6 @@ macro_rules! counters {
                 }
             }
 
-            /// Returns what has been counted so far.
             pub(crate) fn stats(&self) -> Stats {
                 Stats { $($field: self.$field.get(),)* }
             }

@@ -55,7 +55,6 @@ impl Answer<Lookups> {
 }
 
 impl<T: 'static> Answer<T> {
-    /// Waits for the answer.
     pub(crate) async fn answer(self) -> T {
         match self {
             Self::Ready(answer) => answer,
@@ -63,7 +62,6 @@ impl<T: 'static> Answer<T> {
         }
     }
 
-    /// Applies a function to the answer, now or when it comes.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
             Self::Ready(answer) => Answer::Ready(f(answer)),

@@ -46,7 +46,6 @@ pub(crate) use lookup::{
 pub(crate) use progress::Progress;
 pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
 
-/// What answers requests.
 pub(crate) enum Store {
     Memory(Arc<MemoryStore>),
     /// Its background tasks end with it.
@@ -116,7 +115,6 @@ impl Store {
         ask!(self, store => store.check(ids, now))
     }
 
-    /// Asks what is known of one id, now.
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
         self.check(&[id], Instant::now()).answer().await[0]
     }
@@ -159,7 +157,6 @@ impl Store {
         if let Self::Foreign(store) = self { Some(store) } else { None }
     }
 
-    /// What this process knows of the store.
     pub(crate) fn condition(&self) -> Condition {
         ask!(self, store => store.condition())
     }

@@ -17,7 +17,6 @@ const SAMPLE: usize = 256;
 
 pub(crate) const LOST: StoreError = StoreError::Lost { step: "the end of the scan" };
 
-/// What a rebuild has of its scan.
 #[derive(Default)]
 pub(crate) struct Scan {
     under_way: Option<UnderWay>,
@@ -40,7 +39,6 @@ struct UnderWay {
     shards: Vec<Option<Filled>>,
 }
 
-/// A filter with ids in it.
 struct Filled {
     filter: Filter,
     ids: u64,

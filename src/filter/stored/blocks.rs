@@ -43,17 +43,14 @@ pub(crate) struct FilterReader {
 }
 
 impl FilterReader {
-    /// Returns a reader that has no block yet.
     pub(crate) fn new(geometry: Geometry) -> Self {
         Self { geometry, blocks: Vec::with_capacity(geometry.blocks as usize) }
     }
 
-    /// Returns which block is the next.
     pub(crate) const fn next(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Returns how many blocks are left.
     pub(crate) const fn rest(&self) -> u32 {
         self.geometry.blocks - self.next()
     }
@@ -65,7 +62,6 @@ impl FilterReader {
         fits.then(|| self.blocks.extend(blocks.iter().map(Block::from_bytes)))
     }
 
-    /// Returns the filter, if all of its blocks are there.
     pub(crate) fn filter(self) -> Option<Filter> {
         let Self { geometry, blocks } = self;
         (blocks.len() == geometry.blocks as usize)

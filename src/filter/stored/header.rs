@@ -37,7 +37,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Returns the same header in another state.
     pub(crate) const fn with_state(mut self, state: State) -> Self {
         self.state = state;
         self
@@ -53,7 +52,6 @@ impl Header {
         false_positive_rate(self.geometry.blocks, self.geometry.hashes, self.items.into())
     }
 
-    /// Returns the stored bytes.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let Self { state, generation, nonce, geometry, key_id, run, items, capacity, rate } = *self;
         let mut bytes = [0; HEADER_LEN];
@@ -107,7 +105,6 @@ impl Header {
         })
     }
 
-    /// Returns the bytes the string ends with.
     pub(crate) fn trailer(&self) -> [u8; TRAILER_LEN] {
         let mut bytes = [0; TRAILER_LEN];
         put(
@@ -118,7 +115,6 @@ impl Header {
         bytes
     }
 
-    /// Returns the length of the whole string in bytes.
     pub(crate) const fn string_len(&self) -> u64 {
         string_len(self.geometry.blocks as u64)
     }

@@ -15,7 +15,6 @@ use crate::store::scan::{Given, LOST, Scan};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
-/// One rebuild.
 pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,

@@ -29,7 +29,6 @@ impl Journal {
         Self { keep, limit, entries: VecDeque::new(), first: 0, dropped: None }
     }
 
-    /// Appends an entry.
     pub(super) fn push(&mut self, digest: Digest, now: Instant) {
         for _ in 0..SWEEP {
             match self.entries.front() {
@@ -43,12 +42,10 @@ impl Journal {
         self.entries.push_back((now, digest));
     }
 
-    /// Returns how many entries there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the number the next entry will have.
     pub(super) fn next(&self) -> u64 {
         self.first + self.entries.len() as u64
     }

@@ -51,7 +51,6 @@ pub(crate) struct MemoryStore {
     fleet: Fleet,
 }
 
-/// The filter that answers.
 struct LiveFilter {
     figures: Live,
     filter: Arc<Filter>,

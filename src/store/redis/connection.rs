@@ -76,7 +76,6 @@ impl Connection {
         (self.which)(&self.node)
     }
 
-    /// Whether it is still joined as it was.
     pub(crate) fn is_joined(&self) -> bool {
         self.on.identity.is_joined(self.shard, &self.identity)
     }
@@ -91,7 +90,6 @@ impl Connection {
         }
     }
 
-    /// Sends commands and returns their replies.
     pub(crate) async fn ask(
         &self,
         commands: impl Into<Packed>,
@@ -100,7 +98,6 @@ impl Connection {
         self.link().ask(&self.on, commands, deadline).await
     }
 
-    /// Runs a script.
     pub(crate) async fn script(
         &self,
         script: &Script,

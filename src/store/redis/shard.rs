@@ -78,12 +78,10 @@ impl Shard {
         }
     }
 
-    /// Returns the node that the shard is on.
     pub(crate) fn node(&self) -> Arc<RedisNode> {
         self.at.load_full()
     }
 
-    /// Goes by another node from now on.
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
         *self.vouched.lock() = None;
         self.at.store(node);
@@ -166,7 +164,6 @@ impl Shard {
         self.filter.compare_and_swap(outdated, None::<Arc<Header>>);
     }
 
-    /// Reads both headers and Redis's clock.
     pub(crate) async fn read_view(
         &self,
         connection: &Connection,
@@ -208,7 +205,6 @@ impl Shard {
         Err(StoreError::Foreign { key: self.known.keys.bits.clone(), reason })
     }
 
-    /// Asks how the fleet stands.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(|node| &node.bulk, SURVEY).await?;
         self.read_view_and_fleet(&connection, SURVEY).await.map(|(_, fleet, _)| fleet)
@@ -284,7 +280,6 @@ impl Shard {
         }
     }
 
-    /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
         let node = self.node();

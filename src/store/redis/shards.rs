@@ -37,7 +37,6 @@ const JOURNAL_ENTRIES: u64 = 10_000;
 /// How often it is looked which shards are live.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// All shards of a filter.
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
@@ -83,7 +82,6 @@ impl Shards {
         }
     }
 
-    /// Spawns what runs in the background.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = &self.name;
         if self.may_part() {
@@ -106,7 +104,6 @@ impl Shards {
         }
     }
 
-    /// Returns the shard that an id is in.
     pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
         let digest = self.digester.as_ref().map(|digester| digester.digest(id));
         &self.all[digest.map_or(0, |digest| digest.shard(self.all.len()))]
@@ -121,7 +118,6 @@ impl Shards {
         }
     }
 
-    /// Says whether this process's copy holds an id.
     pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
         let shard = self.of(id);
         shard.copies.copied(id, shard.filter.load().as_deref())

@@ -52,7 +52,6 @@ impl Seen {
     }
 }
 
-/// Both keys at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) live: Seen,
@@ -62,7 +61,6 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Reads the reply of `view.lua`.
     pub(crate) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
         let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
         Ok(Self {

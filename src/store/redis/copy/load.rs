@@ -130,7 +130,6 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 }
 
 impl Copies {
-    /// Whether there is a copy of the filter with this header.
     fn has(&self, header: &Header) -> bool {
         self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
     }

@@ -14,7 +14,6 @@ use crate::filter::{Filter, Header, Membership};
 use crate::id::{Digest, Digester, Id};
 use crate::store::{Copied, CopyCondition};
 
-/// The copy that this process has of the live filter, or of one before.
 pub(crate) struct Copies {
     /// How many bytes the copies of all guards of this process may take.
     limit: u64,
@@ -38,7 +37,6 @@ impl Copies {
         Self { limit, current: ArcSwapOption::empty() }
     }
 
-    /// Whether any filter may be copied.
     pub(crate) const fn are_wanted(&self) -> bool {
         self.limit > 0
     }

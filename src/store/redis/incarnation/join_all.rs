@@ -60,7 +60,6 @@ impl JoinAll {
         (0..self.here.len()).find(|number| self.has(*number))
     }
 
-    /// Whether a shard is on this node.
     pub(crate) fn has(&self, number: usize) -> bool {
         self.here[number].load(Ordering::SeqCst)
     }

@@ -166,7 +166,6 @@ impl Lock {
     }
 }
 
-/// What a rebuild begins with.
 struct Terms {
     token: Generation,
     began_ms: u64,

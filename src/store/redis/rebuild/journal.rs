@@ -11,7 +11,6 @@ use crate::error::StoreError;
 use crate::id::Digest;
 use crate::store::link::reply::Reply;
 
-/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The stream's own id, `<ms>-<n>`.
