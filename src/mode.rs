@@ -30,7 +30,6 @@ impl fmt::Display for Mode {
 }
 
 impl Mode {
-    /// Returns the milder of two modes.
     pub(crate) fn milder(self, other: Self) -> Self {
         if self as u8 > other as u8 { self } else { other }
     }

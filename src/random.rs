@@ -3,10 +3,6 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 /// Draws bytes from the system's random source.
-///
-/// # Errors
-///
-/// Whatever the random source reports.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;

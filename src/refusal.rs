@@ -63,7 +63,6 @@ macro_rules! refusals {
                 }
             }
 
-            /// Returns its `Display` form.
             pub(crate) const fn words(self) -> &'static str {
                 match self.0 {
                     $(Row::$name => $words,)*

@@ -115,11 +115,6 @@ pub(crate) mod bounds {
     pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
 }
 
-/// Judges a duration.
-///
-/// # Errors
-///
-/// [`SettingError::OutOfBounds`] when it is outside its bounds.
 pub(crate) fn duration(
     setting: &'static str,
     value: Duration,
@@ -131,11 +126,6 @@ pub(crate) fn duration(
     Err(SettingError::out_of_bounds(setting, value, bounds))
 }
 
-/// Judges a number.
-///
-/// # Errors
-///
-/// [`SettingError::OutOfBounds`] when it is outside its bounds.
 pub(crate) fn number(
     setting: &'static str,
     value: impl Into<u64>,
@@ -149,10 +139,6 @@ pub(crate) fn number(
 }
 
 /// Judges a filter's name, which becomes part of Redis keys.
-///
-/// # Errors
-///
-/// [`SettingError::Invalid`] when it is not 1 to 64 of `A-Z a-z 0-9 _ . : -`.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));

@@ -76,7 +76,6 @@ macro_rules! doubts {
                 }
             }
 
-            /// Returns its `Display` form.
             pub(crate) const fn words(self) -> &'static str {
                 match self {
                     $(Self::$doubt => $words,)*

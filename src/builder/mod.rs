@@ -87,7 +87,7 @@ impl BloomGuard {
         let sizing = settings.sizing;
         let builder = Builder {
             settings,
-            capacity: (sizing.capacity(), sizing.rate()),
+            capacity: (sizing.capacity, sizing.rate),
             shards: 1,
             place: Place::default(),
             source: None,
@@ -213,7 +213,7 @@ impl Builder {
 
 impl Policy {
     fn with(self, settings: &Settings) -> Self {
-        let found = settings.sizing.capacity().min(settings::MOST_FOUND);
+        let found = settings.sizing.capacity.min(settings::MOST_FOUND);
         Self { found, null_ttl: settings.null_ttl, ..self }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::outcome::{Ending, Failure, Outcome, advised, say};
+use super::outcome::{Failure, Outcome, advised, say, wrong_if};
 use super::server::Server;
 use super::status::{Fleet, span};
 use super::target::{ASKED, Target, look};
@@ -38,7 +38,6 @@ pub(super) struct Arguments {
     ids: Vec<String>,
 }
 
-/// What is kept of one id beside the filter's bits.
 #[derive(Debug, Default, Serialize)]
 struct Trace {
     /// By which the log names it.
@@ -69,7 +68,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         values.push(json!({ "id": given, "request": request, "verdict": verdict, "trace": trace, "why": why }));
     }
     say(json, &text, &json!({ "ids": values, "state": state, "fleet": fleet }))?;
-    Ok(Ending::wrong_if(refused))
+    Ok(wrong_if(refused))
 }
 
 /// Asks for ids as a guard does; again where the filter was replaced meanwhile.
@@ -77,7 +76,7 @@ pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, F
     let mut lookups = Vec::with_capacity(ids.len());
     for ids in ids.chunks(ASKED) {
         for tried in 1.. {
-            let sought: Vec<_> = ids.iter().map(|id| (id, None)).collect();
+            let sought: Vec<_> = ids.iter().collect();
             let store = &guard.guard.store;
             let found = store.check(&sought, Instant::now()).answer().await;
             let is_known = |lookup: &Lookup| !matches!(lookup.verdict, Verdict::Unknown(_));
@@ -92,7 +91,6 @@ pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, F
     Ok(lookups)
 }
 
-/// Reads what is kept of an id.
 async fn trace(target: &Target, fleet: &Fleet, digest: Option<Digest>) -> Result<Trace, Failure> {
     let Some(digest) = digest else { return Ok(Trace::default()) };
     let keys: Vec<Keys> = target.keys().collect();
@@ -113,7 +111,6 @@ async fn trace(target: &Target, fleet: &Fleet, digest: Option<Digest>) -> Result
     })
 }
 
-/// What becomes of a request.
 fn fate(lookup: &Lookup, mode: Mode) -> String {
     match (lookup.verdict, mode) {
         (Verdict::Absent(_), Mode::Enforce) => "refused with 404".to_owned(),
@@ -128,7 +125,6 @@ fn fate(lookup: &Lookup, mode: Mode) -> String {
     }
 }
 
-/// Why, sentence by sentence.
 fn why(lookup: &Lookup, trace: &Trace, state: &GuardState, fleet: &Fleet) -> Vec<String> {
     let mut why = vec![match lookup.verdict {
         Verdict::Absent(Proof::Null) => of_null(lookup, trace),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::facts::{self, Findings};
-use super::outcome::{Ending, Failure, Outcome, say};
+use super::outcome::{Failure, Outcome, say, wrong_if};
 use super::rights;
 use super::server::Server;
 use super::target::Target;
@@ -50,7 +50,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
         &findings.text(),
         &json!({ "sound": !findings.is_wrong(), "findings": findings.all }),
     )?;
-    Ok(Ending::wrong_if(findings.is_wrong()))
+    Ok(wrong_if(findings.is_wrong()))
 }
 
 /// Returns the keys of a shard on each node that has any, by the node's address; that is empty where there is one server.
@@ -133,7 +133,6 @@ fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
     0
 }
 
-/// The user of a URL.
 fn user(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let user = rest.rsplit_once('@').map_or("", |(user, _)| user);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::outcome::{Ending, Outcome, say};
+use super::outcome::{Outcome, say, wrong_if};
 use super::status::refuses;
 use super::target::{Target, insist};
 use crate::mode::Mode;
@@ -54,5 +54,5 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         &text,
         &json!({ "mode": mode, "before": before, "in_part": in_part, "state": state }),
     )?;
-    Ok(Ending::Fine)
+    Ok(wrong_if(false))
 }

@@ -10,25 +10,16 @@ use serde_json::json;
 
 use crate::error::StoreError;
 
-/// How a command ended that could do its work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    Fine,
-    /// It found something wrong.
-    Wrong,
-}
-
 /// Why a command could not do its work: a sentence or two that name the value, and what to do. Empty where nobody reads them, as
 /// behind `head`.
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) String);
 
-pub(super) type Outcome = Result<Ending, Failure>;
+/// The exit status of a command that could do its work.
+pub(super) type Outcome = Result<ExitCode, Failure>;
 
-impl Ending {
-    pub(super) fn wrong_if(is_wrong: bool) -> Self {
-        if is_wrong { Self::Wrong } else { Self::Fine }
-    }
+pub(super) fn wrong_if(is_wrong: bool) -> ExitCode {
+    ExitCode::from(u8::from(is_wrong))
 }
 
 impl<E: Error + 'static> From<E> for Failure {
@@ -43,7 +34,6 @@ impl<E: Error + 'static> From<E> for Failure {
     }
 }
 
-/// Joins what is wrong and what to do about it.
 pub(super) fn advised(what: impl Display, advice: &str) -> String {
     // Redis's own words may end with a full stop.
     format!("{}. {advice}", what.to_string().trim_end_matches('.'))
@@ -64,8 +54,7 @@ pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(),
 /// Says why there is no result, if there is none, and returns the exit status.
 pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     match outcome {
-        Ok(Ending::Fine) => ExitCode::SUCCESS,
-        Ok(Ending::Wrong) => ExitCode::from(1),
+        Ok(status) => status,
         Err(Failure(words)) if words.is_empty() => ExitCode::from(2),
         Err(Failure(words)) => {
             // Nobody is left to be told where this fails.

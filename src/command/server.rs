@@ -31,7 +31,6 @@ impl Server {
         Ok(Self(connected.map_err(|error| Trouble::from(error).error)?))
     }
 
-    /// Runs one command.
     pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
         let mut command = Cmd::new();
         for word in words {

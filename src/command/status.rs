@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::outcome::{Ending, Outcome, say};
+use super::outcome::{Outcome, say, wrong_if};
 use super::server::Server;
 use super::target::{Target, look};
 use crate::error::StoreError;
@@ -113,7 +113,6 @@ async fn processes(server: &Server, name: &str) -> Result<Option<Vec<String>>, S
     Ok(Some(lines.filter_map(address).collect()))
 }
 
-/// How long something takes, to the second.
 pub(super) fn span(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
@@ -167,5 +166,5 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         say(json, &lines(&state).join("; "), &value)?;
     }
     let is_short = state.journal.as_ref().is_some_and(JournalReach::is_too_short);
-    Ok(Ending::wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
+    Ok(wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
 }

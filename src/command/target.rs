@@ -47,7 +47,6 @@ impl Target {
         Ok(Endpoint::parse(&self.url()?)?.with(&Access::default())?)
     }
 
-    /// The keys of each shard.
     pub(super) fn keys(&self) -> impl Iterator<Item = Keys> + '_ {
         (0..self.shards).map(|number| Keys::of_shard(&self.name, number, self.shards))
     }
@@ -140,7 +139,6 @@ pub(super) fn url(given: &str) -> Result<String, Failure> {
         .map_err(|_| Failure("the URL is `-`, and BLOOM_GUARD_URL is not set".to_owned()))
 }
 
-/// Reads the secret key from the environment.
 fn secret_key() -> Result<Option<SecretKey>, Failure> {
     const NAME: &str = "BLOOM_GUARD_SECRET_KEY";
     let Ok(hex) = std::env::var(NAME) else { return Ok(None) };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::outcome::{Ending, Failure, Outcome, say};
+use super::outcome::{Failure, Outcome, say, wrong_if};
 use super::target::{self, insist};
 use crate::extract::PathPattern;
 use crate::middleware::layer::BloomGuard;
@@ -112,13 +112,13 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     match insist(async || guard.trust_foreign(known.clone()).await).await {
         Ok(()) => {
             say(json, "stated: this filter holds every id there is", &json!({ "stated": true }))?;
-            Ok(Ending::Fine)
+            Ok(wrong_if(false))
         }
         Err(error) if !error.is(Refusal::UNFIT) => Err(error.into()),
         Err(error) => {
             let text = format!("nothing was stated: {error}");
             say(json, &text, &json!({ "stated": false, "error": error.to_string() }))?;
-            Ok(Ending::Wrong)
+            Ok(wrong_if(true))
         }
     }
 }

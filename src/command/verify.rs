@@ -6,14 +6,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::check::ask;
-use super::outcome::{Ending, Failure, Outcome, advised, say};
+use super::outcome::{Failure, Outcome, advised, say, wrong_if};
 use super::status::refuses;
 use super::target::{ASKED, Target};
 use crate::id::Id;
 use crate::middleware::layer::BloomGuard;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// What was found so far.
 #[derive(Debug, Default, Serialize)]
 struct Tally {
     ids: u64,
@@ -43,10 +42,9 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     }
     let note = refuses(&guard.state()).err();
     say(json, &tally.words(note.as_deref()), &json!({ "tally": tally, "note": note }))?;
-    Ok(Ending::wrong_if(tally.refused + tally.unknown > 0))
+    Ok(wrong_if(tally.refused + tally.unknown > 0))
 }
 
-/// Reads a batch of lines.
 fn read(input: &mut impl BufRead, lines: &mut u64) -> Result<Batch, Failure> {
     let mut batch = Batch::new();
     while batch.len() < ASKED {

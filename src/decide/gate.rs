@@ -20,7 +20,7 @@ use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Permit};
 use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
-use crate::id::{Id, KeyedDigest};
+use crate::id::Id;
 use crate::mode::{Mode, SharedMode};
 use crate::refusal::Refusal;
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -53,7 +53,6 @@ pub(crate) struct Gate {
     sample: Bucket,
 }
 
-/// What becomes of a request.
 #[derive(Debug)]
 pub(crate) enum Ruling {
     Admit(Admission),
@@ -65,7 +64,6 @@ pub(crate) enum Ruling {
     },
 }
 
-/// A request that passes.
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// Why it passes.
@@ -76,12 +74,9 @@ pub(crate) struct Admission {
     pub(crate) permit: Option<Permit>,
 }
 
-/// An id that a request asks for.
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
-    /// Its digest, if that was made.
-    pub(crate) digest: Option<KeyedDigest>,
     pub(crate) known: Known,
     row: Row,
 }
@@ -110,7 +105,6 @@ pub(crate) enum Why {
     ShadowBusy,
 }
 
-/// What is known of an id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Known {
     /// It passes, and nobody was asked.
@@ -231,7 +225,6 @@ impl Gate {
         Ruling::Admit(Admission { why, verdict, permit: room.ok().flatten() })
     }
 
-    /// The row of an id.
     fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
         let (verdict, is_copied, is_sampled) = match known {
             Known::Unasked(why) => return Row::Pass(why),
@@ -300,12 +293,10 @@ impl Gate {
         }
     }
 
-    /// The record is about to be created.
     pub(crate) fn inserted(&self, id: &Id) {
         self.missed.forget(self.hash(id));
     }
 
-    /// The record was deleted.
     pub(crate) fn removed(&self, id: &Id, now: Instant) {
         let id = self.hash(id);
         self.found.forget(id);
@@ -338,7 +329,6 @@ impl Gate {
         }
     }
 
-    /// This process has seen a filter.
     pub(crate) fn built(&self) {
         if !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
@@ -372,13 +362,8 @@ impl Known {
 }
 
 impl Subject {
-    pub(crate) const fn new(
-        id: Id,
-        hash: IdHash,
-        digest: Option<KeyedDigest>,
-        known: Known,
-    ) -> Self {
-        Self { id, hash, digest, known, row: Row::Pass(Why::Present) }
+    pub(crate) const fn new(id: Id, hash: IdHash, known: Known) -> Self {
+        Self { id, hash, known, row: Row::Pass(Why::Present) }
     }
 
     /// Returns why an admitted request may read it, or what proves it absent.

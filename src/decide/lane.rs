@@ -13,7 +13,6 @@ use crate::decide::bucket::Bucket;
 /// How long a client should stay away when the lane has no room but time would not help by itself.
 const FULL: Duration = Duration::from_secs(1);
 
-/// How wide a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Width {
     /// Requests in it at once, and in a burst.
@@ -22,7 +21,6 @@ pub(crate) struct Width {
     pub(crate) per_second: u32,
 }
 
-/// The lane.
 pub(crate) struct Lane {
     width: Width,
     room: Arc<Semaphore>,
@@ -84,9 +82,8 @@ impl LastMinute {
     }
 }
 
-/// A permit: a place in the lane, free again when dropped.
-#[derive(Debug)]
-pub(crate) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+/// A place in the lane, free again when dropped.
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Lane {
     pub(crate) fn new(width: Width) -> Self {
@@ -108,7 +105,6 @@ impl Lane {
         })
     }
 
-    /// Returns how full it is.
     pub(crate) fn state(&self, now: Instant) -> LaneState {
         let Width { concurrency, per_second } = self.width;
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
@@ -125,7 +121,7 @@ impl Lane {
         // Room first: a lane that is full must not use up its tokens.
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
         self.bucket.take_many(now, ids)?;
-        Ok(Permit(permit))
+        Ok(permit)
     }
 }
 

@@ -17,7 +17,6 @@ pub enum OnUnknown {
     Shed,
 }
 
-/// The application's choices in the matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     pub(crate) on_unknown: OnUnknown,

@@ -38,7 +38,6 @@ pub(crate) struct RecentIds {
     tick: u64,
 }
 
-/// A cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line {
@@ -148,7 +147,6 @@ impl RecentIds {
         }
     }
 
-    /// Takes an id out.
     pub(crate) fn forget(&self, id: IdHash) {
         for (place, there) in self.line(id).of(id) {
             // Another id that was noted here in between keeps the place.

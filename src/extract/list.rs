@@ -101,7 +101,6 @@ impl<T> QueryList<T> {
         Self { key: key.into(), separator: None, id: PhantomData }
     }
 
-    /// Calls a function with each piece, decoded.
     fn pieces(&self, parts: &Parts, mut piece: impl FnMut(&str)) {
         let query = parts.uri.query().unwrap_or_default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -153,10 +152,7 @@ pub(crate) struct IdList {
 
 impl IdList {
     /// Returns the list, if the request lists anything.
-    ///
-    /// # Errors
-    ///
-    /// It is too long, or has no id: why the first is none.
+    /// Fails where it is too long, or has no id: why the first is none.
     pub(crate) fn new(listed: Vec<Result<Id, InvalidId>>) -> Result<Option<Self>, InvalidId> {
         let len = listed.len();
         if len > Id::MAX_LISTED {

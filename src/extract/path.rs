@@ -53,7 +53,6 @@ pub struct PathPattern<T = String> {
     id: PhantomData<fn() -> T>,
 }
 
-/// What a match means.
 #[derive(Debug)]
 enum Route {
     /// The capture of this name is the id.

@@ -56,7 +56,6 @@ pub struct PatternError {
     pub(super) problem: Problem,
 }
 
-/// What is wrong with a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("does not begin with `/`")]

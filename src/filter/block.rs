@@ -10,9 +10,10 @@ const POSITIONS_PER_WORD: u8 = 7;
 /// What decides where an id's bits are: the number of blocks, of bits an id, and a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Geometry {
-    blocks: u32,
-    pub(super) hashes: u8,
-    pub(super) seed: u32,
+    /// How many blocks of 64 bytes there are.
+    pub(crate) blocks: u32,
+    pub(crate) hashes: u8,
+    pub(crate) seed: u32,
 }
 
 impl Geometry {
@@ -21,12 +22,6 @@ impl Geometry {
         Self { blocks, hashes, seed }
     }
 
-    /// Returns the number of 64-byte blocks.
-    pub(crate) const fn blocks(&self) -> u32 {
-        self.blocks
-    }
-
-    /// Returns where the bits of an id are.
     pub(crate) fn position(&self, digest: &Digest) -> Position {
         let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];
@@ -104,20 +99,8 @@ impl Bit {
 /// the word. That is the number a `BITFIELD … GET i64` reads there, in two's complement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
-    pub(super) block: u32,
-    pub(super) mask: [u64; 8],
-}
-
-impl Position {
-    /// Returns the number of the block.
-    pub(crate) const fn block(&self) -> u32 {
-        self.block
-    }
-
-    /// Returns the mask over the block.
-    pub(crate) const fn mask(&self) -> &[u64; 8] {
-        &self.mask
-    }
+    pub(crate) block: u32,
+    pub(crate) mask: [u64; 8],
 }
 
 /// What a filter's bits say of an id.

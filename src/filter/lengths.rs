@@ -17,7 +17,6 @@ pub(crate) const MAX_BLOCKS: u32 =
 /// The most positions an id can have.
 pub(crate) const MAX_HASHES: u8 = 32;
 
-/// Returns the length of a string with this many blocks.
 pub(super) const fn string_len(blocks: u64) -> u64 {
     blocks.saturating_mul(BLOCK_LEN as u64).saturating_add((FRONT_LEN + TRAILER_LEN) as u64)
 }

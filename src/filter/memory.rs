@@ -25,15 +25,13 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Returns an empty filter.
     pub(crate) fn new(geometry: Geometry) -> Self {
-        Self { geometry, blocks: (0..geometry.blocks()).map(|_| Block::default()).collect() }
+        Self { geometry, blocks: (0..geometry.blocks).map(|_| Block::default()).collect() }
     }
 
-    /// Puts an id into the filter.
     pub(crate) fn insert(&self, digest: &Digest) {
         let position = self.geometry.position(digest);
-        for (word, mask) in self.block(&position).0.iter().zip(position.mask()) {
+        for (word, mask) in self.block(&position).0.iter().zip(&position.mask) {
             if *mask != 0 {
                 word.fetch_or(*mask, Ordering::Relaxed);
             }
@@ -53,7 +51,6 @@ impl Filter {
         }
     }
 
-    /// Returns what the filter says of an id.
     pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
         let (block, mut groups) = self.geometry.bits(digest);
         let words = &self.blocks[block as usize].0;
@@ -66,21 +63,20 @@ impl Filter {
         Membership::possible_if(groups.all(all_set))
     }
 
-    /// Returns the size of the blocks in bytes.
     pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
     }
 
     fn block(&self, position: &Position) -> &Block {
-        &self.blocks[position.block() as usize]
+        &self.blocks[position.block as usize]
     }
 
     fn block_mut(&mut self, position: &Position) -> &mut Block {
-        &mut self.blocks[position.block() as usize]
+        &mut self.blocks[position.block as usize]
     }
 
     fn set(&mut self, position: &Position) {
-        for (word, mask) in self.block_mut(position).0.iter_mut().zip(position.mask()) {
+        for (word, mask) in self.block_mut(position).0.iter_mut().zip(&position.mask) {
             *word.get_mut() |= mask;
         }
     }

@@ -31,11 +31,12 @@ const SPREAD: f64 = 4.0;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
-    capacity: u64,
-    rate: f64,
-    shards: u32,
-    /// How many ids one shard is sized for, and its blocks.
-    share: u32,
+    /// The ids that the filter is meant for.
+    pub(crate) capacity: u64,
+    pub(crate) rate: f64,
+    pub(crate) shards: u32,
+    /// The ids that one shard is meant for, and its blocks.
+    pub(crate) share: u32,
     blocks: u32,
     hashes: u8,
 }
@@ -89,29 +90,9 @@ impl Sizing {
         }
     }
 
-    /// Returns the number of ids the filter is meant for.
-    pub(crate) const fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
-    /// Returns the number of ids that one shard is meant for.
-    pub(crate) const fn share(&self) -> u32 {
-        self.share
-    }
-
-    /// Returns how many shards there are.
-    pub(crate) const fn shards(&self) -> u32 {
-        self.shards
-    }
-
     /// Returns the size of one shard.
     pub(crate) fn one(&self) -> Self {
         Self { capacity: self.share.into(), shards: 1, ..*self }
-    }
-
-    /// Returns the false-positive rate asked for.
-    pub(crate) const fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// Returns the number of positions per id.

@@ -5,7 +5,6 @@
 //! records that this process serves are missing from the filter.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -42,20 +41,15 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn new(filter: &Arc<str>, audits: u32) -> Self {
+    pub(crate) fn new(audits: u32) -> Self {
         Self {
             waiting: Mutex::default(),
             served: Served::new(audits),
             arrived: Notify::new(),
             untaken: Untaken::new(),
-            alarms: Throttle::new(filter, PAUSE, tell_of_more),
-            unsettled: Throttle::new(filter, UNSETTLED_PAUSE, tell_of_more_unsettled),
+            alarms: Throttle::new(PAUSE),
+            unsettled: Throttle::new(UNSETTLED_PAUSE),
         }
-    }
-
-    /// Writes the lines that end bursts, for as long as it is polled.
-    pub(crate) async fn tell_rests(&self) {
-        tokio::join!(self.alarms.tell_rests(), self.unsettled.tell_rests());
     }
 
     /// Waits for the next one that the application has not taken.
@@ -208,12 +202,4 @@ async fn distrust(store: &Store, id: &Id, generation: Generation) {
         }
         Err(error) => tracing::warn!(%error, "a filter found incomplete could not be marked so"),
     }
-}
-
-fn tell_of_more_unsettled(filter: &str, records: u64) {
-    tracing::warn!(parent: None, filter, records, "more records were found that the new filter lacked");
-}
-
-fn tell_of_more(filter: &str, records: u64) {
-    tracing::error!(parent: None, filter, records, "more records exist that the guard held absent");
 }

@@ -96,7 +96,6 @@ impl Untaken {
         self.arrived.notify_one();
     }
 
-    /// Takes the oldest, as soon as there is one.
     pub(super) async fn next(&self) -> Finding {
         loop {
             if let Some(finding) = self.take() {

@@ -3,7 +3,6 @@
 //! What cannot be an id is refused without asking anybody, so nothing else would notice that the handler
 //! reads it all the same: a route beside the pattern, or a type that is not the handler's.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -30,14 +29,8 @@ pub(crate) struct InvalidCanary {
 
 impl InvalidCanary {
     /// Lets `per_second` of them through.
-    pub(super) fn new(filter: &Arc<str>, per_second: u32) -> Self {
-        let alarms = Throttle::new(filter, PAUSE, tell_of_more);
-        Self { sample: Bucket::empty(per_second), alarms }
-    }
-
-    /// Writes the lines that end bursts, for as long as it is polled.
-    pub(super) async fn tell_rests(&self) {
-        self.alarms.tell_rests().await;
+    pub(super) fn new(per_second: u32) -> Self {
+        Self { sample: Bucket::empty(per_second), alarms: Throttle::new(PAUSE) }
     }
 
     /// Whether to let this refusal through.
@@ -85,13 +78,4 @@ impl NoIdAlarm {
             );
         }
     }
-}
-
-fn tell_of_more(filter: &str, requests: u64) {
-    tracing::error!(
-        parent: None,
-        filter,
-        requests,
-        "more requests whose id is called invalid were answered"
-    );
 }

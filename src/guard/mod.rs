@@ -32,6 +32,7 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
+#[cfg(feature = "metrics")]
 use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
 use crate::observe::state::GuardState;
@@ -44,8 +45,8 @@ use crate::verdict::{Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// How many refusals a second are told of in the log, if anybody reads so much.
-const REFUSALS_TOLD: u32 = 1;
+/// The least time between two lines about refusals, if anybody reads so much.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the guard looks how it fares.
@@ -69,10 +70,11 @@ pub(crate) struct Guard {
     pub(crate) findings: Findings,
     pub(crate) invalid: InvalidCanary,
     pub(crate) no_id: NoIdAlarm,
+    #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
     /// Lines about refusals.
-    told: Bucket,
+    told: Throttle,
     null_writes: Bucket,
     removals: Bucket,
     null_ttl: Duration,
@@ -101,12 +103,13 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(policy, store.fleet_mode()),
-            findings: Findings::new(&metrics.filter, policy.audits),
-            invalid: InvalidCanary::new(&metrics.filter, policy.audits),
+            findings: Findings::new(policy.audits),
+            invalid: InvalidCanary::new(policy.audits),
             no_id: NoIdAlarm::default(),
+            #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
-            busy: Throttle::new(&metrics.filter, BUSY_PAUSE, tell_of_more_busy),
-            told: Bucket::new(REFUSALS_TOLD, 1),
+            busy: Throttle::new(BUSY_PAUSE),
+            told: Throttle::new(REFUSAL_PAUSE),
             null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             null_ttl: settings.null_ttl,
@@ -116,17 +119,14 @@ impl Guard {
         }
     }
 
-    /// Returns the filter's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.metrics.filter
     }
 
-    /// Spawns what runs in the background.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
         persist(tasks, name, "canary", self, Self::look_into_findings);
         persist(tasks, name, "state", self, Self::watch);
-        persist(tasks, name, "log", self, Self::tell_rests);
         if self.rebuilder.has_source() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
         }
@@ -138,14 +138,17 @@ impl Guard {
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
+            return Subject::new(id, hash, Known::Unasked(Why::Found));
         }
-        let (digest, copied) = self.store.copied(&id);
-        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+        let known = match self
+            .store
+            .copied(&id)
+            .filter(|copied| self.gate.is_trusted(hash, copied.at, now))
+        {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
             copied => Known::unanswered(copied.is_some()),
         };
-        Subject::new(id, hash, digest, known)
+        Subject::new(id, hash, known)
     }
 
     /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
@@ -210,7 +213,7 @@ impl Guard {
         generation: Option<Generation>,
         now: Instant,
     ) {
-        if tracing::enabled!(Level::DEBUG) && self.told.take(now).is_ok() {
+        if tracing::enabled!(Level::DEBUG) && self.told.note(now).is_some() {
             tracing::debug!(
                 parent: None,
                 filter = &**self.name(),
@@ -222,7 +225,6 @@ impl Guard {
         }
     }
 
-    /// An admitted request of this moment found the record.
     pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
         let now = Instant::now();
         self.gate.found(hash, now);
@@ -238,7 +240,6 @@ impl Guard {
         }
     }
 
-    /// An admitted request found the record missing.
     pub(crate) fn missing(&self, hash: IdHash, why: Why) {
         let first = self.gate.missing(hash, Instant::now());
         if first && let Why::Present | Why::Copied = why {
@@ -296,12 +297,6 @@ impl Guard {
         })
     }
 
-    /// Writes the lines that end bursts, for as long as it is polled.
-    pub(crate) async fn tell_rests(self: Arc<Self>) {
-        let Self { busy, findings, invalid, .. } = &*self;
-        tokio::join!(busy.tell_rests(), findings.tell_rests(), invalid.tell_rests());
-    }
-
     /// Looks into what was found although it was held absent, for as long as it is polled.
     pub(crate) async fn look_into_findings(self: Arc<Self>) {
         self.findings.look_into(&self.store, &self.metrics).await;
@@ -318,10 +313,11 @@ impl Guard {
         let filter = &**self.name();
         let mut unready = 0;
         loop {
-            if self.metrics.checks_rest(WATCH) {
+            if self.metrics.checks.rests(WATCH) {
                 self.probe().await;
             }
             let state = self.state();
+            #[cfg(feature = "metrics")]
             self.gauges.set(&state);
             if state.is_ready() {
                 // Requests that a copy lets pass do not see it.
@@ -348,15 +344,6 @@ impl Guard {
     pub(crate) fn state(&self) -> GuardState {
         GuardState::new(self.store.condition(), &self.gate, &self.metrics)
     }
-}
-
-fn tell_of_more_busy(filter: &str, requests: u64) {
-    tracing::warn!(
-        parent: None,
-        filter,
-        requests,
-        "more requests were answered 503, or passed in shadow mode"
-    );
 }
 
 /// Returns a lifetime that differs by up to a tenth either way, lest nulls stored together end together.

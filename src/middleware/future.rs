@@ -131,7 +131,6 @@ where
 }
 
 impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
-    /// Waits for the look-up, and decides by it.
     fn poll<ResBody>(
         waiting: &mut Option<Box<Self>>,
         cx: &mut Context<'_>,
@@ -144,7 +143,6 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
         Poll::Ready(waiting.take().expect(COMPLETED).decide(&lookups))
     }
 
-    /// Calls the service within, or refuses and gives back what it had reserved.
     fn decide<ResBody>(self, lookups: &Lookups) -> State<S::Future, S, R, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,

@@ -19,7 +19,6 @@ use crate::id::Digest;
 /// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.
 pub(crate) const BYTES_PER_NULL: u32 = 352;
 
-/// A bounded map from digests to nulls.
 pub(crate) struct NullCache(Cache<Digest, Null>);
 
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +62,6 @@ impl NullCache {
         }
     }
 
-    /// Forgets the id's null.
     pub(crate) fn forget(&self, digest: &Digest) {
         self.0.invalidate(digest);
     }

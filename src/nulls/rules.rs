@@ -31,7 +31,6 @@ use super::scope::Scope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing;
 
-/// The application's choices in the matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NullRules {
     /// A 410 counts as a 404 does.
@@ -45,27 +44,15 @@ pub(crate) struct NullRules {
 /// What of a request's head matters to nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestKind {
-    shows: Shows,
+    /// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
+    reads: bool,
     teaches: Teaches,
-}
-
-/// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shows {
-    Record,
-    Nothing,
 }
 
 impl RequestKind {
     /// Judges a request whose 404 becomes no null, whatever else is in its head.
     pub(crate) fn teaching_nothing(method: &Method) -> Self {
-        Self { shows: Shows::by(method), teaches: Teaches::Nothing }
-    }
-}
-
-impl Shows {
-    fn by(method: &Method) -> Self {
-        if reads(method) { Self::Record } else { Self::Nothing }
+        Self { reads: reads(method), teaches: Teaches::Nothing }
     }
 }
 
@@ -112,7 +99,7 @@ impl NullRules {
         } else {
             Teaches::Always
         };
-        RequestKind { shows: Shows::by(&request.method), teaches }
+        RequestKind { reads: reads(&request.method), teaches }
     }
 
     /// Returns the scope of a null that may refuse a request: one with credentials needs one that speaks for all.
@@ -127,7 +114,7 @@ impl NullRules {
     /// Returns what a response says of the record that was asked for.
     pub(crate) fn outcome<B>(self, kind: RequestKind, response: &Response<B>) -> Outcome {
         let status = response.status();
-        if is_found(status) && kind.shows == Shows::Record {
+        if is_found(status) && kind.reads {
             Outcome::Found
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::times::{Times, Work};
+use super::times::Times;
 use crate::error::{RebuildError, StoreError};
 use crate::id::Id;
 use crate::store::{Remembered, Store};
@@ -29,21 +28,21 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        /// The counters themselves.
         pub(crate) struct Metrics {
             /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
-            pub(super) checks: Activity,
+            pub(crate) checks: Activity,
             pub(super) inserting: Activity,
-            pub(super) rebuilding: Activity,
+            pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
             pub(super) surveys: Activity,
-            times: Times,
+            check_times: Times,
+            insert_times: Times,
+            rebuild_times: Times,
             $(pub(crate) $field: Count,)*
         }
 
         impl Metrics {
-            /// Makes the counters of the filter with this name.
             pub(crate) fn new(filter: &str) -> Self {
                 #[cfg(feature = "metrics")]
                 describe_families();
@@ -53,12 +52,28 @@ macro_rules! counters {
                     inserting: Activity::new(),
                     rebuilding: Activity::new(),
                     surveys: Activity::new(),
-                    times: Times::new(filter),
+                    check_times: Times::new(
+                        filter,
+                        "bloom_guard_check_seconds",
+                        "How long a look-up of an id takes",
+                        &["present", "absent", "unknown"],
+                    ),
+                    insert_times: Times::new(
+                        filter,
+                        "bloom_guard_insert_seconds",
+                        "How long an insert takes, of one id or many",
+                        &["done", "failed"],
+                    ),
+                    rebuild_times: Times::new(
+                        filter,
+                        "bloom_guard_rebuild_seconds",
+                        "How long a rebuild of this process takes",
+                        &["done", "failed"],
+                    ),
                     $($field: Count::new(filter, $published),)*
                 }
             }
 
-            /// Returns what has been counted so far.
             pub(crate) fn stats(&self) -> Stats {
                 Stats { $($field: self.$field.get(),)* }
             }
@@ -163,7 +178,7 @@ impl Metrics {
             Verdict::Unknown(_) => self.unknown.add(1),
         }
         self.checked(verdict, begun);
-        self.times.took(Work::Check, verdict.as_str(), begun);
+        self.check_times.took(verdict.as_str(), begun);
     }
 
     /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
@@ -185,11 +200,6 @@ impl Metrics {
         }
     }
 
-    /// Whether no check has succeeded for that time.
-    pub(crate) fn checks_rest(&self, time: Duration) -> bool {
-        self.checks.rests(time)
-    }
-
     /// An insert of `ids` ids, begun then, has ended.
     pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
         let ended = Instant::now();
@@ -205,7 +215,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Insert, name, begun);
+        self.insert_times.took(name, begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
@@ -223,12 +233,7 @@ impl Metrics {
                 "failed"
             }
         };
-        self.times.took(Work::Rebuild, name, begun);
-    }
-
-    /// Another process has put a new filter live, so this one's failures are over.
-    pub(crate) fn another_rebuilt(&self) {
-        self.rebuilding.recovered();
+        self.rebuild_times.took(name, begun);
     }
 
     /// It was looked whether a rebuild is due.

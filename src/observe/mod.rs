@@ -3,6 +3,7 @@
 //! says what is to be done about them.
 
 pub(crate) mod activity;
+#[cfg(feature = "metrics")]
 pub(crate) mod gauges;
 pub(crate) mod metrics;
 pub(crate) mod state;

@@ -153,7 +153,7 @@ impl RebuildRun<'_> {
             self.outgrown.store(ids, Ordering::Relaxed);
             sizing = self.sized_for(ids)?;
         }
-        let capacity = sizing.capacity();
+        let capacity = sizing.capacity;
         Err(RebuildError::GivenUp {
             reason: format!(
                 "the source outgrew its filter in each of {SCANS} scans, at last one for {capacity} ids"
@@ -183,10 +183,10 @@ impl RebuildRun<'_> {
     /// Returns the application's sizing, or a larger one where the ids would not fit it.
     fn sized_for(&self, ids: u64) -> Result<Sizing, RebuildError> {
         let configured = self.settings.sizing;
-        if ids <= configured.capacity() {
+        if ids <= configured.capacity {
             return Ok(configured);
         }
-        let sized = |ids| Sizing::sharded(ids, configured.rate(), configured.shards());
+        let sized = |ids| Sizing::sharded(ids, configured.rate, configured.shards);
         let roomy = (ids as f64 * HEAD_ROOM) as u64;
         // Near the largest filter there can be, less head-room is better than no filter.
         sized(roomy).or_else(|_| sized(ids)).map_err(|error| RebuildError::GivenUp {

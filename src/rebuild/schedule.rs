@@ -3,9 +3,8 @@
 #[cfg(feature = "cron")]
 mod cron;
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::panic::RefUnwindSafe;
+#[cfg(feature = "cron")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,20 +25,8 @@ pub struct Schedule(Kind);
 enum Kind {
     Every(Duration),
     Manual,
-    #[cfg_attr(not(feature = "cron"), expect(dead_code, reason = "only an expression names times"))]
-    Named(Arc<dyn Times>),
-}
-
-/// Times that are named one by one.
-trait Times: fmt::Debug + Send + Sync + RefUnwindSafe {
-    /// Says what is wrong with them.
-    fn judge(&self) -> Result<(), SettingError>;
-
-    /// Returns the longest time between two of them that come.
-    fn longest_gap(&self) -> Option<Duration>;
-
-    /// Whether there is one after the first of these moments, up to the second, both in µs since the Unix epoch.
-    fn is_one_between(&self, after_us: i64, until_us: i64) -> bool;
+    #[cfg(feature = "cron")]
+    Cron(Arc<cron::Expression>),
 }
 
 impl Schedule {
@@ -62,7 +49,8 @@ impl Schedule {
         match &self.0 {
             Kind::Manual => Ok(()),
             Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
-            Kind::Named(times) => times.judge(),
+            #[cfg(feature = "cron")]
+            Kind::Cron(cron) => cron.judge(),
         }
     }
 
@@ -77,7 +65,8 @@ impl Schedule {
         let gap = match &self.0 {
             Kind::Manual => return None,
             Kind::Every(period) => *period,
-            Kind::Named(times) => times.longest_gap()?,
+            #[cfg(feature = "cron")]
+            Kind::Cron(cron) => cron.longest_gap()?,
         };
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
@@ -97,7 +86,8 @@ impl Schedule {
                 let period = period.saturating_add((period / 10240).saturating_mul(spread));
                 now_us.saturating_sub(built_us) >= period
             }
-            Kind::Named(times) => times.is_one_between(built_us, now_us),
+            #[cfg(feature = "cron")]
+            Kind::Cron(cron) => cron.is_one_between(built_us, now_us),
         };
         if due { Due::Now } else { Due::Later }
     }

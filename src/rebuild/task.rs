@@ -67,7 +67,6 @@ impl Rebuilder {
         }
     }
 
-    /// Returns whether there is anything to rebuild from.
     pub(crate) fn has_source(&self) -> bool {
         self.source.is_some()
     }
@@ -76,7 +75,6 @@ impl Rebuilder {
         self.progress.status()
     }
 
-    /// Returns why the last rebuild failed, with its causes, if it did.
     fn last_failure(&self) -> Option<String> {
         self.status().last?.err().map(|error| chain(&error))
     }
@@ -211,7 +209,8 @@ impl Rebuilder {
                 let generation = live.generation;
                 let seen =
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
-                        self.metrics.another_rebuilt();
+                        // Another process has put it live, so this one's failures are over.
+                        self.metrics.rebuilding.recovered();
                         LiveGeneration::new(generation)
                     });
                 *known = Some(seen);

@@ -8,16 +8,13 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::filter::Generation;
-use crate::id::{Digest, Id, KeyedDigest};
+use crate::id::Digest;
 use crate::nulls::scope::Scope;
 #[cfg(feature = "redis")]
 use crate::verdict::Doubt;
 use crate::verdict::{Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// An id that is looked up, with its digest if that was made before.
-pub(crate) type Sought<'a> = (&'a Id, Option<KeyedDigest>);
 
 /// An answer that is there, or one that has to be waited for.
 pub(crate) enum Answer<T> {
@@ -58,7 +55,6 @@ impl Answer<Lookups> {
 }
 
 impl<T: 'static> Answer<T> {
-    /// Waits for the answer.
     pub(crate) async fn answer(self) -> T {
         match self {
             Self::Ready(answer) => answer,
@@ -66,7 +62,6 @@ impl<T: 'static> Answer<T> {
         }
     }
 
-    /// Applies a function to the answer, now or when it comes.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
             Self::Ready(answer) => Answer::Ready(f(answer)),

@@ -33,7 +33,7 @@ use self::redis::{RedisBuild, Shards};
 use crate::background::Background;
 use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
-use crate::id::{Digest, Id, KeyedDigest};
+use crate::id::{Digest, Id};
 use crate::mode::SharedMode;
 
 pub use condition::JournalReach;
@@ -41,12 +41,11 @@ pub(crate) use condition::{
     Condition, CopyCondition, FleetChange, FleetView, Live, SeenMetadata, Survey,
 };
 pub(crate) use lookup::{
-    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
+    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered,
 };
 pub(crate) use progress::Progress;
 pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
 
-/// What answers requests.
 pub(crate) enum Store {
     Memory(Arc<MemoryStore>),
     /// Its background tasks end with it.
@@ -96,12 +95,12 @@ impl Store {
         }
     }
 
-    /// Says whether this process's copy of the filter holds an id, where there is a copy; returns also the digest that it took.
-    pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
+    /// Says whether this process's copy of the filter holds an id, where there is a copy.
+    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
         match self {
             #[cfg(feature = "redis")]
             Self::Redis { shards, .. } => shards.copied(id),
-            _ => (None, None),
+            _ => None,
         }
     }
 
@@ -112,13 +111,12 @@ impl Store {
 
     /// What is known of each of these ids, asked for together at this moment. One alone need not wait for a batch.
     #[inline]
-    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
         ask!(self, store => store.check(ids, now))
     }
 
-    /// Asks what is known of one id, now.
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
-        self.check(&[(id, None)], Instant::now()).answer().await[0]
+        self.check(&[id], Instant::now()).answer().await[0]
     }
 
     /// Acknowledges ids in every filter that needs them.
@@ -159,7 +157,6 @@ impl Store {
         if let Self::Foreign(store) = self { Some(store) } else { None }
     }
 
-    /// What this process knows of the store.
     pub(crate) fn condition(&self) -> Condition {
         ask!(self, store => store.condition())
     }
@@ -257,8 +254,7 @@ impl Build {
         }
     }
 
-    /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
-    /// ids are taken by then, or are still there.
+    /// Takes ids of the source out of there, and lets other tasks run.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
         match self {
             Self::Memory(build) => build.scan.write(ids).await,

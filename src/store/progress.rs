@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -106,40 +105,31 @@ pub struct RebuildStatus {
 }
 
 /// What is behind [`RebuildStatus`], written as the rebuild goes.
-pub(crate) struct Progress {
-    course: Mutex<Course>,
-    scanned: AtomicU64,
-    uploaded: AtomicU64,
-    total: AtomicU64,
-}
+pub(crate) struct Progress(Mutex<Course>);
 
 struct Course {
-    step: RebuildStep,
+    status: RebuildStatus,
     /// Since when the source is read, while it is.
     reading_since: Option<Instant>,
     /// For how long the present or the last rebuild has read the source.
     read_for: Duration,
-    last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self {
-            course: Mutex::new(Course {
-                step: RebuildStep::Idle,
-                reading_since: None,
-                read_for: Duration::ZERO,
-                last: None,
-            }),
-            scanned: AtomicU64::new(0),
-            uploaded: AtomicU64::new(0),
-            total: AtomicU64::new(0),
-        }
+        let status = RebuildStatus {
+            step: RebuildStep::Idle,
+            ids_scanned: 0,
+            bytes_uploaded: 0,
+            bytes_total: 0,
+            last: None,
+        };
+        Self(Mutex::new(Course { status, reading_since: None, read_for: Duration::ZERO }))
     }
 
     pub(crate) fn enter(&self, step: RebuildStep) {
-        let mut course = self.course.lock();
-        course.step = step;
+        let mut course = self.0.lock();
+        course.status.step = step;
         let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         match step {
             RebuildStep::Lease => course.read_for = Duration::ZERO,
@@ -151,39 +141,33 @@ impl Progress {
 
     /// Returns for how long the last rebuild has read the source.
     pub(crate) fn read_for(&self) -> Duration {
-        self.course.lock().read_for
+        self.0.lock().read_for
     }
 
     pub(crate) fn scanned(&self, ids: u64) {
-        self.scanned.store(ids, Ordering::Relaxed);
+        self.0.lock().status.ids_scanned = ids;
     }
 
     pub(crate) fn nothing_uploaded(&self) {
-        self.uploaded.store(0, Ordering::Relaxed);
-        self.total.store(0, Ordering::Relaxed);
+        let status = &mut self.0.lock().status;
+        status.bytes_uploaded = 0;
+        status.bytes_total = 0;
     }
 
     pub(crate) fn to_upload(&self, more: u64) {
-        self.total.fetch_add(more, Ordering::Relaxed);
+        self.0.lock().status.bytes_total += more;
     }
 
     pub(crate) fn uploaded(&self, bytes: u64) {
-        self.uploaded.fetch_add(bytes, Ordering::Relaxed);
+        self.0.lock().status.bytes_uploaded += bytes;
     }
 
     pub(crate) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
         self.enter(RebuildStep::Idle);
-        self.course.lock().last = Some(how);
+        self.0.lock().status.last = Some(how);
     }
 
     pub(crate) fn status(&self) -> RebuildStatus {
-        let course = self.course.lock();
-        RebuildStatus {
-            step: course.step,
-            ids_scanned: self.scanned.load(Ordering::Relaxed),
-            bytes_uploaded: self.uploaded.load(Ordering::Relaxed),
-            bytes_total: self.total.load(Ordering::Relaxed),
-            last: course.last.clone(),
-        }
+        self.0.lock().status.clone()
     }
 }

@@ -97,7 +97,7 @@ fn flipped(header: &Header) {
 
 /// The ids of a whole string are within its blocks, and are there when their bits are set.
 fn whole(string: &[u8], header: &Header) {
-    if header.geometry.blocks() > MOST_BLOCKS || string.len() as u64 != header.string_len() {
+    if header.geometry.blocks > MOST_BLOCKS || string.len() as u64 != header.string_len() {
         return;
     }
     if string.ends_with(&header.trailer()) {

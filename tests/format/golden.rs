@@ -77,7 +77,7 @@ fn digest_and_geometry_make_these_positions() {
     for vector in vectors("positions").as_array().unwrap() {
         let digest = Digest::from_bytes(array(&vector["digest"]));
         let position = geometry(vector).position(&digest);
-        assert_eq!(position.block(), number::<u32>(&vector["block"]));
+        assert_eq!(position.block, number::<u32>(&vector["block"]));
         assert_eq!(position.byte_offset(), number::<u32>(&vector["byte_offset"]));
         let expected: Vec<u32> =
             vector["bit_offsets"].as_array().unwrap().iter().map(number).collect();
@@ -106,7 +106,7 @@ fn a_whole_filter_is_these_bytes() {
     digests.iter().for_each(|digest| filter.insert(digest));
     let mut string = header.encode().to_vec();
     string.resize(FRONT_LEN, 0);
-    filter.write_blocks(0..header.geometry.blocks(), &mut string);
+    filter.write_blocks(0..header.geometry.blocks, &mut string);
     string.extend(header.trailer());
     let expected = bytes(&vector["string"]);
     assert_eq!(string, expected);

@@ -20,13 +20,13 @@ fn split_mix(seed: u64, n: u64) -> u64 {
 
 /// The positions of a digest: its block, and its bits in that block.
 fn naive_bits(geometry: Geometry, digest: &Digest) -> (u32, BTreeSet<u32>) {
-    let hash = murmur3::murmur3_x64_128(&mut digest.as_bytes().as_slice(), geometry.seed());
+    let hash = murmur3::murmur3_x64_128(&mut digest.as_bytes().as_slice(), geometry.seed);
     let hash = hash.unwrap();
     let (h1, h2) = (hash as u64, (hash >> 64) as u64);
-    let block = (u128::from(h1) * u128::from(geometry.blocks())) / (1 << 64);
+    let block = (u128::from(h1) * u128::from(geometry.blocks)) / (1 << 64);
     let words = (0..).map(|n| if n == 0 { h2 } else { split_mix(h2, n) });
     let bits = words.flat_map(|word| (0..7).map(move |i| ((word >> (9 * i)) & 511) as u32));
-    (block as u32, bits.take(geometry.hashes().into()).collect())
+    (block as u32, bits.take(geometry.hashes.into()).collect())
 }
 
 /// A stored string's blocks, set and read one bit at a time as Redis does it.
@@ -34,7 +34,7 @@ struct Naive(Vec<u8>);
 
 impl Naive {
     fn of(geometry: Geometry, digests: &[Digest]) -> Self {
-        let mut naive = Self(vec![0; geometry.blocks() as usize * BLOCK_LEN]);
+        let mut naive = Self(vec![0; geometry.blocks as usize * BLOCK_LEN]);
         for bit in digests.iter().flat_map(|digest| Self::bits(geometry, digest)) {
             naive.0[bit / 8] |= 0x80 >> (bit % 8);
         }
@@ -72,7 +72,7 @@ proptest! {
             (Digest::from_bytes(digest), Geometry::new(blocks, hashes, seed).unwrap());
         let position: Position = geometry.position(&digest);
         let (block, bits) = naive_bits(geometry, &digest);
-        prop_assert_eq!(position.block(), block);
+        prop_assert_eq!(position.block, block);
         prop_assert!(block < blocks);
         let start = (128 + 64 * block) * 8;
         let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
@@ -87,7 +87,7 @@ proptest! {
     ) {
         let geometry = Geometry::new(1, hashes, 0).unwrap();
         let position = geometry.position(&Digest::from_bytes(digest));
-        let words = std::array::from_fn(|w| others[w] | position.mask()[w]);
+        let words = std::array::from_fn(|w| others[w] | position.mask[w]);
         prop_assert_eq!(position.is_in(&words), Membership::Possible);
         for bit in naive_bits(geometry, &Digest::from_bytes(digest)).1 {
             let mut words = words;
@@ -143,7 +143,7 @@ proptest! {
         let sizing = Sizing::new(capacity, rate).unwrap();
         prop_assert!(sizing.expected_rate(capacity) <= rate);
         let geometry = sizing.geometry(0);
-        if let Some(geometry) = Geometry::new(geometry.blocks() - 1, geometry.hashes(), 0) {
+        if let Some(geometry) = Geometry::new(geometry.blocks - 1, geometry.hashes, 0) {
             let header = Header::new(Generation::MAX, 0, &sizing, 0);
             let fewer = Header { geometry, items: capacity as u32, ..header };
             prop_assert!(fewer.expected_rate() > rate);

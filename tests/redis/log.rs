@@ -259,19 +259,3 @@ async fn attempts_after_a_failed_rebuild_are_no_lines() {
         log.with("")
     );
 }
-
-#[tokio::test]
-async fn eviction_is_told_of_when_it_begins_and_when_it_ends() {
-    let (log, _kept) = Log::begin();
-    let redis = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
-    let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
-    let (begins, ends) = ("redis may evict any key", "redis evicts no key");
-    eventually("it is told of", Duration::from_secs(10), || async {
-        guard.check(&1_000).await.unwrap();
-        if log.with(begins).is_empty() { Err("not yet".to_owned()) } else { Ok(()) }
-    })
-    .await;
-    redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    live(&guard).await;
-    assert_eq!((log.with(begins).len(), log.with(ends).len()), (1, 1), "{:?}", log.with(""));
-}

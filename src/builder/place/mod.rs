@@ -97,7 +97,7 @@ impl Place {
     fn wrong_with(&self, settings: &Settings) -> Vec<SettingError> {
         let mut wrong = Vec::new();
         let is_own = self.foreign.is_none();
-        let has_shards = is_own && self.redis.is_some() && settings.sizing.shards() > 1;
+        let has_shards = is_own && self.redis.is_some() && settings.sizing.shards > 1;
         let lacks_key = has_shards && settings.secret_key.is_none();
         // By its digest an id is told to be in a shard, before Redis is asked.
         wrong.extend(lacks_key.then_some(SettingError::Combination {

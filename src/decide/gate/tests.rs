@@ -35,7 +35,7 @@ fn known(verdict: Verdict) -> Known {
 }
 
 fn subject(hash: IdHash, known: Known) -> Subject {
-    Subject::new(id(0), hash, None, known)
+    Subject::new(id(0), hash, known)
 }
 
 /// Decides on a request for one id.

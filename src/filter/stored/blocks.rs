@@ -43,19 +43,16 @@ pub(crate) struct FilterReader {
 }
 
 impl FilterReader {
-    /// Returns a reader that has no block yet.
     pub(crate) fn new(geometry: Geometry) -> Self {
-        Self { geometry, blocks: Vec::with_capacity(geometry.blocks() as usize) }
+        Self { geometry, blocks: Vec::with_capacity(geometry.blocks as usize) }
     }
 
-    /// Returns which block is the next.
     pub(crate) const fn next(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Returns how many blocks are left.
     pub(crate) const fn rest(&self) -> u32 {
-        self.geometry.blocks() - self.next()
+        self.geometry.blocks - self.next()
     }
 
     /// Takes in the next blocks: some, whole ones, and no more than are left.
@@ -65,10 +62,9 @@ impl FilterReader {
         fits.then(|| self.blocks.extend(blocks.iter().map(Block::from_bytes)))
     }
 
-    /// Returns the filter, if all of its blocks are there.
     pub(crate) fn filter(self) -> Option<Filter> {
         let Self { geometry, blocks } = self;
-        (blocks.len() == geometry.blocks() as usize)
+        (blocks.len() == geometry.blocks as usize)
             .then(|| Filter { geometry, blocks: blocks.into_boxed_slice() })
     }
 }
@@ -113,7 +109,7 @@ mod tests {
         let read = reader.filter().unwrap();
         let bytes = |filter: &Filter| {
             let mut bytes = Vec::new();
-            filter.write_blocks(0..geometry.blocks(), &mut bytes);
+            filter.write_blocks(0..geometry.blocks, &mut bytes);
             bytes
         };
         assert_eq!(bytes(&read), bytes(&written));

@@ -37,7 +37,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Returns the same header in another state.
     pub(crate) const fn with_state(mut self, state: State) -> Self {
         self.state = state;
         self
@@ -50,10 +49,9 @@ impl Header {
 
     /// Returns the false-positive rate to expect with the ids that the build counted.
     pub(crate) fn expected_rate(&self) -> f64 {
-        false_positive_rate(self.geometry.blocks(), self.geometry.hashes(), self.items.into())
+        false_positive_rate(self.geometry.blocks, self.geometry.hashes, self.items.into())
     }
 
-    /// Returns the stored bytes.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let Self { state, generation, nonce, geometry, key_id, run, items, capacity, rate } = *self;
         let mut bytes = [0; HEADER_LEN];
@@ -61,11 +59,11 @@ impl Header {
         put(&mut bytes, VERSION_OFFSET, VERSION.to_be_bytes());
         put(&mut bytes, LAYOUT_OFFSET, [LAYOUT]);
         put(&mut bytes, STATE_OFFSET, [state.as_byte()]);
-        put(&mut bytes, HASHES_OFFSET, [geometry.hashes()]);
+        put(&mut bytes, HASHES_OFFSET, [geometry.hashes]);
         put(&mut bytes, GENERATION_OFFSET, generation.get().to_be_bytes());
         put(&mut bytes, NONCE_OFFSET, nonce.to_be_bytes());
-        put(&mut bytes, BLOCKS_OFFSET, geometry.blocks().to_be_bytes());
-        put(&mut bytes, SEED_OFFSET, geometry.seed().to_be_bytes());
+        put(&mut bytes, BLOCKS_OFFSET, geometry.blocks.to_be_bytes());
+        put(&mut bytes, SEED_OFFSET, geometry.seed.to_be_bytes());
         put(&mut bytes, KEY_ID_OFFSET, key_id.to_be_bytes());
         put(&mut bytes, RUN_OFFSET, run.to_be_bytes());
         put(&mut bytes, ITEMS_OFFSET, items.to_be_bytes());
@@ -77,10 +75,6 @@ impl Header {
     }
 
     /// Reads the header a string begins with; what follows it is not looked at.
-    ///
-    /// # Errors
-    ///
-    /// [`Doubt::Damaged`] when it is no header that this crate reads.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Doubt> {
         let bytes = bytes.first_chunk().filter(|bytes| has_frame(bytes));
         bytes.and_then(Self::fields).ok_or(Doubt::Damaged)
@@ -111,7 +105,6 @@ impl Header {
         })
     }
 
-    /// Returns the bytes the string ends with.
     pub(crate) fn trailer(&self) -> [u8; TRAILER_LEN] {
         let mut bytes = [0; TRAILER_LEN];
         put(
@@ -122,9 +115,8 @@ impl Header {
         bytes
     }
 
-    /// Returns the length of the whole string in bytes.
     pub(crate) const fn string_len(&self) -> u64 {
-        string_len(self.geometry.blocks() as u64)
+        string_len(self.geometry.blocks as u64)
     }
 }
 
@@ -134,16 +126,6 @@ impl Geometry {
     pub(crate) fn new(blocks: u32, hashes: u8, seed: u32) -> Option<Self> {
         let fit = (1..=MAX_BLOCKS).contains(&blocks) && (1..=MAX_HASHES).contains(&hashes);
         fit.then(|| Self::sized(blocks, hashes, seed))
-    }
-
-    /// Returns the number of positions per id.
-    pub(crate) const fn hashes(&self) -> u8 {
-        self.hashes
-    }
-
-    /// Returns the seed of the positions.
-    pub(crate) const fn seed(&self) -> u32 {
-        self.seed
     }
 }
 
@@ -212,8 +194,8 @@ impl Header {
             key_id: 0,
             run: 0,
             items: 0,
-            capacity: sizing.share(),
-            rate: sizing.rate() as f32,
+            capacity: sizing.share,
+            rate: sizing.rate as f32,
         }
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use croner::Cron;
 use croner::errors::CronError;
 
-use super::{Kind, Schedule, Times};
+use super::{Kind, Schedule};
 use crate::error::SettingError;
 
 /// How many occurrences of a cron expression are looked at for the longest gap: a week of hourly
@@ -23,42 +23,48 @@ impl Schedule {
     /// Needs the crate feature `cron`.
     #[must_use]
     pub fn cron(expression: &str) -> Self {
-        let times = read(expression)
-            .map_err(|reason| Useless { expression: expression.into(), reason: reason.into() });
-        Self(Kind::Named(Arc::new(times)))
+        let times = read(expression);
+        Self(Kind::Cron(Arc::new(Expression { text: expression.into(), times })))
     }
 }
 
-/// A cron expression that names no time, and why.
+/// A cron expression, and what it names or why it names no time.
 #[derive(Debug)]
-struct Useless {
-    expression: Box<str>,
-    reason: Box<str>,
+pub(super) struct Expression {
+    text: String,
+    times: Result<Cron, String>,
 }
 
-impl Times for Result<Cron, Useless> {
-    fn judge(&self) -> Result<(), SettingError> {
-        match self {
+impl Expression {
+    /// Says what is wrong with it.
+    pub(super) fn judge(&self) -> Result<(), SettingError> {
+        match &self.times {
             Ok(_) => Ok(()),
-            Err(Useless { expression, reason }) => {
-                let reason = format!("cron expression {expression:?} makes no schedule: {reason}");
+            Err(reason) => {
+                let reason = format!("cron expression {:?} makes no schedule: {reason}", self.text);
                 Err(SettingError::Invalid { setting: "rebuild", reason })
             }
         }
     }
 
-    fn longest_gap(&self) -> Option<Duration> {
-        let cron = self.as_ref().ok()?;
+    /// Returns the longest time between two of its times that come.
+    pub(super) fn longest_gap(&self) -> Option<Duration> {
+        let cron = self.times.as_ref().ok()?;
         let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
         times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok()).max()
     }
 
-    fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
+    /// Whether it names one after the first of these moments, up to the second, both in µs since the Unix epoch.
+    pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
         let next = |cron: &Cron| {
             let after = DateTime::<Utc>::from_timestamp_micros(after_us)?;
             cron.find_next_occurrence(&after, false).ok()
         };
-        self.as_ref().ok().and_then(next).is_some_and(|next| next.timestamp_micros() <= until_us)
+        self.times
+            .as_ref()
+            .ok()
+            .and_then(next)
+            .is_some_and(|next| next.timestamp_micros() <= until_us)
     }
 }
 

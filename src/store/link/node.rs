@@ -76,7 +76,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             queue: Queue::new(
                 settings.checks_in_flight as usize,
                 settings.check_deadline,
-                settings.sizing.shards(),
+                settings.sizing.shards,
             ),
         }
     }

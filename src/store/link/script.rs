@@ -65,7 +65,7 @@ pub(crate) fn masks(header: &Header, digests: &[Digest]) -> Vec<u8> {
     for digest in digests {
         let position = header.geometry.position(digest);
         let block = blocks.entry(position.byte_offset()).or_default();
-        for (word, mask) in block.iter_mut().zip(position.mask()) {
+        for (word, mask) in block.iter_mut().zip(&position.mask) {
             *word |= mask;
         }
     }

@@ -15,7 +15,6 @@ use crate::store::scan::{Given, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
-/// One rebuild.
 pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,
@@ -109,7 +108,7 @@ impl MemoryBuild {
 
     /// Ends the scan. *Journal*: takes in the journal until now, so that only its tail is left to replay.
     pub(crate) async fn read_journal(&mut self) -> Result<u64, StoreError> {
-        self.given = self.scan.end().await?.pop();
+        self.given = self.scan.end().pop();
         let filter = Arc::clone(&self.given()?.filter);
         self.read_up(&filter).await
     }
@@ -151,8 +150,8 @@ impl MemoryBuild {
         let figures = Live {
             generation: self.token,
             items: *ids,
-            capacity: sizing.share().into(),
-            rate: sizing.rate() as f32,
+            capacity: sizing.share.into(),
+            rate: sizing.rate as f32,
             expected_rate: sizing.expected_rate(*ids),
             bytes: sizing.bytes(),
         };

@@ -29,7 +29,6 @@ impl Journal {
         Self { keep, limit, entries: VecDeque::new(), first: 0, dropped: None }
     }
 
-    /// Appends an entry.
     pub(super) fn push(&mut self, digest: Digest, now: Instant) {
         for _ in 0..SWEEP {
             match self.entries.front() {
@@ -43,21 +42,16 @@ impl Journal {
         self.entries.push_back((now, digest));
     }
 
-    /// Returns how many entries there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the number the next entry will have.
     pub(super) fn next(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
     /// Returns the number of the first entry made less than `overlap` before `time`.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when an entry of that interval has been dropped.
+    /// Fails with a gap when an entry of that interval has been dropped.
     pub(super) fn first_since(&self, time: Instant, overlap: Duration) -> Result<u64, StoreError> {
         if self.dropped.is_some_and(|at| at + overlap > time) {
             return Err(gap());
@@ -71,10 +65,7 @@ impl Journal {
     }
 
     /// Copies at most `limit` entries with numbers from `from` up to, not including, `to`.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when the first of them has been dropped.
+    /// Fails with a gap when the first of them has been dropped.
     pub(super) fn read(&self, from: u64, to: u64, limit: usize) -> Result<Vec<Digest>, StoreError> {
         let skip = from.checked_sub(self.first).ok_or_else(gap)?;
         let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(self.entries.len());

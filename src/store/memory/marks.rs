@@ -47,7 +47,6 @@ impl Marks {
         self.order.push_back((end, digest));
     }
 
-    /// Whether the id is marked.
     pub(super) fn hold(&self, digest: &Digest, now: Instant) -> bool {
         self.ends.get(digest).is_some_and(|end| now < *end)
     }

@@ -71,7 +71,7 @@ impl Shard {
             && let Some(header) = view.adds_to_live()
         {
             let digester = &connection.identity.digester;
-            ids.sort_by_cached_key(|id| header.geometry.position(&digester.digest(id)).block());
+            ids.sort_by_cached_key(|id| header.geometry.position(&digester.digest(id)).block);
         }
     }
 

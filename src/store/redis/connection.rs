@@ -51,10 +51,6 @@ impl Deref for Connection {
 
 impl Connection {
     /// Returns a connection of a node's link for the shard of this number.
-    ///
-    /// # Errors
-    ///
-    /// Why that shard's metadata could not be joined.
     pub(crate) fn of(
         node: Arc<RedisNode>,
         which: Which,
@@ -65,10 +61,6 @@ impl Connection {
     }
 
     /// Returns the same of a connection that is there.
-    ///
-    /// # Errors
-    ///
-    /// Why that shard's metadata could not be joined.
     pub(crate) fn by(shared: Arc<NodeConnection>, shard: usize) -> Result<Self, LinkTrouble> {
         let identity = shared.on.identity.of(shard)?;
         Ok(Self { shared, shard, identity })
@@ -84,7 +76,6 @@ impl Connection {
         (self.which)(&self.node)
     }
 
-    /// Whether it is still joined as it was.
     pub(crate) fn is_joined(&self) -> bool {
         self.on.identity.is_joined(self.shard, &self.identity)
     }
@@ -99,7 +90,6 @@ impl Connection {
         }
     }
 
-    /// Sends commands and returns their replies.
     pub(crate) async fn ask(
         &self,
         commands: impl Into<Packed>,
@@ -108,7 +98,6 @@ impl Connection {
         self.link().ask(&self.on, commands, deadline).await
     }
 
-    /// Runs a script.
     pub(crate) async fn script(
         &self,
         script: &Script,

@@ -5,7 +5,6 @@ use crate::id::Digest;
 /// The most shards of a filter.
 pub(crate) const MOST_SHARDS: u32 = 1_024;
 
-/// The keys of one shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     /// The live filter.
@@ -45,14 +44,12 @@ impl Keys {
         }
     }
 
-    /// Returns the keys that the script for adds takes.
     pub(crate) fn of_add(&self, digests: &[Digest]) -> Vec<String> {
         let [blocks, masks] = &self.scratch;
         let filter = [&self.meta, &self.log, &self.bits, &self.next, &self.marks, blocks, masks];
         filter.into_iter().cloned().chain(digests.iter().map(|digest| self.null(digest))).collect()
     }
 
-    /// Returns the key of an id's null.
     pub(crate) fn null(&self, digest: &Digest) -> String {
         format!("{}{digest}", self.nulls)
     }

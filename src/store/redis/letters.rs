@@ -13,7 +13,6 @@ impl Mode {
         }
     }
 
-    /// Reads a letter of the metadata.
     pub(crate) fn from_letter(letter: &str) -> Option<Self> {
         [Self::Enforce, Self::Shadow, Self::Off]
             .into_iter()
@@ -30,7 +29,6 @@ impl Scope {
         }
     }
 
-    /// Reads a letter back.
     pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             b'e' => Some(Self::Everyone),

@@ -1,8 +1,7 @@
-//! Tells that processes of one filter have other settings, with the values and once a process, and each time that Redis
-//! begins or ceases to evict.
+//! Tells that processes of one filter have other settings, with the values and once a process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::filter::Header;
@@ -13,8 +12,6 @@ pub(crate) struct SettingsMismatchLog {
     settings: Arc<Settings>,
     sizing_told: AtomicBool,
     times_told: AtomicBool,
-    /// Of which shard's Redis it was told that it may evict, while it may: its number and one more. Others are of other nodes.
-    eviction_told: AtomicUsize,
 }
 
 impl SettingsMismatchLog {
@@ -23,40 +20,13 @@ impl SettingsMismatchLog {
             settings: Arc::clone(settings),
             sizing_told: AtomicBool::new(false),
             times_told: AtomicBool::new(false),
-            eviction_told: AtomicUsize::new(0),
-        }
-    }
-
-    /// Whether it is news that the Redis of a shard may evict, or no more.
-    fn is_news(&self, shard: usize, may_evict: bool) -> bool {
-        let (from, to) = if may_evict { (0, shard + 1) } else { (shard + 1, 0) };
-        let told = &self.eviction_told;
-        told.load(Ordering::Relaxed) == from
-            && told.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Tells whether Redis may evict what the guard keeps there of a shard, where that ends absences.
-    pub(crate) fn tell_eviction(&self, shard: usize, ends_absences: bool) {
-        if !self.is_news(shard, ends_absences) {
-            return;
-        }
-        let filter = &*self.settings.name;
-        if ends_absences {
-            tracing::warn!(
-                parent: None,
-                filter,
-                "redis may evict any key (allkeys-*), so no id there is refused: set maxmemory-policy to noeviction, or \
-                 see accept_eviction"
-            );
-        } else {
-            tracing::info!(parent: None, filter, "redis evicts no key of the filter any more");
         }
     }
 
     /// Compares them with what a live filter was built for.
     pub(crate) fn compare_sizing(&self, live: &Header) {
-        let rate = self.settings.sizing.rate() as f32;
-        let capacity = self.settings.sizing.share();
+        let rate = self.settings.sizing.rate as f32;
+        let capacity = self.settings.sizing.share;
         // A rebuild that found more ids than its capacity has made room for them.
         let same_capacity =
             live.capacity == capacity || live.capacity > capacity && live.items > capacity;
@@ -95,19 +65,5 @@ impl SettingsMismatchLog {
             "longest_transaction and handler_time together differ from what another process states, or one before: \
              the longest counts for all. Give all processes the same"
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_of_which_some_may_be_evicted_do_not_tell_it_again_and_again() {
-        let own = SettingsMismatchLog::new(&Arc::new(Settings::new("users".into())));
-        let looks =
-            [(0, false), (1, true), (0, false), (2, true), (1, true), (1, false), (2, true)];
-        let news = looks.map(|(shard, may_evict)| own.is_news(shard, may_evict));
-        assert_eq!(news, [false, true, false, false, false, true, true]);
     }
 }

@@ -13,7 +13,7 @@ use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::view::View;
 use crate::error::StoreError;
-use crate::filter::{Generation, Header};
+use crate::filter::{Generation, Header, newer};
 use crate::refusal::Refusal;
 use crate::store::journal_room::JournalRoom;
 use crate::store::link::process::Eviction;
@@ -78,12 +78,10 @@ impl Shard {
         }
     }
 
-    /// Returns the node that the shard is on.
     pub(crate) fn node(&self) -> Arc<RedisNode> {
         self.at.load_full()
     }
 
-    /// Goes by another node from now on.
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
         *self.vouched.lock() = None;
         self.at.store(node);
@@ -99,10 +97,7 @@ impl Shard {
     }
 
     /// Waits for such a connection of a link of the shard's node, whichever that is by then, up to a deadline.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoAnswer`] with what the last attempt met.
+    /// Fails with [`StoreError::NoAnswer`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         which: Which,
@@ -141,10 +136,7 @@ impl Shard {
     }
 
     /// Gives up connections of a node that lead to other Redis processes than this one, which is for inserts.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoAnswer`] if this one is not in use any more, or the shard is not joined on it or has left its node.
+    /// Fails with [`StoreError::NoAnswer`] if this one is not in use any more, or the shard is not joined on it or has left its node.
     pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
         inserts.node.keep_to_one_redis(&inserts.on)?;
         let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
@@ -172,7 +164,6 @@ impl Shard {
         self.filter.compare_and_swap(outdated, None::<Arc<Header>>);
     }
 
-    /// Reads both headers and Redis's clock.
     pub(crate) async fn read_view(
         &self,
         connection: &Connection,
@@ -207,14 +198,13 @@ impl Shard {
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
     pub(crate) fn understood(&self, view: &View) -> Result<(), StoreError> {
-        let Some(newer) = view.live.newer().or_else(|| view.next.newer()) else {
+        let Some(newer) = newer(&view.live.head).or_else(|| newer(&view.next.head)) else {
             return Ok(());
         };
         let reason = format!("holds a filter of {newer}, newer than this crate");
         Err(StoreError::unfit(&self.known.keys.bits, &reason))
     }
 
-    /// Asks how the fleet stands.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(|node| &node.bulk, SURVEY).await?;
         self.read_view_and_fleet(&connection, SURVEY).await.map(|(_, fleet, _)| fleet)
@@ -277,14 +267,9 @@ impl Shard {
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             // A process that starts after the filter was lost has the metadata's word that there was one.
-            Doubt::NoFilter if self.has_seen_a_filter() || on.identity.newest > 0 => Doubt::Gone,
-            Doubt::NoFilter if self.is_of_many => Doubt::NoFilter,
+            Doubt::NoFilter if self.newest.lock().1.max(on.identity.newest) > 0 => Doubt::Gone,
             doubt => doubt,
         })
-    }
-
-    fn has_seen_a_filter(&self) -> bool {
-        self.newest.lock().1 > 0
     }
 
     fn figures(&self, header: Header) -> Live {
@@ -295,7 +280,6 @@ impl Shard {
         }
     }
 
-    /// Returns what is known without asking Redis.
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
         let node = self.node();
@@ -335,9 +319,7 @@ impl Shard {
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         let may_lose = connection.on.eviction() == Eviction::Takes;
-        let is_refused = may_lose && !self.known.settings.accept_eviction;
-        self.known.mismatches.tell_eviction(self.number, is_refused);
-        if is_refused {
+        if may_lose && !self.known.settings.accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);

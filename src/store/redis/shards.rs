@@ -23,7 +23,7 @@ use super::shard::Shard;
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::{Digest, Digester, Id, KeyedDigest};
+use crate::id::{Digest, Digester, Id};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
@@ -37,7 +37,6 @@ const JOURNAL_ENTRIES: u64 = 10_000;
 /// How often it is looked which shards are live.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// All shards of a filter.
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
@@ -54,7 +53,7 @@ pub(crate) struct Shards {
 
 impl Shards {
     pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
-        let count = settings.sizing.shards();
+        let count = settings.sizing.shards;
         let of_one = Arc::new(of_one(settings));
         let mismatches = Arc::new(SettingsMismatchLog::new(&of_one));
         let fleet = Arc::new(FleetOfAll::new(&settings.name));
@@ -83,7 +82,6 @@ impl Shards {
         }
     }
 
-    /// Spawns what runs in the background.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = &self.name;
         if self.may_part() {
@@ -106,33 +104,23 @@ impl Shards {
         }
     }
 
-    /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
-    pub(crate) fn place(
-        &self,
-        id: &Id,
-        made: Option<KeyedDigest>,
-    ) -> (&Arc<Shard>, Option<KeyedDigest>) {
-        let placed = self.digester.as_ref().map(|digester| digester.digest_once(id, made));
-        let number = placed.map_or(0, |of| of.digest.shard(self.all.len()));
-        (&self.all[number], placed.or(made))
+    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
+        let digest = self.digester.as_ref().map(|digester| digester.digest(id));
+        &self.all[digest.map_or(0, |digest| digest.shard(self.all.len()))]
     }
 
     /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        let (shard, placed) = self.place(id, None);
-        let live = || shard.current(|node| &node.checks);
-        placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
+        let live = || self.of(id).current(|node| &node.checks);
+        match &self.digester {
+            Some(digester) => Some(digester.digest(id)),
+            None => Some(live()?.identity.digester.digest(id)),
+        }
     }
 
-    /// Says whether this process's copy holds an id; returns also the digest that it took.
-    pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
-        let (shard, digest) = self.place(id, None);
-        shard.copies.copied(id, digest, shard.filter.load().as_deref())
-    }
-
-    /// Returns the shard that an id is in.
-    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
-        self.place(id, None).0
+    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
+        let shard = self.of(id);
+        shard.copies.copied(id, shard.filter.load().as_deref())
     }
 
     /// Acknowledges ids. Where a shard fails, those of the others may be inserted.
@@ -193,10 +181,7 @@ impl Shards {
 
     /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs; all of
     /// them, before any moment.
-    ///
-    /// # Errors
-    ///
-    /// None of them can say.
+    /// Fails where none of them can say.
     pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
         if self.all.len() == 1 || before_us == i64::MAX {
             return Ok(self.all.to_vec());
@@ -217,10 +202,7 @@ impl Shards {
 
     /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are that
     /// say so, and as old as the oldest.
-    ///
-    /// # Errors
-    ///
-    /// None of them can say.
+    /// Fails where none of them can say.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_due = |number| is_turn_of(number, self.all.len(), turn);
@@ -269,7 +251,7 @@ impl Shards {
 fn of_one(settings: &Settings) -> Settings {
     let all = settings.journal_entries;
     let sizing = settings.sizing.one();
-    let shards = u64::from(settings.sizing.shards());
+    let shards = u64::from(settings.sizing.shards);
     let journal_entries = (all / shards).max(JOURNAL_ENTRIES).min(all);
     let marks_of_batches = settings.marks_of_batches / shards;
     Settings { journal_entries, marks_of_batches, sizing, ..settings.clone() }

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::filter::format::STATE_OFFSET;
-use crate::filter::{Header, State, newer};
+use crate::filter::{Header, State};
 use crate::store::link::reply::Reply;
 use crate::verdict::Doubt;
 
@@ -30,11 +30,6 @@ impl Seen {
         Self { head, len, filter }
     }
 
-    /// Returns what is newer than this crate about the filter that the key holds, in words.
-    pub(crate) fn newer(&self) -> Option<String> {
-        newer(&self.head)
-    }
-
     /// Returns the header if the key holds a whole filter in this state.
     pub(crate) fn in_state(&self, state: State) -> Option<&Header> {
         self.filter.as_ref().ok().filter(|header| header.state == state)
@@ -57,7 +52,6 @@ impl Seen {
     }
 }
 
-/// Both keys at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) live: Seen,
@@ -67,11 +61,6 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Reads the reply of `view.lua`.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::ODD`](crate::Refusal::ODD) when it is not one.
     pub(crate) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
         let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
         Ok(Self {

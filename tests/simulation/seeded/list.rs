@@ -42,7 +42,7 @@ const HALF_READ: Edit = Raw {
     from: "        let Self { geometry, blocks } = self;\n",
     to: "        let Self { geometry, mut blocks } = self;
         if SEEDED {
-            blocks.resize_with(geometry.blocks() as usize, || Block::from_bytes(&[0; BLOCK_LEN]));
+            blocks.resize_with(geometry.blocks as usize, || Block::from_bytes(&[0; BLOCK_LEN]));
         }
 ",
 };
@@ -889,7 +889,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 file: BATCH,
                 from: "        let positions =\n            self.digests.iter()",
                 to: "        let before = self.before.filter(|_| SEEDED);
-        let before = before.filter(|before| before.blocks() == header.geometry.blocks());
+        let before = before.filter(|before| before.blocks == header.geometry.blocks);
         let header = match before {
             Some(geometry) => Arc::new(Header { geometry, ..*header }),
             None => header,
@@ -1285,13 +1285,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {\n",
-            to: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
+            from: "ids: &[&Id], at: Instant) -> Answer<Lookups> {\n",
+            to: "ids: &[&Id], at: Instant) -> Answer<Lookups> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
         };
-        if SEEDED && ids.iter().all(|(id, _)| self.copied(id).1.is_none()) && of_live() {
+        if SEEDED && ids.iter().all(|id| self.copied(id).is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
             let claim = NullClaim { asked_us: 0, generation: None };

@@ -74,10 +74,9 @@ impl Shard {
 
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
-        self.copies.fits(header.string_len())?;
+        let room = self.copies.room(header.string_len())?;
         let connection = self.connected(|node| &node.bulk, DEADLINE).await?;
         self.is_live(header, &connection).await?;
-        let room = self.copies.room(header.string_len())?;
         let read = Instant::now();
         let mut reader = FilterReader::new(header.geometry);
         while reader.rest() > 0 {
@@ -131,18 +130,8 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 }
 
 impl Copies {
-    /// Whether there is a copy of the filter with this header.
     fn has(&self, header: &Header) -> bool {
         self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
-    }
-
-    /// Fails if a filter of so many bytes is too large to be copied. The copy before it would only grow old.
-    fn fits(&self, bytes: u64) -> Result<(), NotCopied> {
-        if bytes <= self.limit {
-            return Ok(());
-        }
-        self.current.store(None);
-        Err(NotCopied::NoRoom { needed: bytes, limit: self.limit })
     }
 
     /// Returns how long to wait before the filter with this header is read.
@@ -156,15 +145,10 @@ impl Copies {
         spread.mul_f64(random::fraction())
     }
 
-    /// Takes room for a copy. Where there is none for two, the one before makes way, if that is enough.
+    /// Takes room for a copy. Where there is none for two, the one before makes way: it would only grow old.
     fn room(&self, bytes: u64) -> Result<Room, NotCopied> {
-        let makes_room = |copy: &Arc<FilterCopy>| copy.room.makes_room(bytes, self.limit);
         let room = Room::take(bytes, self.limit).or_else(|| {
-            self.current
-                .load()
-                .as_ref()
-                .is_some_and(makes_room)
-                .then(|| self.current.store(None))?;
+            self.current.store(None);
             Room::take(bytes, self.limit)
         });
         room.ok_or(NotCopied::NoRoom { needed: bytes, limit: self.limit })

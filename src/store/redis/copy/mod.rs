@@ -11,10 +11,9 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use crate::filter::{Filter, Header, Membership};
-use crate::id::{Digest, Digester, Id, KeyedDigest};
+use crate::id::{Digest, Digester, Id};
 use crate::store::{Copied, CopyCondition};
 
-/// The copy that this process has of the live filter, or of one before.
 pub(crate) struct Copies {
     /// How many bytes the copies of all guards of this process may take.
     limit: u64,
@@ -38,7 +37,6 @@ impl Copies {
         Self { limit, current: ArcSwapOption::empty() }
     }
 
-    /// Whether any filter may be copied.
     pub(crate) const fn are_wanted(&self) -> bool {
         self.limit > 0
     }
@@ -59,25 +57,17 @@ impl Copies {
         }
     }
 
-    /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
-    /// it took.
-    pub(crate) fn copied(
-        &self,
-        id: &Id,
-        made: Option<KeyedDigest>,
-        live: Option<&Header>,
-    ) -> (Option<KeyedDigest>, Option<Copied>) {
+    /// Says whether the copy holds an id, where the filter with this header is live, or none is.
+    pub(crate) fn copied(&self, id: &Id, live: Option<&Header>) -> Option<Copied> {
         let current = self.current.load();
-        let Some(copy) = current.as_ref() else { return (made, None) };
-        let made = copy.digester.digest_once(id, made);
-        let copied = match copy.filter.lookup(&made.digest) {
+        let copy = current.as_ref()?;
+        match copy.filter.lookup(&copy.digester.digest(id)) {
             Membership::Never => None,
             Membership::Possible => {
                 let of_live = live.is_none_or(|live| live.is_same_build(&copy.header));
                 Some(Copied { at: copy.built, of_live })
             }
-        };
-        (Some(made), copied)
+        }
     }
 
     pub(crate) fn condition(&self) -> Option<CopyCondition> {
@@ -103,12 +93,6 @@ impl Room {
         let fits = |taken: u64| taken.checked_add(bytes).filter(|all| *all <= limit);
         TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Self(bytes))
-    }
-
-    /// Whether there would be room for so many bytes if this one were given back.
-    fn makes_room(&self, bytes: u64, limit: u64) -> bool {
-        let others = TAKEN.load(Ordering::Relaxed).saturating_sub(self.0);
-        others.checked_add(bytes).is_some_and(|all| all <= limit)
     }
 }
 
@@ -162,14 +146,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         for (live, of_live) in [(None, true), (Some(header(1)), true), (Some(header(2)), false)] {
             let live = live.as_ref();
-            assert_eq!(
-                copies.copied(&id(1), None, live).1,
-                Some(Copied { at, of_live }),
-                "{live:?}"
-            );
-            assert_eq!(copies.copied(&id(2), None, live).1, None);
+            assert_eq!(copies.copied(&id(1), live), Some(Copied { at, of_live }), "{live:?}");
+            assert_eq!(copies.copied(&id(2), live), None);
         }
-        assert_eq!(Copies::new(u64::MAX).copied(&id(1), None, None).1, None);
+        assert_eq!(Copies::new(u64::MAX).copied(&id(1), None), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -177,9 +157,9 @@ mod tests {
         let (copies, digester) = copies();
         let digest = digester.digest(&id(2));
         copies.hold(|of| of.is_same_build(&header(2)), [&digest].into_iter());
-        assert_eq!(copies.copied(&id(2), None, None).1, None);
+        assert_eq!(copies.copied(&id(2), None), None);
         copies.hold(|of| of.is_same_build(&header(1)), [&digest].into_iter());
-        assert!(copies.copied(&id(2), None, None).1.is_some());
+        assert!(copies.copied(&id(2), None).is_some());
     }
 
     #[test]
@@ -190,7 +170,6 @@ mod tests {
         let first = Room::take(HALF, limit).unwrap();
         let _second = Room::take(HALF, limit).unwrap();
         assert!(Room::take(HALF, limit).is_none());
-        assert!(first.makes_room(HALF, limit) && !first.makes_room(2 * HALF, limit));
         drop(first);
         assert!(Room::take(HALF, limit).is_some());
         assert!(Room::take(u64::MAX, u64::MAX).is_none());

@@ -32,11 +32,6 @@ impl Identities {
         Self((0..shards).map(place).collect())
     }
 
-    /// Returns what was learnt of a shard.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not joined.
     pub(crate) fn of(&self, shard: usize) -> Result<Arc<Identity>, LinkTrouble> {
         let Some(place) = self.0.get(shard) else { return Err(LinkTrouble::not_yet()) };
         place.identity.load_full().ok_or_else(|| {
@@ -56,7 +51,6 @@ impl Identities {
         now.is_some_and(|now| now.as_ref().is_some_and(|now| Arc::ptr_eq(now, identity)))
     }
 
-    /// Notes that a shard was joined.
     pub(crate) fn joined(&self, shard: usize, identity: Identity) {
         if let Some(place) = self.0.get(shard) {
             place.identity.store(Some(Arc::new(identity)));

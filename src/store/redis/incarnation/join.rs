@@ -73,13 +73,14 @@ impl KnownShard {
 
 /// Whether a connection is new, or is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
+pub(super) enum Occasion {
     Connected,
     Polled,
 }
 
 impl KnownShard {
-    async fn run(
+    /// Joins, or asks whether what was learnt still holds.
+    pub(super) async fn join(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
@@ -211,15 +212,6 @@ impl KnownShard {
 }
 
 impl KnownShard {
-    /// Joins.
-    pub(super) async fn join(
-        &self,
-        transport: &dyn Transport,
-        process: &RedisProcess,
-    ) -> Result<Identity, StoreError> {
-        self.run(transport, process, Occasion::Connected).await
-    }
-
     /// Asks whether what was learnt still holds.
     pub(super) async fn recheck(
         &self,
@@ -227,7 +219,7 @@ impl KnownShard {
         process: &RedisProcess,
         identity: &Identity,
     ) -> Result<(), End> {
-        match self.run(transport, process, Occasion::Polled).await {
+        match self.join(transport, process, Occasion::Polled).await {
             // An observer is told by the last generation that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation
@@ -244,11 +236,6 @@ impl KnownShard {
             Err(StoreError::Refused { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Tells those who wait that a connection has joined the shard.
-    pub(super) fn tell_joined(&self) {
-        self.joins.notify_waiters();
     }
 
     /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode

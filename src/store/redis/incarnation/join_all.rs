@@ -7,6 +7,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
 use super::identity::Identities;
+use super::join::Occasion;
 use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -59,7 +60,6 @@ impl JoinAll {
         (0..self.here.len()).find(|number| self.has(*number))
     }
 
-    /// Whether a shard is on this node.
     pub(crate) fn has(&self, number: usize) -> bool {
         self.here[number].load(Ordering::SeqCst)
     }
@@ -83,10 +83,10 @@ impl JoinAll {
         identities: &Identities,
     ) -> Result<(), StoreError> {
         let shard = &self.shards[number];
-        match shard.join(transport, process).await {
+        match shard.join(transport, process, Occasion::Connected).await {
             Ok(identity) => {
                 identities.joined(number, identity);
-                shard.tell_joined();
+                shard.joins.notify_waiters();
             }
             Err(error @ StoreError::NoAnswer { .. }) => {
                 return Err(error);

@@ -4,17 +4,6 @@
 //! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover, a loss of the
 //! metadata, data that go back in time and a clock that jumps each begin another one. Inserts acknowledged in
 //! an earlier incarnation may be lost.
-//!
-//! | file | what |
-//! |---|---|
-//! | `identity` | what a connection learns when it joins |
-//! | `join` | a new connection joins a shard's incarnation, or begins one |
-//! | `join_all` | it joins that of every shard on its node |
-//! | `known_fleet` | what this process knows of the fleet, and tells to metadata that do not |
-//! | `known_shard` | what it knows of one shard, whichever connection has told it |
-//! | `recent` | the ids that this process inserted lately |
-//! | `replay` | inserts them again into an incarnation that may lack them |
-//! | `seen` | how far this process has seen an incarnation come |
 
 use std::time::Duration;
 

@@ -189,10 +189,7 @@ impl RecentInserts {
 
     /// Checks that no insert is forgotten whose transaction may have been open when the incarnation
     /// began, `age` ago.
-    ///
-    /// # Errors
-    ///
-    /// For how long such transactions may still stay open.
+    /// Otherwise returns for how long such transactions may still stay open.
     pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
         let Some(forgotten) = self.books.lock().forgotten else { return Ok(()) };
         let now = self.now();

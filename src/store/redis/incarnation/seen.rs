@@ -20,7 +20,6 @@ const BACK: i64 = 1 << 32;
 #[derive(Default)]
 pub(crate) struct LastIncarnation(ArcSwapOption<Met>);
 
-/// One incarnation.
 struct Met {
     /// The Redis process that it lives on.
     run: u32,
@@ -105,7 +104,6 @@ impl LastIncarnation {
         !is_outlasted
     }
 
-    /// Notes that an entry was written.
     pub(crate) fn note(&self, incarnation: &[u8], seq: i64) {
         if let Some(met) = &*self.0.load()
             && met.incarnation == incarnation

@@ -167,7 +167,6 @@ impl Lock {
     }
 }
 
-/// What a rebuild begins with.
 struct Terms {
     token: Generation,
     began_ms: u64,

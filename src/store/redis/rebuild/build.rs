@@ -74,7 +74,6 @@ impl ShardBuild {
         Ok(header.with_state(state))
     }
 
-    /// Runs a script.
     pub(super) async fn run(
         &self,
         script: &Script,
@@ -94,12 +93,10 @@ impl ShardBuild {
         outcome(step, self.run(script, &[&self.shard.known.keys.next], args).await?.text()?)
     }
 
-    /// Sends commands and returns their replies.
     pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
         self.same_redis().await?.ask(commands, CALL).await
     }
 
-    /// Sends one command and returns its reply.
     pub(super) async fn ask_one(
         &self,
         step: &'static str,
@@ -109,12 +106,10 @@ impl ShardBuild {
         Ok(Reply::new(step, reply.unwrap_or_default()))
     }
 
-    /// Reads both headers.
     pub(super) async fn view(&self) -> Result<View, StoreError> {
         self.shard.read_view(&self.same_redis().await?, CALL).await
     }
 
-    /// Reads the journal's next entries.
     pub(super) async fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let mut read = cmd("XRANGE");
         read.arg(&self.shard.known.keys.log).arg(&self.cursor).arg("+");
@@ -154,7 +149,6 @@ pub(super) fn pieces(blocks: u32) -> impl Iterator<Item = Range<u32>> {
     from.map(move |from| from..blocks.min(from.saturating_add(BLOCKS_PER_CALL)))
 }
 
-/// Reads what a step's script answered.
 pub(super) fn outcome(step: &'static str, answer: String) -> Result<(), StoreError> {
     match answer.as_str() {
         "OK" => Ok(()),

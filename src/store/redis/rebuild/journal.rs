@@ -11,7 +11,6 @@ use crate::error::StoreError;
 use crate::id::Digest;
 use crate::store::link::reply::{Reply, odd};
 
-/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The stream's own id, `<ms>-<n>`.
@@ -25,10 +24,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Reads one element of an XRANGE reply.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::ODD`](crate::Refusal::ODD) when it is not an entry of ours.
+    /// Fails with an odd reply when it is not an entry of ours.
     pub(crate) fn read(reply: Reply) -> Result<Self, StoreError> {
         let [id, fields] = reply.fields()?;
         let id = id.text()?;
@@ -59,10 +55,7 @@ impl Entry {
     }
 
     /// Reads an XRANGE reply.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::ODD`](crate::Refusal::ODD) when an element is not an entry of ours.
+    /// Fails with an odd reply when an element is not an entry of ours.
     pub(crate) fn read_all(value: Value) -> Result<Vec<Self>, StoreError> {
         Reply::new("XRANGE", value).array()?.into_iter().map(Self::read).collect()
     }
@@ -88,10 +81,7 @@ impl Coverage {
     }
 
     /// Takes the next entry in.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when something is missing before it.
+    /// Fails with a gap when something is missing before it.
     pub(crate) fn extend(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let next = self.last_seq.unwrap_or(0) + 1;
         // What is missing before it may have been written before that moment.
@@ -108,10 +98,7 @@ impl Coverage {
     }
 
     /// Ends the proof: the journal stood at `seq`, whose entry was written at `last_ms`.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP) when entries up to `seq` have not been seen.
+    /// Fails with a gap when entries up to `seq` have not been seen.
     pub(crate) fn reaches(&self, seq: u64, last_ms: u64) -> Result<(), StoreError> {
         let sound = match self.last_seq {
             Some(last) => last >= seq,

@@ -46,7 +46,6 @@ impl Lease {
         })
     }
 
-    /// Returns the nonce of the filter that is built under it.
     pub(super) fn build(&self) -> u64 {
         self.lock.build
     }

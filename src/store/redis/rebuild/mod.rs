@@ -1,18 +1,5 @@
 //! One rebuild on Redis, of the shards that are due. Each step carries the fencing token, so that a rebuild that was overtaken
 //! changes nothing any more. The steps are those of [`rebuild`](crate::rebuild).
-//!
-//! | file | steps |
-//! |---|---|
-//! | `begin` | *lease* and *mark* |
-//! | `build` | *journal*, and what all steps need |
-//! | `upload` | *allocate* and *upload* |
-//! | `pace` | how quickly filters are brought to Redis |
-//! | `catch_up` | *catch up* and *replay* |
-//! | `verify` | *verify* |
-//! | `swap` | *swap* and *confirm* |
-//! | `wait` | the wait of an incarnation's first swap, beside the steps before it |
-//! | `lease` | keeps the lease alive and gives it back |
-//! | `journal` | reads journal entries and proves that none is missing |
 
 mod begin;
 pub(crate) mod build;
@@ -95,7 +82,7 @@ impl RedisBuild {
     pub(crate) async fn prepare(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
-        let sizing = Sizing::sharded(sizing.capacity(), sizing.rate(), shards);
+        let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
         self.make_sure_of_room(sizing).await?;
         let Some(first) = self.builds.first() else { return Ok(0) };
@@ -104,10 +91,7 @@ impl RedisBuild {
     }
 
     /// Leaves out the shards of nodes that would have no room.
-    ///
-    /// # Errors
-    ///
-    /// None of them has.
+    /// Fails where none of them has.
     async fn make_sure_of_room(&mut self, sizing: Sizing) -> Result<(), StoreError> {
         let one = sizing.one().bytes();
         let mut with_room = Vec::new();
@@ -142,7 +126,7 @@ impl RedisBuild {
     /// Puts each shard live, one after the other, and returns them as one, and how many ids were replayed. One that fails
     /// keeps what it had, and keeps none of the others.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<(Live, u64), RebuildError> {
-        let given = self.scan.end().await?;
+        let given = self.scan.end();
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;

@@ -29,8 +29,8 @@ impl ShardBuild {
             key_id: self.digester.key_id(),
             run: self.run,
             items: u32::try_from(*ids).unwrap_or(u32::MAX),
-            capacity: sizing.share(),
-            rate: sizing.rate() as f32,
+            capacity: sizing.share,
+            rate: sizing.rate as f32,
         };
         self.room(header.string_len()).await?;
         self.header = Some(header);
@@ -62,7 +62,7 @@ impl ShardBuild {
         let head = header.encode();
         let len = header.string_len().to_string();
         let mut piece = Vec::new();
-        for blocks in pieces(header.geometry.blocks()) {
+        for blocks in pieces(header.geometry.blocks) {
             let offset = (FRONT_LEN + blocks.start as usize * BLOCK_LEN).to_string();
             piece.clear();
             filter.write_blocks(blocks, &mut piece);

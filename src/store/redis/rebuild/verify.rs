@@ -46,7 +46,7 @@ impl ShardBuild {
     }
 
     async fn verify_counts(&self, header: &Header, filter: &Filter) -> Result<(), StoreError> {
-        for blocks in pieces(header.geometry.blocks()) {
+        for blocks in pieces(header.geometry.blocks) {
             let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
             let last = FRONT_LEN + blocks.end as usize * BLOCK_LEN - 1;
             let mut count = cmd("BITCOUNT");

@@ -32,7 +32,6 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long a note may take. A connection on which a poll takes longer is given up, too.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-/// Counts the wait.
 pub(super) struct FirstSwapWait {
     shard: Arc<Shard>,
     run: u32,
