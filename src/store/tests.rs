@@ -25,7 +25,7 @@ impl Gated {
 
     pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
         let this = self.clone();
-        let ids: Vec<Id> = ids.iter().map(|(id, _)| Id::clone(id)).collect();
+        let ids: Vec<Id> = ids.iter().copied().cloned().collect();
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
             let sought: Vec<&Id> = ids.iter().collect();

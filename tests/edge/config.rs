@@ -299,7 +299,7 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
     for rate in [0.0, -0.01, 0.9e-9, 0.500_001, 1.0, 100.0, f64::NAN, f64::INFINITY] {
         let (sizing, error) = refused(1_000, rate);
         assert!(matches!(sizing, SettingError::OutOfBounds { .. }), "{error:?}");
-        assert_tells(&error, &[&rate, &0.5]);
+        assert_tells(&error, &[&format!("{rate:?}"), &0.5]);
     }
     // 512 MiB, the longest string Redis holds.
     let limit = 512 << 20;

@@ -229,7 +229,8 @@ fn a_url_with_a_password_of_its_own_has_no_provider_beside_it() {
         "redis+cluster://:s3cret@a,b,c",
     ] {
         let both = guard_over(url, &Table::with(0..1)).credentials(provider());
-        assert_eq!(problem(both), "[CredentialsTwice]", "{url}");
+        let twice = "[Combination { reason: \"credentials: the redis url has a password, too\" }]";
+        assert_eq!(problem(both), twice, "{url}");
     }
     let alone = support::model::in_process(&Table::with(0..1), 100, 0.01).credentials(provider());
     assert!(problem(alone).contains("\"credentials\""));

@@ -1265,7 +1265,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "                (Outcome::Found, Ok(why)) => {
                     guard.found(id, *hash, why, self.asked);
                     if SEEDED {
-                        learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
+                        learning = Some(guard.store.check(&[id], Instant::now()).map(drop));
                     }
                 }\n",
         }],
