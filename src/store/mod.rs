@@ -254,7 +254,8 @@ impl Build {
         }
     }
 
-    /// Takes ids of the source out of there, and lets other tasks run.
+    /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
+    /// ids are taken by then, or are still there.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
         match self {
             Self::Memory(build) => build.scan.write(ids).await,

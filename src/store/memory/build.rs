@@ -108,7 +108,7 @@ impl MemoryBuild {
 
     /// Ends the scan. *Journal*: takes in the journal until now, so that only its tail is left to replay.
     pub(crate) async fn read_journal(&mut self) -> Result<u64, StoreError> {
-        self.given = self.scan.end().pop();
+        self.given = self.scan.end().await?.pop();
         let filter = Arc::clone(&self.given()?.filter);
         self.read_up(&filter).await
     }

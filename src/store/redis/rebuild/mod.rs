@@ -126,7 +126,7 @@ impl RedisBuild {
     /// Puts each shard live, one after the other, and returns them as one, and how many ids were replayed. One that fails
     /// keeps what it had, and keeps none of the others.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<(Live, u64), RebuildError> {
-        let given = self.scan.end();
+        let given = self.scan.end().await?;
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;

@@ -1,0 +1,259 @@
+//! Filters that are filled on another thread, digests and all, while the source gives further ids.
+//!
+//! The filters go to a thread with each batch, and come back when all of it is in. So no batch can be left out, and the
+//! thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the source
+//! waits. One thread is enough: decimal numbers from memory take the source longer than their digests and bits take. It is
+//! none of the runtime's blocking threads: the source itself may hold all of these.
+
+use std::{mem, thread};
+
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use crate::filter::Filter;
+use crate::id::{Digest, Digester, Id};
+
+/// Ids put in by another thread at once. A scan of fewer needs none.
+const BATCH: usize = 8192;
+/// Ids put in while other tasks wait.
+const PART: usize = 256;
+/// The digests kept to verify an uploaded filter with, at most.
+const SAMPLE: usize = 256;
+
+/// A filter for each shard, by number; none for one that is not built.
+type Shards = Vec<Option<Filled>>;
+
+/// A filter with ids in it.
+pub(super) struct Filled {
+    pub(super) filter: Filter,
+    pub(super) ids: u64,
+    pub(super) sample: Vec<Digest>,
+    /// One id in as many is in the sample.
+    stride: u64,
+}
+
+/// Filters, and the ids that are not in them yet.
+pub(super) struct Filling {
+    digester: Digester,
+    batch: Vec<Id>,
+    /// None while a thread has them, and when that thread ended early.
+    shards: Option<Shards>,
+    away: Option<oneshot::Receiver<Shards>>,
+}
+
+impl Filled {
+    pub(super) fn new(filter: Filter) -> Self {
+        Self { filter, ids: 0, sample: Vec::new(), stride: 1 }
+    }
+
+    fn insert_all(&mut self, digests: &[Digest]) {
+        digests.iter().for_each(|digest| self.count(digest));
+        self.filter.insert_all(digests);
+    }
+
+    /// Counts an id, and keeps it where it is one of the sample: one in each stride, which doubles whenever the sample is full.
+    fn count(&mut self, digest: &Digest) {
+        if self.ids.is_multiple_of(self.stride) && self.sample.len() == SAMPLE {
+            let mut odd = false;
+            self.sample.retain(|_| {
+                odd = !odd;
+                odd
+            });
+            self.stride *= 2;
+        }
+        if self.ids.is_multiple_of(self.stride) {
+            self.sample.push(*digest);
+        }
+        self.ids += 1;
+    }
+}
+
+impl Filling {
+    /// Begins to fill filters.
+    pub(super) fn new(digester: Digester, shards: Shards) -> Self {
+        Self { digester, batch: Vec::new(), shards: Some(shards), away: None }
+    }
+
+    /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
+    pub(super) async fn write(&mut self, ids: &mut Vec<Id>) {
+        let is_part = ids.len() >= PART;
+        self.batch.append(ids);
+        if self.batch.len() < BATCH {
+            if is_part {
+                yield_now().await;
+            }
+            return;
+        }
+        self.wait().await;
+        let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // Without filters, the scan will have failed.
+        if let Some(mut shards) = self.shards.take() {
+            let digester = self.digester.clone();
+            self.away = Some(away(move || {
+                insert_all(&mut shards, &digester, &batch);
+                shards
+            }));
+        }
+    }
+
+    /// Returns the filters with all ids in them; nothing where the thread that had them ended early.
+    pub(super) async fn finish(&mut self) -> Option<Shards> {
+        self.wait().await;
+        let mut shards = self.shards.take()?;
+        for (n, part) in self.batch.chunks(PART).enumerate() {
+            if n > 0 {
+                yield_now().await;
+            }
+            insert_all(&mut shards, &self.digester, part);
+        }
+        Some(shards)
+    }
+
+    /// Waits for the filters. May be given up and called again.
+    async fn wait(&mut self) {
+        if let Some(away) = &mut self.away {
+            self.shards = away.await.ok();
+            self.away = None;
+        }
+    }
+}
+
+fn insert_all(shards: &mut Shards, digester: &Digester, ids: &[Id]) {
+    let mut digests: Vec<Digest> = ids.iter().map(|id| digester.digest(id)).collect();
+    let count = shards.len();
+    if count > 1 {
+        digests.sort_unstable_by_key(|digest| digest.shard(count));
+    }
+    for part in digests.chunk_by(|one, other| one.shard(count) == other.shard(count)) {
+        if let Some(first) = part.first()
+            && let Some(Some(filled)) = shards.get_mut(first.shard(count))
+        {
+            filled.insert_all(part);
+        }
+    }
+}
+
+/// Runs this on another thread. Without one to be had, nothing is returned.
+fn away(fill: impl FnOnce() -> Shards + Send + 'static) -> oneshot::Receiver<Shards> {
+    let (filled, shards) = oneshot::channel();
+    let run = move || drop(filled.send(fill()));
+    if let Err(error) = thread::Builder::new().name("bloom-guard".to_owned()).spawn(run) {
+        tracing::warn!(%error, "no thread to fill a filter");
+    }
+    shards
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Membership, Sizing};
+    use crate::id::SecretKey;
+
+    fn digester() -> Digester {
+        Digester::new(&SecretKey::new([7; 16]), "users")
+    }
+
+    fn id(n: usize) -> Id {
+        Id::display(&n).unwrap()
+    }
+
+    fn ids(range: std::ops::Range<usize>) -> Vec<Id> {
+        range.map(id).collect()
+    }
+
+    fn has(filter: &Filter, n: usize) -> bool {
+        filter.lookup(&digester().digest(&id(n))) == Membership::Possible
+    }
+
+    /// Nothing yet, in filters for these shards.
+    fn empty(wanted: &[bool]) -> Filling {
+        let sizing = Sizing::new(100_000, 1e-6).unwrap();
+        let filled = |wanted: &bool| wanted.then(|| Filled::new(Filter::new(sizing.geometry(1))));
+        Filling::new(digester(), wanted.iter().map(filled).collect())
+    }
+
+    async fn finish(mut filling: Filling) -> Filter {
+        filling.finish().await.unwrap().pop().flatten().unwrap().filter
+    }
+
+    #[tokio::test]
+    async fn every_id_is_in_the_filter_whatever_its_place_in_a_batch() {
+        for count in [0, 1, PART, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + PART + 1] {
+            let mut filling = empty(&[true]);
+            for from in (0..count).step_by(PART) {
+                filling.write(&mut ids(from..count.min(from + PART))).await;
+            }
+            let filter = finish(filling).await;
+            assert!((0..count).all(|n| has(&filter, n)), "{count}");
+            assert!((count..count + 1000).all(|n| !has(&filter, n)), "{count}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_loses_no_id() {
+        let mut filling = empty(&[true]);
+        let hold = std::sync::Arc::new(std::sync::Barrier::new(2));
+        let (mut shards, held) = (filling.shards.take().unwrap(), hold.clone());
+        filling.away = Some(away(move || {
+            held.wait();
+            insert_all(&mut shards, &digester(), &[id(BATCH)]);
+            shards
+        }));
+        let mut batch = ids(0..BATCH);
+        tokio::select! {
+            biased;
+            () = filling.write(&mut batch) => panic!("the thread has not ended"),
+            () = yield_now() => {}
+        }
+        hold.wait();
+        let filter = finish(filling).await;
+        assert!((0..=BATCH).all(|n| has(&filter, n)));
+    }
+
+    #[tokio::test]
+    async fn a_small_scan_needs_no_other_thread() {
+        let mut filling = empty(&[true]);
+        for n in 0..BATCH - 1 {
+            filling.write(&mut ids(n..n + 1)).await;
+        }
+        assert!(filling.shards.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_filter_that_is_lost_is_an_error() {
+        let mut filling = empty(&[true]);
+        let shards = filling.shards.take().unwrap();
+        filling.away = Some(away(move || {
+            drop(shards);
+            panic!("as a defect of the crate would")
+        }));
+        filling.write(&mut ids(0..BATCH)).await;
+        assert!(filling.finish().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn each_id_is_in_its_own_shard_and_counted_there_and_a_shard_that_is_not_built_gets_none()
+    {
+        let wanted = [true, true, false, true];
+        let mut filling = empty(&wanted);
+        let count = BATCH + PART + 1;
+        filling.write(&mut ids(0..count)).await;
+        let shards = filling.finish().await.unwrap();
+        let mut counted = 0;
+        for (number, (filled, wanted)) in shards.iter().zip(wanted).enumerate() {
+            let own = |n: &usize| digester().digest(&id(*n)).shard(4) == number;
+            let own: Vec<usize> = (0..count).filter(own).collect();
+            assert!(own.len() > count / 5, "the shards are of about the same size");
+            counted += own.len();
+            assert_eq!(filled.is_some(), wanted);
+            let Some(filled) = filled else { continue };
+            assert_eq!(filled.ids, own.len() as u64);
+            assert!(own.iter().all(|n| has(&filled.filter, *n)));
+            let others = (0..count).filter(|n| !own.contains(n)).take(500);
+            assert!(others.into_iter().all(|n| !has(&filled.filter, n)));
+            assert!(filled.sample.len() > SAMPLE / 2);
+            assert!(filled.sample.iter().all(|digest| digest.shard(4) == number));
+        }
+        assert_eq!(counted, count);
+    }
+}

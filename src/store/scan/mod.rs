@@ -1,0 +1,129 @@
+//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it, and a sample of them.
+
+mod filling;
+
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
+use self::filling::{Filled, Filling};
+use crate::error::StoreError;
+use crate::filter::lengths::BLOCK_LEN;
+use crate::filter::{Filter, Geometry, Sizing};
+use crate::id::{Digest, Digester, Id};
+use crate::random;
+
+/// The largest filter that is made without a thread of its own: that takes a few milliseconds.
+const LARGE: u64 = 4 << 20;
+
+pub(crate) fn lost() -> StoreError {
+    StoreError::lost("the end of the scan")
+}
+
+/// What a rebuild has of its scan.
+#[derive(Default)]
+pub(crate) struct Scan {
+    under_way: Option<UnderWay>,
+}
+
+/// A filter with all ids of a scan in it that belong there.
+pub(crate) struct Given {
+    pub(crate) filter: Arc<Filter>,
+    /// The size of this filter.
+    pub(crate) sizing: Sizing,
+    /// How many ids the source gave.
+    pub(crate) ids: u64,
+    pub(crate) sample: Vec<Digest>,
+}
+
+struct UnderWay {
+    sizing: Sizing,
+    filling: Filling,
+}
+
+impl Scan {
+    /// Begins anew, with an empty filter for each shard that is wanted; returns for how many ids in all shards.
+    pub(crate) async fn begin(
+        &mut self,
+        digester: &Digester,
+        sizing: Sizing,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<u64, StoreError> {
+        // Two large filters at once may be more than the machine has room for.
+        *self = Self::default();
+        let mut shards = Vec::with_capacity(sizing.shards as usize);
+        for shard in 0..sizing.shards as usize {
+            let mut filling = None;
+            if wanted(shard) {
+                let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
+                filling = Some(Filled::new(empty(sizing.geometry(seed)).await?));
+            }
+            shards.push(filling);
+        }
+        let filling = Filling::new(digester.clone(), shards);
+        self.under_way = Some(UnderWay { sizing, filling });
+        Ok(sizing.capacity)
+    }
+
+    /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
+    pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
+        let scan = self.under_way.as_mut().ok_or_else(lost)?;
+        scan.filling.write(ids).await;
+        Ok(())
+    }
+
+    /// Puts the rest in. Returns what the source gave to each shard that was wanted, in their order; nothing once that was done.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LOST`](crate::Refusal::LOST): the thread that filled the filters ended early, as when the runtime ends.
+    pub(crate) async fn end(&mut self) -> Result<Vec<Given>, StoreError> {
+        let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
+            return Ok(Vec::new());
+        };
+        let given = |Filled { filter, ids, sample, .. }| Given {
+            filter: Arc::new(filter),
+            sizing: sizing.one(),
+            ids,
+            sample,
+        };
+        let filled = filling.finish().await.ok_or_else(lost)?;
+        Ok(filled.into_iter().flatten().map(given).collect())
+    }
+}
+
+/// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
+async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
+    if u64::from(geometry.blocks) * BLOCK_LEN as u64 <= LARGE {
+        return Ok(Filter::new(geometry));
+    }
+    // It ends early only with the runtime, which ends this task, too.
+    spawn_blocking(move || Filter::new(geometry)).await.map_err(|_| lost())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn others_run_while_a_large_filter_is_made() {
+        let sizing = Sizing::new(10_000_000, 0.001).unwrap();
+        assert!(sizing.bytes() > LARGE);
+        let turns = Arc::new(AtomicU64::new(0));
+        let others = tokio::spawn({
+            let turns = Arc::clone(&turns);
+            async move {
+                loop {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let filter = empty(sizing.geometry(1)).await.unwrap();
+        assert_eq!(filter.geometry, sizing.geometry(1));
+        assert!(turns.load(Ordering::Relaxed) > 0);
+        others.abort();
+    }
+}
