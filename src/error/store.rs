@@ -1,6 +1,7 @@
 //! What a store reports.
 
 use std::fmt;
+#[cfg(feature = "redis")]
 use std::time::Duration;
 
 use crate::id::InvalidId;
@@ -71,7 +72,10 @@ impl StoreError {
             "another call has set the mode of all processes, or redis is another than before";
         Self::given_up(Refusal::OVERTAKEN, reason)
     }
+}
 
+#[cfg(feature = "redis")]
+impl StoreError {
     /// Returns what it leaves in doubt. It is never an absence.
     pub(crate) fn doubt(&self) -> Doubt {
         match self {
@@ -86,10 +90,7 @@ impl StoreError {
     pub(crate) fn is(&self, refusal: Refusal) -> bool {
         self.doubt() == Doubt::Refused(refusal)
     }
-}
 
-#[cfg(feature = "redis")]
-impl StoreError {
     pub(crate) fn disconnected(reason: impl Into<String>) -> Self {
         Self::NoAnswer { doubt: Doubt::Disconnected, reason: reason.into() }
     }
