@@ -25,6 +25,9 @@ mod filter;
 #[expect(dead_code, reason = "a part of what is compiled in is used")]
 #[path = "../../../src/id.rs"]
 mod id;
+mod error {
+    pub(crate) use bloom_guard::SettingError;
+}
 mod verdict {
     pub(crate) use bloom_guard::Doubt;
 }
