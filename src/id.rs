@@ -177,6 +177,13 @@ impl fmt::Display for Digest {
     }
 }
 
+/// A digest, with the number of the key that it was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyedDigest {
+    pub(crate) digest: Digest,
+    key_id: u32,
+}
+
 /// The 128-bit key of a filter's digests.
 ///
 /// `Debug` shows nothing of it.
@@ -234,6 +241,13 @@ impl Digester {
         Digest::from_bytes(hasher.finish128().as_bytes())
     }
 
+    /// Returns the digest of an id: the one that was made before, if that was with this key.
+    pub(crate) fn digest_once(&self, id: &Id, made: Option<KeyedDigest>) -> KeyedDigest {
+        let key_id = self.key_id;
+        let made = made.filter(|made| made.key_id == key_id);
+        made.unwrap_or_else(|| KeyedDigest { digest: self.digest(id), key_id })
+    }
+
     pub(crate) const fn key_id(&self) -> u32 {
         self.key_id
     }
@@ -267,6 +281,15 @@ mod tests {
         assert_eq!(format!("{id:?}"), "Id(17 bytes)");
         let key = SecretKey::new([0x5a; 16]);
         assert!(!format!("{key:?}").contains("5a5a"));
+    }
+
+    #[test]
+    fn a_digest_of_another_key_is_not_taken_for_ones_own() {
+        let of = |key| Digester::new(&SecretKey::new([key; 16]), "users");
+        let (id, one, other) = (Id::new("7").unwrap(), of(1), of(2));
+        let made = Some(one.digest_once(&id, None));
+        assert_eq!(one.digest_once(&id, made).digest, one.digest(&id));
+        assert_eq!(other.digest_once(&id, made).digest, other.digest(&id));
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, F
     let mut lookups = Vec::with_capacity(ids.len());
     for ids in ids.chunks(ASKED) {
         for tried in 1.. {
-            let sought: Vec<_> = ids.iter().collect();
+            let sought: Vec<_> = ids.iter().map(|id| (id, None)).collect();
             let store = &guard.guard.store;
             let found = store.check(&sought, Instant::now()).answer().await;
             let is_known = |lookup: &Lookup| !matches!(lookup.verdict, Verdict::Unknown(_));

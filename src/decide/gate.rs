@@ -20,7 +20,7 @@ use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Permit};
 use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
-use crate::id::Id;
+use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::refusal::Refusal;
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -77,6 +77,8 @@ pub(crate) struct Admission {
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
+    /// Its digest, if that was made.
+    pub(crate) digest: Option<KeyedDigest>,
     pub(crate) known: Known,
     row: Row,
 }
@@ -362,8 +364,13 @@ impl Known {
 }
 
 impl Subject {
-    pub(crate) const fn new(id: Id, hash: IdHash, known: Known) -> Self {
-        Self { id, hash, known, row: Row::Pass(Why::Present) }
+    pub(crate) const fn new(
+        id: Id,
+        hash: IdHash,
+        digest: Option<KeyedDigest>,
+        known: Known,
+    ) -> Self {
+        Self { id, hash, digest, known, row: Row::Pass(Why::Present) }
     }
 
     /// Returns why an admitted request may read it, or what proves it absent.

@@ -138,17 +138,14 @@ impl Guard {
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return Subject::new(id, hash, Known::Unasked(Why::Found));
+            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
         }
-        let known = match self
-            .store
-            .copied(&id)
-            .filter(|copied| self.gate.is_trusted(hash, copied.at, now))
-        {
+        let (digest, copied) = self.store.copied(&id);
+        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
             copied => Known::unanswered(copied.is_some()),
         };
-        Subject::new(id, hash, known)
+        Subject::new(id, hash, digest, known)
     }
 
     /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may

@@ -22,6 +22,7 @@ use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 #[cfg(feature = "redis")]
 use crate::refusal::Refusal;
+use crate::store::Sought;
 use crate::verdict::Verdict;
 
 /// How often [`BloomGuard::ready`] looks.
@@ -104,7 +105,7 @@ impl BloomGuard {
     async fn verdicts(&self, ids: &[Id]) -> SmallVec<[Verdict; 1]> {
         let guard = self.start();
         let now = Instant::now();
-        let sought: SmallVec<[&Id; 1]> = ids.iter().collect();
+        let sought: SmallVec<[Sought<'_>; 1]> = ids.iter().map(|id| (id, None)).collect();
         let lookups = guard.store.check(&sought, now).answer().await;
         lookups.iter().map(|lookup| guard.heed(lookup, now, || Scope::Everyone)).collect()
     }

@@ -15,7 +15,7 @@ use crate::guard::Guard;
 use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
 use crate::rejection::Rejected;
-use crate::store::{Answer, Lookups, NullClaim};
+use crate::store::{Answer, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
 
 /// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
@@ -68,9 +68,12 @@ impl Pending {
         if self.ids.iter().all(|of| matches!(of.known, Known::Unasked(_))) {
             return Answer::Ready(Lookups::new());
         }
-        let is_asked = |of: &&Subject| matches!(of.known, Known::Asked { .. });
-        let asked = self.ids.iter().filter(is_asked).map(|of| &of.id);
-        let asked: SmallVec<[&Id; 1]> = asked.collect();
+        let mut asked = SmallVec::<[Sought<'_>; 1]>::with_capacity(self.ids.len());
+        for of in &self.ids {
+            if let Known::Asked { .. } = of.known {
+                asked.push((&of.id, of.digest));
+            }
+        }
         guard.store.check(&asked, self.asked)
     }
 

@@ -8,13 +8,16 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::filter::Generation;
-use crate::id::Digest;
+use crate::id::{Digest, Id, KeyedDigest};
 use crate::nulls::scope::Scope;
 #[cfg(feature = "redis")]
 use crate::verdict::Doubt;
 use crate::verdict::{Proof, Verdict};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An id that is looked up, with its digest if that was made before.
+pub(crate) type Sought<'a> = (&'a Id, Option<KeyedDigest>);
 
 /// An answer that is there, or one that has to be waited for.
 pub(crate) enum Answer<T> {

@@ -33,7 +33,7 @@ use self::redis::{RedisBuild, Shards};
 use crate::background::Background;
 use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
-use crate::id::{Digest, Id};
+use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 
 pub use condition::JournalReach;
@@ -41,7 +41,7 @@ pub(crate) use condition::{
     Condition, CopyCondition, FleetChange, FleetView, Live, SeenMetadata, Survey,
 };
 pub(crate) use lookup::{
-    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered,
+    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
 };
 pub(crate) use progress::Progress;
 pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
@@ -95,12 +95,12 @@ impl Store {
         }
     }
 
-    /// Says whether this process's copy of the filter holds an id, where there is a copy.
-    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
+    /// Says whether this process's copy of the filter holds an id, where there is a copy; returns also the digest that it took.
+    pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
         match self {
             #[cfg(feature = "redis")]
             Self::Redis { shards, .. } => shards.copied(id),
-            _ => None,
+            _ => (None, None),
         }
     }
 
@@ -111,12 +111,12 @@ impl Store {
 
     /// What is known of each of these ids, asked for together at this moment. One alone need not wait for a batch.
     #[inline]
-    pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         ask!(self, store => store.check(ids, now))
     }
 
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
-        self.check(&[id], Instant::now()).answer().await[0]
+        self.check(&[(id, None)], Instant::now()).answer().await[0]
     }
 
     /// Acknowledges ids in every filter that needs them.

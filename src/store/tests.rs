@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::memory::MemoryStore;
-use super::{Answer, Lookups, NewNull, Remembered};
+use super::{Answer, Lookups, NewNull, Remembered, Sought};
 use crate::id::Id;
 
 /// The in-process store, each answer of which has to be waited for until the gate lets it through.
@@ -23,12 +23,12 @@ impl Gated {
         Self { store, checks: Arc::new(Semaphore::new(0)), nulls: Arc::new(Semaphore::new(0)) }
     }
 
-    pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let this = self.clone();
-        let ids: Vec<Id> = ids.iter().copied().cloned().collect();
+        let ids: Vec<Id> = ids.iter().map(|(id, _)| Id::clone(id)).collect();
         Answer::Pending(Box::pin(async move {
             this.checks.acquire().await.unwrap().forget();
-            let sought: Vec<&Id> = ids.iter().collect();
+            let sought: Vec<Sought<'_>> = ids.iter().map(|id| (id, None)).collect();
             this.store.check(&sought, now).answer().await
         }))
     }

@@ -43,7 +43,7 @@ impl World {
     }
 
     fn check(&self, id: &Id) -> Lookup {
-        match self.guard.store.check(&[id], Instant::now()) {
+        match self.guard.store.check(&[(id, None)], Instant::now()) {
             Answer::Ready(lookups) => lookups[0],
             Answer::Pending(_) => panic!("the in-process store answers at once"),
         }
@@ -63,7 +63,7 @@ impl World {
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
         let known = Known::Asked { verdict, is_copied: false, is_sampled: false };
-        let subject = Subject::new(id.clone(), self.guard.gate.hash(id), known);
+        let subject = Subject::new(id.clone(), self.guard.gate.hash(id), None, known);
         self.guard.rule(&mut [subject], 0, Instant::now())
     }
 

@@ -181,7 +181,7 @@ fn copy(guard: &BloomGuard, id: u64) -> Option<CopyId> {
 
 /// What a copy says of an id.
 fn copied(guard: &BloomGuard, id: u64) -> Option<Copied> {
-    guard.guard.store.copied(&Id::display(&id).ok()?)
+    guard.guard.store.copied(&Id::display(&id).ok()?).1
 }
 
 /// A process was told just now that these ids are about to exist.

@@ -35,7 +35,7 @@ fn known(verdict: Verdict) -> Known {
 }
 
 fn subject(hash: IdHash, known: Known) -> Subject {
-    Subject::new(id(0), hash, known)
+    Subject::new(id(0), hash, None, known)
 }
 
 /// Decides on a request for one id.

@@ -52,7 +52,7 @@ use self::part::Part;
 use super::link::attempts::ATTEMPT;
 use super::link::node;
 use super::map::endpoint::Endpoint;
-use super::{Answer, Condition, Distrusted, Lookups, Survey};
+use super::{Answer, Condition, Distrusted, Lookups, Sought, Survey};
 use crate::background::Background;
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -97,8 +97,8 @@ impl ForeignStore {
         });
     }
 
-    pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
-        let send = |id: &&Id| self.part(id).send(id, now, ids.len() == 1);
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+        let send = |(id, _): &Sought<'_>| self.part(id).send(id, now, ids.len() == 1);
         Answer::to_all(ids.iter().map(send), part::looked_up)
     }
 

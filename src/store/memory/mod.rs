@@ -24,7 +24,7 @@ use self::marks::Marks;
 use super::journal_room::JournalRoom;
 use super::{
     Answer, Condition, Distrusted, FleetChange, FleetView, JournalReach, Live, Lookup, Lookups,
-    NewNull, NullClaim, Remembered, SeenMetadata, Survey,
+    NewNull, NullClaim, Remembered, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
@@ -109,9 +109,11 @@ impl MemoryStore {
         Some(self.digester.digest(id))
     }
 
-    pub(crate) fn check(&self, ids: &[&Id], now: Instant) -> Answer<Lookups> {
+    pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
+        let digest = |(id, made): &Sought<'_>| self.digester.digest_once(id, *made).digest;
+        let look_up = |sought| self.look_up(&digest(sought), now);
         let mut lookups = Lookups::with_capacity(ids.len());
-        ids.iter().for_each(|id| lookups.push(self.look_up(&self.digester.digest(id), now)));
+        ids.iter().for_each(|sought| lookups.push(look_up(sought)));
         Answer::Ready(lookups)
     }
 

@@ -23,7 +23,7 @@ use super::shard::Shard;
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
@@ -104,23 +104,33 @@ impl Shards {
         }
     }
 
-    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
-        let digest = self.digester.as_ref().map(|digester| digester.digest(id));
-        &self.all[digest.map_or(0, |digest| digest.shard(self.all.len()))]
+    /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
+    pub(crate) fn place(
+        &self,
+        id: &Id,
+        made: Option<KeyedDigest>,
+    ) -> (&Arc<Shard>, Option<KeyedDigest>) {
+        let placed = self.digester.as_ref().map(|digester| digester.digest_once(id, made));
+        let number = placed.map_or(0, |of| of.digest.shard(self.all.len()));
+        (&self.all[number], placed.or(made))
     }
 
     /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        let live = || self.of(id).current(|node| &node.checks);
-        match &self.digester {
-            Some(digester) => Some(digester.digest(id)),
-            None => Some(live()?.identity.digester.digest(id)),
-        }
+        let (shard, placed) = self.place(id, None);
+        let live = || shard.current(|node| &node.checks);
+        placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
-    pub(crate) fn copied(&self, id: &Id) -> Option<Copied> {
-        let shard = self.of(id);
-        shard.copies.copied(id, shard.filter.load().as_deref())
+    /// Says whether this process's copy holds an id; returns also the digest that it took.
+    pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
+        let (shard, digest) = self.place(id, None);
+        shard.copies.copied(id, digest, shard.filter.load().as_deref())
+    }
+
+    /// Returns the shard that an id is in.
+    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
+        self.place(id, None).0
     }
 
     /// Acknowledges ids. Where a shard fails, those of the others may be inserted.

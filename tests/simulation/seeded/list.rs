@@ -1265,7 +1265,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "                (Outcome::Found, Ok(why)) => {
                     guard.found(id, *hash, why, self.asked);
                     if SEEDED {
-                        learning = Some(guard.store.check(&[id], Instant::now()).map(drop));
+                        learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
                     }
                 }\n",
         }],
@@ -1285,13 +1285,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "ids: &[&Id], at: Instant) -> Answer<Lookups> {\n",
-            to: "ids: &[&Id], at: Instant) -> Answer<Lookups> {
+            from: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {\n",
+            to: "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
         let of_live = || {
             let condition = self.condition();
             condition.live.is_ok_and(|live| condition.copy.is_some_and(|copy| copy.generation == live.generation))
         };
-        if SEEDED && ids.iter().all(|id| self.copied(id).is_none()) && of_live() {
+        if SEEDED && ids.iter().all(|(id, _)| self.copied(id).1.is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
             let claim = NullClaim { asked_us: 0, generation: None };

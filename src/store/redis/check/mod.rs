@@ -13,16 +13,15 @@ use tokio::time::Instant;
 
 use super::incarnation::identity::Identity;
 use super::shards::Shards;
-use crate::id::Id;
 use crate::store::link::node::SentCheck;
-use crate::store::{Answer, Lookup, Lookups, NullClaim};
+use crate::store::{Answer, Lookup, Lookups, NullClaim, Sought};
 use crate::verdict::Doubt;
 
 impl Shards {
     /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
     /// Redis does.
-    pub(crate) fn check(self: &Arc<Self>, ids: &[&Id], at: Instant) -> Answer<Lookups> {
-        let sent = ids.iter().map(|id| self.send(id, at, ids.len() == 1));
+    pub(crate) fn check(self: &Arc<Self>, ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
+        let sent = ids.iter().map(|sought| self.send(*sought, at, ids.len() == 1));
         Answer::to_all(sent, async |(sent, asked_us): (SentCheck<Lookup>, _)| {
             let lookup = sent.answer().await.unwrap_or_else(Lookup::unknown);
             Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
@@ -32,14 +31,14 @@ impl Shards {
     /// Asks for an id; returns also when, by Redis's clock, µs.
     fn send(
         self: &Arc<Self>,
-        id: &Id,
+        (id, made): Sought<'_>,
         at: Instant,
         alone: bool,
     ) -> Result<(SentCheck<Lookup>, i64), Doubt> {
-        let shard = self.of(id);
+        let (shard, made) = self.place(id, made);
         let node = shard.at.load();
         let Some((live, digest)) = node.checks.current().and_then(|live| {
-            let by = |joined: &Identity| joined.digester.digest(id);
+            let by = |joined: &Identity| joined.digester.digest_once(id, made).digest;
             let digest = live.identity.see(shard.number, by)?;
             Some((live, digest))
         }) else {

@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use crate::filter::{Filter, Header, Membership};
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::store::{Copied, CopyCondition};
 
 pub(crate) struct Copies {
@@ -57,17 +57,25 @@ impl Copies {
         }
     }
 
-    /// Says whether the copy holds an id, where the filter with this header is live, or none is.
-    pub(crate) fn copied(&self, id: &Id, live: Option<&Header>) -> Option<Copied> {
+    /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
+    /// it took.
+    pub(crate) fn copied(
+        &self,
+        id: &Id,
+        made: Option<KeyedDigest>,
+        live: Option<&Header>,
+    ) -> (Option<KeyedDigest>, Option<Copied>) {
         let current = self.current.load();
-        let copy = current.as_ref()?;
-        match copy.filter.lookup(&copy.digester.digest(id)) {
+        let Some(copy) = current.as_ref() else { return (made, None) };
+        let made = copy.digester.digest_once(id, made);
+        let copied = match copy.filter.lookup(&made.digest) {
             Membership::Never => None,
             Membership::Possible => {
                 let of_live = live.is_none_or(|live| live.is_same_build(&copy.header));
                 Some(Copied { at: copy.built, of_live })
             }
-        }
+        };
+        (Some(made), copied)
     }
 
     pub(crate) fn condition(&self) -> Option<CopyCondition> {
@@ -146,10 +154,14 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         for (live, of_live) in [(None, true), (Some(header(1)), true), (Some(header(2)), false)] {
             let live = live.as_ref();
-            assert_eq!(copies.copied(&id(1), live), Some(Copied { at, of_live }), "{live:?}");
-            assert_eq!(copies.copied(&id(2), live), None);
+            assert_eq!(
+                copies.copied(&id(1), None, live).1,
+                Some(Copied { at, of_live }),
+                "{live:?}"
+            );
+            assert_eq!(copies.copied(&id(2), None, live).1, None);
         }
-        assert_eq!(Copies::new(u64::MAX).copied(&id(1), None), None);
+        assert_eq!(Copies::new(u64::MAX).copied(&id(1), None, None).1, None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -157,9 +169,9 @@ mod tests {
         let (copies, digester) = copies();
         let digest = digester.digest(&id(2));
         copies.hold(|of| of.is_same_build(&header(2)), [&digest].into_iter());
-        assert_eq!(copies.copied(&id(2), None), None);
+        assert_eq!(copies.copied(&id(2), None, None).1, None);
         copies.hold(|of| of.is_same_build(&header(1)), [&digest].into_iter());
-        assert!(copies.copied(&id(2), None).is_some());
+        assert!(copies.copied(&id(2), None, None).1.is_some());
     }
 
     #[test]
