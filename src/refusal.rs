@@ -160,8 +160,8 @@ refusals! {
         "The newer rebuild goes on. If it comes again, look for clocks that jump.";
     LOST = "lost", "the filter being built was lost or changed",
         "The next rebuild follows. If it comes again, find out what else writes to the filter's keys.";
-    JOURNAL_GAP = "journal_gap", "the journal of inserts has a gap",
-        "Wait as long as longest_transaction. If it comes again, insert many ids at a time with insert_many, and see that nothing else deletes or trims the journal.";
+    UNVOUCHED = "unvouched", "inserts that were lost may still become visible",
+        "Wait as long as longest_transaction. Redis lost data, and a process could not repeat all of its inserts.";
     OVERTAKEN = "overtaken", "another call has set the mode, or redis is another",
         "See who else changes the mode and whether Redis is another, and call again.";
     ODD = "odd", "redis gave an answer that makes no sense",

@@ -12,6 +12,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
+/// How long an insert may be under way, from its sending until its answer is handled.
+pub(crate) const INSERT: Duration = SECOND;
+
 /// Ids remembered as found at the most, whatever the capacity: 16 MB.
 pub(crate) const MOST_FOUND: u64 = 1_000_000;
 
@@ -30,14 +33,12 @@ pub(crate) struct Settings {
     pub(crate) longest_transaction: Duration,
     /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
     pub(crate) settle: Duration,
-    /// A rebuild takes no longer. The journal covers it, and twice the longest transaction and handler.
+    /// A rebuild takes no longer.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
-    /// How many entries the journal has at the most, how many ids this process can repeat to a Redis that lost them, and
-    /// how many ids created lately are marked.
-    pub(crate) journal_entries: u64,
-    /// How many create marks there may be for a batch of inserts to set its own: some 12 MB.
-    pub(crate) marks_of_batches: u64,
+    /// How many ids the record of recent inserts holds at the most, some 120 bytes each, and how many this process can repeat to
+    /// a Redis that lost them.
+    pub(crate) recent_ids: u64,
     /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
@@ -68,8 +69,7 @@ impl Settings {
             settle: 30 * MINUTE,
             longest_rebuild: 105 * MINUTE,
             handler_time: NegativeCaching::new().handler_time,
-            journal_entries: 1_000_000,
-            marks_of_batches: 100_000,
+            recent_ids: 1_000_000,
             null_cache_bytes: 8 << 20,
             copy_limit: 64 << 20,
             check_deadline: Duration::from_millis(25),
@@ -81,23 +81,12 @@ impl Settings {
         }
     }
 
-    /// How far back the journal reaches: over the longest rebuild and, from there, the longest transaction.
-    pub(crate) fn journal_reach(&self) -> Duration {
-        self.longest_transaction + self.longest_rebuild
-    }
-
-    /// How long a create mark lasts: the longest transaction and the handler's time, each twice over.
+    /// How far back the record of recent inserts reaches: over the longest transaction, what an insert may take and the
+    /// handler's time, each twice over.
     /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
     /// 404 may have been read from a replica that lags.
-    pub(crate) fn mark_ttl(&self) -> Duration {
-        (self.handler_time + self.longest_transaction) * 2
-    }
-
-    /// How many create marks there may be for an insert to set one for each of its ids. Without one, no null at all is
-    /// stored for as long as it would have lasted. An import does not fill the memory with marks that single inserts
-    /// may.
-    pub(crate) fn most_marks(&self, ids: usize) -> u64 {
-        if ids > 1 { self.journal_entries.min(self.marks_of_batches) } else { self.journal_entries }
+    pub(crate) fn record_life(&self) -> Duration {
+        (self.longest_transaction + INSERT + self.handler_time) * 2
     }
 }
 

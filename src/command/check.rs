@@ -97,15 +97,14 @@ async fn trace(target: &Target, fleet: &Fleet, digest: Option<Digest>) -> Result
     let keys = &keys[digest.shard(keys.len())];
     let server = Server::open(&target.endpoint()?, &keys.meta).await?;
     let null = server.ask(&["PTTL", &keys.null(&digest)]).await?.int()?;
-    // Each insert sets a mark, which ends after a time that all processes have agreed on.
-    let mark = server.ask(&[b"ZSCORE", keys.marks.as_bytes(), digest.as_bytes()]).await?;
-    let ends_ms =
-        mark.optional_bytes()?.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
-    let inserted_ms = |ends_ms: f64| ends_ms as u64 - fleet.mark_ttl.as_millis() as u64;
-    let now_ms = fleet.now_us as u64 / 1000;
-    let ago = |ends_ms| Duration::from_millis(now_ms.saturating_sub(inserted_ms(ends_ms)));
+    // An insert's number is the time at which it was made, µs.
+    let number = server.ask(&[b"ZSCORE", keys.recent.as_bytes(), digest.as_bytes()]).await?;
+    let number =
+        number.optional_bytes()?.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+    let ago =
+        |number: f64| Duration::from_micros((fleet.now_us as u64).saturating_sub(number as u64));
     Ok(Trace {
-        inserted_ago: ends_ms.map(ago),
+        inserted_ago: number.map(ago),
         null_lasts: u64::try_from(null).ok().map(Duration::from_millis),
         digest: Some(digest.to_string()),
     })

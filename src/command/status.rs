@@ -12,7 +12,7 @@ use super::target::{Target, look};
 use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::observe::state::GuardState;
-use crate::store::JournalReach;
+use crate::store::Record;
 use crate::store::redis::keys::Keys;
 
 /// A process polls at least once in this time; after it, another one has the filter settle.
@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_secs(60);
 
 /// Says how a filter stands, and which processes are connected (that needs `+client|list`). Only reads.
 ///
-/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would fail.
+/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would have to wait.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -35,8 +35,6 @@ pub(super) struct Arguments {
 pub(super) struct Fleet {
     /// When a process has polled the filter last.
     polled_ago: Duration,
-    /// How long a create mark lasts.
-    pub(super) mark_ttl: Duration,
     /// When a rebuild was asked for last, by Redis's clock, µs; and what that shows now.
     pub(super) asked_us: i64,
     pub(super) now_us: i64,
@@ -53,16 +51,15 @@ impl Fleet {
         keys: &Keys,
         target: &Target,
     ) -> Result<Self, StoreError> {
-        let words = ["HMGET", &keys.meta, "polled", "reach", "asked", "epoch"];
-        let fields = server.ask(&words).await?.fields::<4>()?;
-        let [polled_ms, mark_ms, asked_us, epoch_us] = fields.map(|field| field.int().unwrap_or(0));
+        let words = ["HMGET", &keys.meta, "polled", "asked", "epoch"];
+        let fields = server.ask(&words).await?.fields::<3>()?;
+        let [polled_ms, asked_us, epoch_us] = fields.map(|field| field.int().unwrap_or(0));
         let [seconds, micros] = server.ask(&["TIME"]).await?.fields::<2>()?;
         let now_us = seconds.int()? * 1_000_000 + micros.int()?;
         let micros = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
         let lease = server.ask(&["GET", &keys.lock]).await?.optional_bytes()?;
         Ok(Self {
             polled_ago: micros(now_us - polled_ms * 1000),
-            mark_ttl: micros(mark_ms * 1000),
             asked_us,
             now_us,
             rebuilding: lease.map(|lease| {
@@ -165,6 +162,6 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         let value = json!({ "refuses": refuses(&state).is_ok(), "state": state });
         say(json, &lines(&state).join("; "), &value)?;
     }
-    let is_short = state.journal.as_ref().is_some_and(JournalReach::is_too_short);
+    let is_short = state.record.as_ref().is_some_and(Record::is_too_short);
     Ok(wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
 }

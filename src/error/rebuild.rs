@@ -46,8 +46,7 @@ pub enum RebuildError {
         /// The share that may be missing, 0 to 1.
         limit: f64,
     },
-    /// The ids fit no filter that there can be, the source outgrew its filter at every scan, or the rebuild took longer than the
-    /// journal of inserts reaches back.
+    /// The ids fit no filter that there can be, the source outgrew its filter at every scan, or the rebuild took too long.
     #[error("{reason}")]
     GivenUp {
         /// What has happened, in words.

@@ -1,6 +1,5 @@
 //! What a store reports.
 
-use std::fmt;
 #[cfg(feature = "redis")]
 use std::time::Duration;
 
@@ -55,16 +54,25 @@ impl StoreError {
         Self::given_up(Refusal::LOST, reason)
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn fenced(step: &str) -> Self {
         Self::given_up(Refusal::FENCED, format!("a newer rebuild took over before {step}"))
     }
 
-    /// The journal does not prove that no insert is missing.
-    pub(crate) fn journal_gap(reason: impl fmt::Display) -> Self {
-        let reason = format!(
-            "the journal has a gap, and no rebuild goes live before transactions from before it are over: {reason}"
-        );
-        Self::given_up(Refusal::JOURNAL_GAP, reason)
+    /// The filter's metadata were lost, or lie on another Redis process.
+    #[cfg(feature = "redis")]
+    pub(crate) fn began_anew(step: &str) -> Self {
+        let reason =
+            format!("the filter's metadata are others than when the rebuild began, before {step}");
+        Self::given_up(Refusal::LOST, reason)
+    }
+
+    /// A process gave up to repeat its inserts, whose transactions may stay open for so long.
+    #[cfg(feature = "redis")]
+    pub(crate) fn unvouched(open: Duration) -> Self {
+        let reason =
+            format!("inserts that no process can repeat may still become visible for {open:?}");
+        Self::given_up(Refusal::UNVOUCHED, reason)
     }
 
     pub(crate) fn overtaken() -> Self {

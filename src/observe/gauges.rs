@@ -71,10 +71,12 @@ gauges! {
         |state| failing(&state.rebuilds);
     rebuilds_succeeded_seconds, Seconds, "Time since the last rebuild of this process that succeeded",
         |state| succeeded(&state.rebuilds);
-    journal_reaches_seconds, Seconds, "How far back the journal reaches; infinite while it holds every insert",
-        |state| Some(state.journal?.reaches.as_ref().map_or(f64::INFINITY, Duration::as_secs_f64));
-    journal_required_seconds, Seconds, "How far back the journal must reach for a rebuild that begins now",
-        |state| Some(state.journal?.required.as_secs_f64());
+    record_ids, Count, "Ids that the record of recent inserts holds",
+        |state| Some(state.record?.ids as f64);
+    record_reaches_seconds, Seconds, "How far back the record of recent inserts reaches; infinite while it holds every insert",
+        |state| Some(state.record?.reaches.as_ref().map_or(f64::INFINITY, Duration::as_secs_f64));
+    record_required_seconds, Seconds, "How far back the record must reach for a rebuild that begins now",
+        |state| Some(state.record?.required.as_secs_f64());
     lane_in_use, Count, "Requests in the lane",
         |state| Some(state.lane.in_use as f64);
     lane_width, Count, "Requests that the lane lets through at once",

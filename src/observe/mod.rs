@@ -14,4 +14,4 @@ pub use self::activity::{Failure, WorkState};
 pub use self::metrics::Stats;
 pub use self::state::{CopyState, GuardState, LiveFilter, ShardsState};
 pub use crate::decide::lane::LaneState;
-pub use crate::store::JournalReach;
+pub use crate::store::Record;

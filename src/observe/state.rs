@@ -9,7 +9,7 @@ use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::filter::Generation;
 use crate::mode::Mode;
-use crate::store::{Condition, CopyCondition, JournalReach, Live};
+use crate::store::{Condition, CopyCondition, Live, Record};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -40,8 +40,8 @@ pub struct GuardState {
     /// How rebuilds in this process fare, and its looks whether one is due. A failure of this process
     /// is over when another process has put a new filter live.
     pub rebuilds: WorkState,
-    /// How far back the journal reaches, as asked within the last seconds; none where that is not known.
-    pub journal: Option<JournalReach>,
+    /// What the record of recent inserts holds, as asked within the last seconds; none where that is not known.
+    pub record: Option<Record>,
     /// How full the lane is.
     pub lane: LaneState,
     /// What is wrong and what to do about it, in words, when something is.
@@ -114,7 +114,7 @@ pub struct CopyState {
 impl GuardState {
     /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
-        let Condition { live, shards, copy, settling, journal, trouble } = condition;
+        let Condition { live, shards, copy, settling, record, trouble } = condition;
         // The filter may be known, and checks of it fail. Where some shards do not answer, that is no news.
         let all_live = shards.is_none_or(|(live, all)| live == all);
         let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
@@ -130,7 +130,7 @@ impl GuardState {
             checks: metrics.checks.state(),
             inserts: metrics.inserting.state(),
             rebuilds: rebuilds(metrics),
-            journal,
+            record,
             lane: gate.lane(),
             trouble: None,
         };
@@ -162,8 +162,8 @@ impl GuardState {
                 troubles.push(format!("{name}: {failure}"));
             }
         }
-        if let Some(journal) = self.journal.filter(JournalReach::is_too_short) {
-            troubles.push(format!("journal: {journal}"));
+        if let Some(record) = self.record.filter(Record::is_too_short) {
+            troubles.push(format!("recent inserts: {record}"));
         }
         troubles
     }
@@ -200,9 +200,9 @@ impl fmt::Display for GuardState {
         writeln!(f, "checks: {}", self.checks)?;
         writeln!(f, "inserts: {}", self.inserts)?;
         writeln!(f, "rebuilds: {}", self.rebuilds)?;
-        match &self.journal {
-            Some(journal) => writeln!(f, "journal: {journal}")?,
-            None => writeln!(f, "journal: not known")?,
+        match &self.record {
+            Some(record) => writeln!(f, "recent inserts: {record}")?,
+            None => writeln!(f, "recent inserts: not known")?,
         }
         write!(f, "lane: {}", self.lane)?;
         self.trouble.as_ref().map_or(Ok(()), |trouble| write!(f, "\ntrouble: {trouble}"))

@@ -2,22 +2,20 @@
 //! [steps](RebuildStep).
 //!
 //! The steps, in the order in which they run. The live filter is not touched before *swap*, so a rebuild
-//! may end anywhere.
+//! may end anywhere. Why nothing is lost: what is inserted from *lease* on goes to both filters. What was inserted before, in a
+//! transaction that *scan* cannot see, was inserted less than the longest transaction before *lease*, so *recent* has it.
 //!
 //! | step | what | against |
 //! |---|---|---|
-//! | *lease* | take the lease, draw the fencing token | two rebuilds at once: the lease saves work, the token decides |
-//! | *mark* | note where the journal stands, and which Redis process answers | losses that begin here |
-//! | *scan* | scan the source into a filter in this process, again if it outgrows it | |
+//! | *lease* | size the filter, take the lease, draw the fencing token, and allocate the filter: from here on inserts go to both | two rebuilds at once: the lease saves work, the token decides |
+//! | *recent* | wait until all processes have repeated what a new Redis may lack; read the record of recent inserts; where it is not whole, wait for the longest transaction | rows whose transaction the scan cannot see |
+//! | *scan* | scan the source into a filter in this process | |
 //! | *compare* | compare the count with the last generation's | an empty view, a wrong tenant |
-//! | *journal* | read the journal from the longest transaction before *mark* on into that filter | rows whose transaction the scan could not see |
-//! | *allocate* | allocate the building filter, in the loading state | |
-//! | *upload* | upload the local filter in pieces | no other process writes to the building filter yet |
-//! | *catch up* | let inserts go to both filters from here on | |
-//! | *replay* | replay the rest of the journal, up to *catch up* | inserts during the upload |
+//! | *upload* | add that filter to the allocated one, in pieces | inserts meanwhile: nothing is overwritten |
 //! | *verify* | verify the building filter | whatever happened to it meanwhile |
-//! | *swap* | put it in the live filter's place, if it is whole and newer | a rebuild overtaken by another |
-//! | *confirm* | if the reply is lost, ask what is live | |
+//! | *swap* | put it in the live filter's place, if it is whole and newer; if the reply is lost, ask what is live | a rebuild overtaken by another |
+//!
+//! A source that outgrows its filter begins again at *lease*, larger.
 
 mod adapters;
 mod run;

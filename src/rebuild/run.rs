@@ -70,31 +70,70 @@ pub(super) struct RebuildRun<'a> {
     pub(super) before_us: i64,
 }
 
-/// What a scan gave.
-struct Scanned {
-    ids: u64,
-    scans: u64,
-}
-
 impl RebuildRun<'_> {
-    /// Runs the rebuild to its end.
+    /// Runs the rebuild to its end. Where the source outgrows its filter, the lease is given back, and all begins again with a larger
+    /// one: what was allocated under a lease is never allocated anew.
     pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
+        let began = Instant::now();
+        for scans in 1..=SCANS {
+            if let Some(report) = self.attempt(began, scans).await? {
+                return Ok(report);
+            }
+        }
+        let ids = self.outgrown.load(Ordering::Relaxed);
+        Err(RebuildError::GivenUp {
+            reason: format!(
+                "the source outgrew its filter in each of {SCANS} scans, at last with {ids} ids"
+            ),
+            advice: "Raise capacity: the table grows faster than it is scanned.",
+        })
+    }
+
+    /// Tries once; returns nothing where the source outgrew its filter.
+    async fn attempt(
+        &self,
+        began: Instant,
+        scans: u64,
+    ) -> Result<Option<RebuildReport>, RebuildError> {
         self.progress.enter(RebuildStep::Lease);
         let mut build = self.store.begin(self.before_us).await?.ok_or(RebuildError::Busy)?;
-        let kept = build.keep_lease();
-        let limit = self.settings.longest_rebuild;
-        let report = self.leased(limit, kept, self.steps(&mut build)).await;
+        let previous = build.previous().unwrap_or(self.last_items);
+        if let Some(own) = self.source.identity()
+            && let Some(filters) =
+                build.identify(&own, self.shrinking == Shrinking::Accepted).await?
+        {
+            return Err(RebuildError::OtherSource { own, filters });
+        }
+        let counted = self.source.count().await.map_err(RebuildError::Source)?;
+        let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
+        let sizing = self.sized_for(expected)?;
+        // A database that is away costs the store nothing but the first attempt.
+        if let Some(Err(error)) = self.progress.status().last
+            && let RebuildError::Source(_) = *error
+        {
+            IdSink::probe(self.source, self.extractor, self.progress).await?;
+        }
+        let leased = build.lease(sizing).await;
+        let ended = match leased {
+            Ok(Some(room)) => {
+                let kept = build.keep_lease();
+                let steps = self.steps(&mut build, room, previous, began, scans);
+                self.leased(self.settings.longest_rebuild, kept, steps).await
+            }
+            Ok(None) => Err(RebuildError::Busy),
+            Err(error) => Err(error.into()),
+        };
         build.release().await;
-        report
+        ended
     }
 
     /// Runs the steps for as long as there is a lease.
-    async fn leased(
+    async fn leased<T>(
         &self,
         limit: Duration,
         kept: BoxFuture<'static, ()>,
-        steps: impl Future<Output = Result<RebuildReport, RebuildError>>,
-    ) -> Result<RebuildReport, RebuildError> {
+        steps: impl Future<Output = Result<T, RebuildError>>,
+    ) -> Result<T, RebuildError> {
         tokio::select! {
             biased;
             report = steps => report,
@@ -107,59 +146,42 @@ impl RebuildRun<'_> {
         }
     }
 
-    async fn steps(&self, build: &mut Build) -> Result<RebuildReport, RebuildError> {
-        let began = Instant::now();
-        let previous = build.previous().unwrap_or(self.last_items);
-        if let Some(own) = self.source.identity()
-            && let Some(filters) =
-                build.identify(&own, self.shrinking == Shrinking::Accepted).await?
-        {
-            return Err(RebuildError::OtherSource { own, filters });
+    async fn steps(
+        &self,
+        build: &mut Build,
+        room: u64,
+        previous: u64,
+        began: Instant,
+        scans: u64,
+    ) -> Result<Option<RebuildReport>, RebuildError> {
+        if scans == 1 {
+            // Not before: a process for which there is no lease or no room tries once a second.
+            self.tell_of_begin();
         }
+        self.progress.enter(RebuildStep::Recent);
+        let recent = build.read_recent().await?;
         self.progress.enter(RebuildStep::Scan);
-        let scanned = self.scan(build, previous).await?;
-        let scan_took = began.elapsed();
+        let scanning = Instant::now();
+        let ids = self.read_source(build).await?;
+        let scan_took = scanning.elapsed();
+        if ids > room {
+            self.outgrown.store(ids, Ordering::Relaxed);
+            return Ok(None);
+        }
         self.progress.enter(RebuildStep::Compare);
-        self.compare(previous, scanned.ids).await?;
-        let (live, replayed) = build.put_live(self.progress).await?;
-        Ok(RebuildReport {
+        self.compare(previous, ids).await?;
+        let live = build.put_live(self.progress).await?;
+        Ok(Some(RebuildReport {
             generation: live.generation,
-            ids: scanned.ids,
-            replayed,
+            ids,
+            recent,
             capacity: live.capacity,
             expected_rate: live.expected_rate,
             bytes: live.bytes,
-            scans: scanned.scans,
+            scans,
             scan_took,
             took: began.elapsed(),
-        })
-    }
-
-    /// *Scan*, again with a larger filter where the source outgrows it.
-    async fn scan(&self, build: &mut Build, previous: u64) -> Result<Scanned, RebuildError> {
-        let counted = self.source.count().await.map_err(RebuildError::Source)?;
-        let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
-        let mut sizing = self.sized_for(expected)?;
-        for scans in 1..=SCANS {
-            let room = build.prepare(sizing).await?;
-            if scans == 1 {
-                // Not before: a process for which there is no lease or no room tries once a second.
-                self.tell_of_begin();
-            }
-            let ids = self.read_source(build).await?;
-            if ids <= room {
-                return Ok(Scanned { ids, scans });
-            }
-            self.outgrown.store(ids, Ordering::Relaxed);
-            sizing = self.sized_for(ids)?;
-        }
-        let capacity = sizing.capacity;
-        Err(RebuildError::GivenUp {
-            reason: format!(
-                "the source outgrew its filter in each of {SCANS} scans, at last one for {capacity} ids"
-            ),
-            advice: "Raise capacity: the table grows faster than it is scanned.",
-        })
+        }))
     }
 
     /// Logs that a rebuild begins, unless it is one of many attempts after a failure.

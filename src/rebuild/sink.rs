@@ -1,7 +1,11 @@
 //! Where a source pushes its ids.
 
 use std::fmt;
+use std::future::pending;
 
+use tokio::sync::Notify;
+
+use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
@@ -13,13 +17,20 @@ const YIELD: u64 = 256;
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    build: &'a mut Build,
+    to: To<'a>,
     progress: &'a Progress,
     /// Ids on their way to the store.
     batch: Vec<Id>,
     count: u64,
     /// What went wrong first.
     failure: Option<RebuildError>,
+}
+
+/// Where ids go.
+enum To<'a> {
+    Build(&'a mut Build),
+    /// It is only looked whether there are any: this is told of the first, and nothing more is taken.
+    Nobody(&'a Notify),
 }
 
 impl<'a> IdSink<'a> {
@@ -29,7 +40,23 @@ impl<'a> IdSink<'a> {
         progress: &'a Progress,
     ) -> Self {
         progress.scanned(0);
-        Self { extractor, build, progress, batch: Vec::new(), count: 0, failure: None }
+        let (batch, to) = (Vec::new(), To::Build(build));
+        Self { extractor, to, progress, batch, count: 0, failure: None }
+    }
+
+    /// Scans a source up to its first id, if it gives one.
+    pub(super) async fn probe(
+        source: &dyn ErasedSource,
+        extractor: &dyn IdExtractor,
+        progress: &Progress,
+    ) -> Result<(), RebuildError> {
+        let first = Notify::new();
+        let (batch, to) = (Vec::new(), To::Nobody(&first));
+        let mut sink = IdSink { extractor, to, progress, batch, count: 0, failure: None };
+        tokio::select! {
+            end = source.scan(&mut sink) => end.map_err(RebuildError::Source),
+            () = first.notified() => Ok(()),
+        }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -67,6 +94,10 @@ impl<'a> IdSink<'a> {
             }
         }
         self.count += 1;
+        if let To::Nobody(first) = self.to {
+            first.notify_one();
+            pending::<()>().await;
+        }
         if self.count.is_multiple_of(YIELD) {
             self.progress.scanned(self.count);
             self.write().await;
@@ -75,7 +106,9 @@ impl<'a> IdSink<'a> {
     }
 
     async fn write(&mut self) {
-        if let Err(error) = self.build.write(&mut self.batch).await {
+        if let To::Build(build) = &mut self.to
+            && let Err(error) = build.write(&mut self.batch).await
+        {
             self.fail(error.into());
         }
     }

@@ -18,7 +18,7 @@ use crate::store::BoxFuture;
 ///   served, all tenants, all partitions. Too many ids are harmless, a missing one is refused.
 /// - **Current data.** Read the primary, or a replica that has caught up with the moment the scan
 ///   began. A row whose insert was acknowledged before the rebuild began and whose transaction is
-///   still open may be missing: the journal brings it back, provided no transaction stays open longer
+///   still open may be missing: the record of recent inserts brings it back, provided no transaction stays open longer
 ///   than the builder's `longest_transaction`.
 /// - **A stable order**: one snapshot, or pages over an immutable unique key. A page order that
 ///   changes underneath skips rows.

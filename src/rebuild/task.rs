@@ -107,7 +107,7 @@ impl Rebuilder {
                 tracing::info!(
                     generation = report.generation.get(),
                     ids = report.ids,
-                    replayed = report.replayed,
+                    recent = report.recent,
                     took = ?report.took,
                     "a new filter is live"
                 );

@@ -53,8 +53,8 @@ pub(crate) struct Condition {
     pub(crate) copy: Option<CopyCondition>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
     pub(crate) settling: Option<Duration>,
-    /// How far back the journal reaches, as read within the last seconds; nothing where that is not known.
-    pub(crate) journal: Option<JournalReach>,
+    /// What the record of recent inserts holds, as read within the last seconds; nothing where that is not known.
+    pub(crate) record: Option<Record>,
     /// What is wrong, in words, when something is.
     pub(crate) trouble: Option<String>,
 }
@@ -135,36 +135,40 @@ impl FleetView {
     }
 }
 
-/// How far back the journal reaches, and how far it must.
+/// What the record of recent inserts holds, and how far back it must reach.
 ///
-/// A rebuild that needs inserts from before fails with [`Refusal::JOURNAL_GAP`](crate::Refusal::JOURNAL_GAP).
+/// It holds a million ids at the most. Where more are inserted than that in the time that it must reach back, a rebuild waits before its
+/// scan until the transactions are over of those that are missing, and no 404 is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct JournalReach {
+pub struct Record {
+    /// How many ids it holds.
+    pub ids: u64,
     /// For how long back it holds every insert; none while it holds all there ever were.
     pub reaches: Option<Duration>,
-    /// For how long back a rebuild that begins now reads it: over the longest transaction that any process has
-    /// stated, with some to spare. The longer the rebuild takes, the farther back it must still reach.
+    /// For how long back a rebuild that begins now needs it: over the longest transaction that any process has stated, with some
+    /// to spare.
     pub required: Duration,
 }
 
-impl JournalReach {
-    /// Whether a rebuild that begins now would fail.
+impl Record {
+    /// Whether a rebuild that begins now would wait.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         self.reaches.is_some_and(|reaches| reaches < self.required)
     }
 }
 
-impl fmt::Display for JournalReach {
+impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let required = self.required.as_secs();
+        let (ids, required) = (self.ids, self.required.as_secs());
         match self.reaches {
             Some(reaches) => {
-                write!(f, "reaches back {} s, must reach back {required} s", reaches.as_secs())
+                let reaches = reaches.as_secs();
+                write!(f, "{ids} ids, reaches back {reaches} s, must reach back {required} s")
             }
-            None => write!(f, "holds every insert, must reach back {required} s"),
+            None => write!(f, "{ids} ids, every insert, must reach back {required} s"),
         }
     }
 }

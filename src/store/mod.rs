@@ -1,4 +1,4 @@
-//! Where filters, journal and nulls live.
+//! Where filters, recent inserts and nulls live.
 //!
 //! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild.
 //! The stores in this process and in Redis run the same protocol; the third has filters that other systems write.
@@ -6,7 +6,6 @@
 mod condition;
 #[cfg(feature = "redis")]
 pub(crate) mod foreign;
-pub(crate) mod journal_room;
 #[cfg(feature = "redis")]
 pub(crate) mod link;
 mod lookup;
@@ -36,7 +35,7 @@ use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 
-pub use condition::JournalReach;
+pub use condition::Record;
 pub(crate) use condition::{
     Condition, CopyCondition, FleetChange, FleetView, Live, SeenMetadata, Survey,
 };
@@ -182,9 +181,8 @@ impl Store {
         ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.no_fleet()))
     }
 
-    /// *Lease* and *mark*: takes the lease and a token, and notes where the journal stands; nothing where another rebuild holds
-    /// the lease. A store of several filters rebuilds those that are not trusted, and those whose build began before this moment
-    /// of the store's clock, µs.
+    /// Looks at what is to be rebuilt; nothing where another rebuild holds the lease. A store of several filters rebuilds those
+    /// that are not trusted, and those whose build began before this moment of the store's clock, µs.
     pub(crate) async fn begin(&self, before_us: i64) -> Result<Option<Build>, StoreError> {
         Ok(match self {
             Self::Memory(store) => MemoryBuild::begin(store).map(Build::Memory),
@@ -244,13 +242,22 @@ impl Build {
         }
     }
 
-    /// *Scan*: makes room for ids, and returns for how many; what an earlier scan gave is forgotten. Fails if the store would have
-    /// no room for a filter of that size.
-    pub(crate) async fn prepare(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
+    /// *Lease*: takes the lease and a token, and makes room for ids; returns for how many, or nothing where another rebuild holds the
+    /// lease. From here on inserts go to the filter that is built, too. Fails if the store would have no room for one of that size.
+    pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
         match self {
-            Self::Memory(build) => build.prepare(sizing).await,
+            Self::Memory(build) => build.lease(sizing).await.map(Some),
             #[cfg(feature = "redis")]
-            Self::Redis(build) => build.prepare(sizing).await,
+            Self::Redis(build) => build.lease(sizing).await,
+        }
+    }
+
+    /// *Recent*: returns once a scan may begin that misses nothing, and how many ids were read from the record of recent inserts.
+    pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
+        match self {
+            Self::Memory(build) => build.read_recent().await,
+            #[cfg(feature = "redis")]
+            Self::Redis(build) => build.read_recent().await,
         }
     }
 
@@ -264,11 +271,8 @@ impl Build {
         }
     }
 
-    /// *Journal* to *swap*: puts what was scanned live; returns that, and how many ids were taken from the journal.
-    pub(crate) async fn put_live(
-        &mut self,
-        progress: &Progress,
-    ) -> Result<(Live, u64), RebuildError> {
+    /// *Upload* to *swap*: puts what was scanned live.
+    pub(crate) async fn put_live(&mut self, progress: &Progress) -> Result<Live, RebuildError> {
         progress.nothing_uploaded();
         match self {
             Self::Memory(build) => Ok(build.put_live(progress).await?),

@@ -18,8 +18,8 @@ pub struct RebuildReport {
     pub generation: Generation,
     /// The ids the source gave.
     pub ids: u64,
-    /// The ids brought back from the journal.
-    pub replayed: u64,
+    /// The ids read from the record of recent inserts.
+    pub recent: u64,
     /// The ids the filter is sized for.
     pub capacity: u64,
     /// The false-positive rate with the ids it holds, 0 to 1.
@@ -28,7 +28,7 @@ pub struct RebuildReport {
     pub bytes: u64,
     /// How often the source was scanned: once, unless it outgrew the size planned for it.
     pub scans: u64,
-    /// How long the scans took.
+    /// How long the last scan took.
     pub scan_took: Duration,
     /// How long all of it took.
     pub took: Duration,
@@ -40,22 +40,16 @@ pub struct RebuildReport {
 pub enum RebuildStep {
     /// Nothing: none is under way in this process.
     Idle,
-    /// Taking the lease, and noting where the journal stands.
+    /// Sizing the filter, taking the lease, and allocating the filter: from here on inserts go to both.
     Lease,
+    /// Reading what was inserted lately, and waiting until a scan misses nothing.
+    Recent,
     /// Scanning the source into a filter in this process.
     Scan,
     /// Comparing the count with the last generation's.
     Compare,
-    /// Reading the journal into that filter.
-    Journal,
-    /// Allocating the building filter.
-    Allocate,
     /// Uploading the filter.
     Upload,
-    /// Having inserts go to both filters.
-    CatchUp,
-    /// Replaying what was inserted during the upload.
-    Replay,
     /// Verifying the uploaded filter.
     Verify,
     /// Putting it live.
@@ -69,13 +63,10 @@ impl RebuildStep {
         match self {
             Self::Idle => "idle",
             Self::Lease => "lease",
+            Self::Recent => "recent",
             Self::Scan => "scan",
             Self::Compare => "compare",
-            Self::Journal => "journal",
-            Self::Allocate => "allocate",
             Self::Upload => "upload",
-            Self::CatchUp => "catch_up",
-            Self::Replay => "replay",
             Self::Verify => "verify",
             Self::Swap => "swap",
         }

@@ -180,7 +180,7 @@ async fn a_404_to_a_record_found_lately_refuses_nobody() {
 async fn the_handle_and_the_layer_share_one_state() {
     let (handler, calls) = Handler::new(StatusCode::OK);
     let guard = prompt(options()).await;
-    tokio::time::advance(settings().mark_ttl()).await;
+    tokio::time::advance(settings().record_life()).await;
     let mut service = guard.layer(handler);
     assert_eq!(guard.check(&33).await.unwrap(), Verdict::Absent(Proof::Filter));
     guard.insert_many([33, 34]).await.unwrap();

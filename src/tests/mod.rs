@@ -16,9 +16,9 @@ use crate::guard::Guard;
 use crate::guard::options::Options;
 use crate::id::Id;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::memory::build::MemoryBuild;
+use crate::store::{Progress, Store};
 
 fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
@@ -63,11 +63,16 @@ fn get(n: u64) -> Request<()> {
 struct Rebuild(MemoryBuild);
 
 impl Rebuild {
-    /// *Mark*.
-    async fn begin(store: &Arc<MemoryStore>) -> Self {
+    /// *Lease*.
+    async fn lease(store: &Arc<MemoryStore>) -> Self {
         let mut build = MemoryBuild::begin(store).unwrap();
-        build.prepare(settings().sizing).await.unwrap();
+        build.lease(settings().sizing).await.unwrap();
         Self(build)
+    }
+
+    /// *Recent*.
+    async fn read_recent(&self) -> u64 {
+        self.0.read_recent().await.unwrap()
     }
 
     /// *Scan*: the source gives these ids.
@@ -75,33 +80,16 @@ impl Rebuild {
         self.0.scan.write(&mut ids.to_vec()).await.unwrap();
     }
 
-    /// *Journal* and *upload*.
-    async fn upload(&mut self) -> Result<(), StoreError> {
-        self.0.read_journal().await?;
-        self.0.upload().map(drop)
-    }
-
-    async fn replay(&mut self) -> Result<u64, StoreError> {
-        self.0.replay().await
-    }
-
-    /// *Replay* to *swap*.
-    async fn finish(mut self) -> Result<Generation, StoreError> {
-        self.replay().await?;
-        self.swap()
-    }
-
     /// *Verify* and *swap*.
-    fn swap(self) -> Result<Generation, StoreError> {
-        self.0.verify()?;
-        Ok(self.0.swap()?.generation)
+    async fn finish(mut self) -> Result<Generation, StoreError> {
+        Ok(self.0.put_live(&Progress::new()).await?.generation)
     }
 }
 
 /// A whole rebuild from these ids.
 async fn rebuild(store: &Arc<MemoryStore>, ids: &[Id]) -> Generation {
-    let mut rebuild = Rebuild::begin(store).await;
+    let mut rebuild = Rebuild::lease(store).await;
+    rebuild.read_recent().await;
     rebuild.scan(ids).await;
-    rebuild.upload().await.unwrap();
     rebuild.finish().await.unwrap()
 }

@@ -80,21 +80,21 @@ impl World {
         }
     }
 
-    /// A world in which nulls outlive the marks of inserts, so that marks cannot cover a wrong one up. It is
-    /// as old as a mark gets.
+    /// A world in which nulls outlive the record of recent inserts, so that it cannot cover a wrong one up. It is
+    /// as old as the record gets.
     async fn with_long_nulls(ids: &[Id]) -> Self {
         let mut settings = settings();
         settings.null_ttl = 60 * MINUTE;
         settings.removed_ttl = Some(60 * MINUTE);
         let world = Self::new(settings);
         rebuild(&world.store, ids).await;
-        world.outlive_marks().await;
+        world.outlive_record().await;
         world
     }
 
-    /// Lets the marks of all inserts so far end.
-    async fn outlive_marks(&self) {
-        advance(self.settings.mark_ttl()).await;
+    /// Lets the record of all inserts so far end.
+    async fn outlive_record(&self) {
+        advance(self.settings.record_life()).await;
     }
 }
 
@@ -115,7 +115,7 @@ async fn a_missing_filter_never_refuses() {
 async fn what_was_never_created_is_refused_and_what_was_is_not() {
     let world = World::with(&ids(0..100)).await;
     world.insert(&id(100)).await;
-    world.outlive_marks().await;
+    world.outlive_record().await;
     for id in ids(0..101) {
         assert_eq!(world.verdict(&id), Verdict::Present);
     }
@@ -159,7 +159,7 @@ async fn a_create_that_races_the_404_is_never_hidden() {
             }
         }
         assert_eq!(world.verdict(&x), Verdict::Present, "create before step {create_at}");
-        world.outlive_marks().await;
+        world.outlive_record().await;
         assert_eq!(world.verdict(&x), Verdict::Present, "create before step {create_at}");
     }
 }
@@ -175,7 +175,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
     let decision = world.check(&x);
     advance(world.settings.handler_time).await;
     world.missing(&x, &decision).await;
-    world.outlive_marks().await;
+    world.outlive_record().await;
     assert_eq!(world.verdict(&x), Verdict::Present);
     assert_eq!(world.guard.metrics.stats().nulls_withheld, 1);
 }
@@ -211,7 +211,7 @@ async fn a_removed_id_is_refused_until_it_is_created_anew() {
     assert_eq!(world.verdict(&id(3)), Verdict::Absent(Proof::Null));
     world.insert(&id(3)).await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
-    world.outlive_marks().await;
+    world.outlive_record().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }
 
@@ -221,7 +221,7 @@ async fn a_late_remove_never_hides_a_recreated_id() {
     world.insert(&id(3)).await;
     advance(world.settings.longest_transaction).await;
     world.guard.remove(&id(3)).await.unwrap();
-    world.outlive_marks().await;
+    world.outlive_record().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }
 
@@ -230,7 +230,7 @@ async fn a_late_remove_never_hides_a_recreated_id() {
 async fn a_removal_told_to_a_process_that_has_just_begun_never_hides_a_recreated_id() {
     let world = World::new(settings());
     rebuild(&world.store, &ids(0..10)).await;
-    let last_moment = world.settings.mark_ttl() - SECOND;
+    let last_moment = world.settings.record_life() - SECOND;
     for step in [Duration::ZERO, last_moment] {
         advance(step).await;
         assert_eq!(world.guard.remove(&id(3)).await.unwrap(), Removed::Withheld);
@@ -252,7 +252,7 @@ async fn a_late_remove_of_a_late_deletion_never_hides_a_recreated_id() {
     advance(world.settings.longest_transaction).await;
     world.guard.remove(&id(3)).await.unwrap();
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
-    world.outlive_marks().await;
+    world.outlive_record().await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }
 
@@ -261,11 +261,8 @@ async fn a_transaction_open_across_the_rebuild_is_kept() {
     let world = World::with(&ids(0..10)).await;
     world.insert(&id(100)).await;
     advance(world.settings.longest_transaction - SECOND).await;
-    let mut rebuild = Rebuild::begin(&world.store).await;
-    rebuild.scan(&ids(0..10)).await; // 100 is not committed yet
-    rebuild.upload().await.unwrap();
-    rebuild.finish().await.unwrap();
-    world.outlive_marks().await;
+    rebuild(&world.store, &ids(0..10)).await; // 100 is not committed yet
+    world.outlive_record().await;
     assert_eq!(world.verdict(&id(100)), Verdict::Present);
 }
 
@@ -274,82 +271,66 @@ async fn an_insert_during_any_step_of_a_rebuild_is_kept() {
     // Also during the very first one, while there is no filter yet.
     for world in [World::new(settings()), World::with(&ids(0..10)).await] {
         world.insert(&id(100)).await;
-        let mut rebuild = Rebuild::begin(&world.store).await;
+        let mut rebuild = Rebuild::lease(&world.store).await;
         world.insert(&id(101)).await;
-        rebuild.scan(&ids(0..10)).await;
+        rebuild.read_recent().await;
         world.insert(&id(102)).await;
-        rebuild.upload().await.unwrap();
+        rebuild.scan(&ids(0..10)).await;
         world.insert(&id(103)).await;
-        rebuild.replay().await.unwrap();
+        rebuild.finish().await.unwrap();
         world.insert(&id(104)).await;
-        rebuild.swap().unwrap();
-        world.insert(&id(105)).await;
-        world.outlive_marks().await;
-        for id in ids(100..106) {
+        world.outlive_record().await;
+        for id in ids(100..105) {
             assert_eq!(world.verdict(&id), Verdict::Present, "{id:?}");
         }
-        assert_eq!(world.verdict(&id(106)), Verdict::Absent(Proof::Filter));
+        assert_eq!(world.verdict(&id(105)), Verdict::Absent(Proof::Filter));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_scan_must_have_seen_is_not_replayed() {
-    let world = World::with(&ids(0..10)).await;
-    world.insert(&id(100)).await; // and rolled back
-    advance(world.settings.longest_transaction + SECOND).await;
-    rebuild(&world.store, &ids(0..10)).await;
-    world.outlive_marks().await;
-    assert_eq!(world.verdict(&id(100)), Verdict::Absent(Proof::Filter));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rebuild_that_the_journal_does_not_cover_is_given_up() {
+async fn a_rebuild_waits_for_transactions_of_inserts_that_the_record_had_to_drop() {
     let mut settings = settings();
-    settings.journal_entries = 1000;
+    settings.recent_ids = 1000;
     let world = World::new(settings);
-    let first = rebuild(&world.store, &ids(0..10)).await;
-
-    // The entries are gone before they were read ...
-    let mut early = Rebuild::begin(&world.store).await;
+    rebuild(&world.store, &ids(0..10)).await;
     world.guard.insert(ids(1000..2001)).await.unwrap();
-    assert_eq!(early.upload().await.unwrap_err().as_str(), "journal_gap");
-    drop(early);
+    advance(SECOND).await;
 
-    // ... or between the two readings.
-    advance(world.settings.longest_transaction + SECOND).await;
-    let mut late = Rebuild::begin(&world.store).await;
-    late.upload().await.unwrap();
+    let rebuild = Rebuild::lease(&world.store).await;
+    let asked = Instant::now();
+    assert_eq!(rebuild.read_recent().await, 1000, "one was dropped");
+    let over = world.settings.longest_transaction - SECOND;
+    assert!((over..over + SECOND).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+
+    // What is dropped from then on went to the filter that is built, and nothing waits for it.
     world.guard.insert(ids(3000..4001)).await.unwrap();
-    assert_eq!(late.finish().await.unwrap_err().as_str(), "journal_gap");
-
-    assert_eq!(world.store.condition().live.unwrap().generation, first);
+    rebuild.finish().await.unwrap();
+    world.outlive_record().await;
+    assert_eq!(world.verdict(&id(3000)), Verdict::Present);
 }
 
 /// The filter of a rebuild that was overtaken lacks the inserts that went to the other one.
 #[tokio::test(start_paused = true)]
 async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
     let world = World::with(&ids(0..10)).await;
-    let mut older = Rebuild::begin(&world.store).await;
-    older.upload().await.unwrap();
-    let mut newer = Rebuild::begin(&world.store).await;
+    let older = Rebuild::lease(&world.store).await;
+    let mut newer = Rebuild::lease(&world.store).await;
     newer.scan(&ids(0..20)).await;
-    newer.upload().await.unwrap();
     world.insert(&id(30)).await;
     assert_eq!(older.finish().await.unwrap_err().as_str(), "lost");
     let token = newer.finish().await.unwrap();
     assert_eq!(world.store.condition().live.unwrap().generation, token);
-    world.outlive_marks().await;
+    world.outlive_record().await;
     assert_eq!(world.verdict(&id(15)), Verdict::Present);
     assert_eq!(world.verdict(&id(30)), Verdict::Present);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_is_fenced() {
+async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_replaces_nothing() {
     let world = World::with(&ids(0..10)).await;
-    let mut stalled = Rebuild::begin(&world.store).await;
+    let stalled = Rebuild::lease(&world.store).await;
     let token = rebuild(&world.store, &ids(0..20)).await;
-    stalled.upload().await.unwrap();
-    assert_eq!(stalled.finish().await.unwrap_err().as_str(), "fenced");
+    assert_eq!(stalled.finish().await.unwrap_err().as_str(), "lost");
     assert_eq!(world.store.condition().live.unwrap().generation, token);
 }
 
@@ -357,24 +338,9 @@ async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_is_fenced() {
 async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
     let world = World::with(&ids(0..10)).await;
     let before = world.store.condition().live.unwrap();
-    for is_uploaded in [false, true] {
-        let mut rebuild = Rebuild::begin(&world.store).await;
-        if is_uploaded {
-            rebuild.upload().await.unwrap();
-        }
-        drop(rebuild);
-        assert_eq!(world.store.condition().live.unwrap(), before);
-        assert_eq!(world.verdict(&id(5)), Verdict::Present);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_filter_must_be_replayed_before_it_goes_live() {
-    let world = World::new(settings());
-    let mut rebuild = Rebuild::begin(&world.store).await;
-    rebuild.upload().await.unwrap();
-    assert!(rebuild.0.swap().is_err());
-    assert_eq!(world.verdict(&id(1)), Verdict::Unknown(Doubt::NoFilter));
+    drop(Rebuild::lease(&world.store).await);
+    assert_eq!(world.store.condition().live.unwrap(), before);
+    assert_eq!(world.verdict(&id(5)), Verdict::Present);
 }
 
 #[tokio::test(start_paused = true)]

@@ -193,7 +193,7 @@ impl Ask {
             transaction.begin_deletion();
         }
         sleep(ms(self.after)).await;
-        let gone = transaction.is_some_and(|it| it.commit(false, Caller::Anybody));
+        let gone = transaction.map(|it| it.commit(false, Caller::Anybody)).is_some();
         handled.deleted.store(gone, Ordering::Relaxed);
         reading
     }

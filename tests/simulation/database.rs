@@ -20,8 +20,6 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(crate) struct Database {
     rows: BTreeMap<u64, Row>,
-    /// Counts the moments at which open transactions were rolled back.
-    pub(crate) losses: u64,
     /// Rows a scan reads at once, and how long it rests after that, ms.
     pub(crate) page: (usize, u64),
     /// From when on scans leave out every second row, ms.
@@ -73,7 +71,6 @@ pub(crate) struct Seen(Option<u64>);
 /// The right to change a row, until it is dropped.
 pub(crate) struct Transaction {
     id: u64,
-    losses: u64,
 }
 
 fn with<T>(see: impl FnOnce(&mut Database) -> T) -> T {
@@ -93,11 +90,6 @@ pub(crate) fn misread_for() -> Option<u64> {
 /// Scans read every row again.
 pub(crate) fn misread_no_more() {
     with(|database| database.misread_from = None);
-}
-
-/// Rolls all open transactions back.
-pub(crate) fn roll_back_all() {
-    with(|database| database.losses += 1);
 }
 
 /// Whether the next scan will end early.
@@ -150,13 +142,12 @@ pub(crate) fn ids() -> Vec<u64> {
 /// Locks a row, if it is in this state and nobody else has it.
 pub(crate) fn lock(id: u64, exists: bool) -> Option<Transaction> {
     with(|database| {
-        let losses = database.losses;
         let row = database.rows.entry(id).or_default();
         if row.locked || row.exists != exists {
             return None;
         }
         row.locked = true;
-        Some(Transaction { id, losses })
+        Some(Transaction { id })
     })
 }
 
@@ -174,14 +165,11 @@ impl Transaction {
         });
     }
 
-    /// Makes the change visible, unless the database rolled it back meanwhile.
-    pub(crate) fn commit(self, exists: bool, owner: Caller) -> bool {
+    /// Makes the change visible.
+    pub(crate) fn commit(self, exists: bool, owner: Caller) {
         let now = net::now_ms();
         let id = self.id;
         with(|database| {
-            if database.losses != self.losses {
-                return false;
-            }
             let row = database.rows.entry(id).or_default();
             row.exists = exists;
             row.owner = owner;
@@ -190,8 +178,7 @@ impl Transaction {
             trace::line(|| {
                 format!("{now:>6} id {id} {}", if exists { "is there" } else { "is gone" })
             });
-            true
-        })
+        });
     }
 }
 

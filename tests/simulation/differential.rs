@@ -2,8 +2,7 @@
 //! every reply has to be the same.
 //!
 //! The server cannot be given the run's clock, so the scripts are: TIME is replaced by the moment the
-//! model was at, journal entries are appended at that moment, and a key that ended in the model is
-//! deleted. All else is the server's own doing.
+//! model was at, and a key that ended in the model is deleted. All else is the server's own doing.
 
 use redis::{Connection, Value};
 
@@ -20,9 +19,9 @@ const RUNS: usize = 16;
 
 /// Compares; returns how many commands, or the first difference in words.
 pub(crate) fn compare(operations: usize) -> Result<usize, String> {
-    let server = RedisServer::with(&["--stream-node-max-bytes", "0"]);
+    let server = RedisServer::start();
     let mut connection = server.connection();
-    let mut compared = replay(&mut connection, &records_of_batches(), 100)
+    let mut compared = replay(&mut connection, &records_of_batches())
         .map_err(|difference| format!("what batches send: {difference}"))?;
     let plans = (0..).map(|seed| Plan::draw(seed, operations)).filter(comparable).take(RUNS);
     for mut plan in plans {
@@ -41,7 +40,7 @@ pub(crate) fn compare(operations: usize) -> Result<usize, String> {
         recording::begin();
         world::run(&plan, false);
         let records = recording::end();
-        compared += replay(&mut connection, &records, plan.config.node_entries)
+        compared += replay(&mut connection, &records)
             .map_err(|difference| format!("seed {}: {difference}", plan.seed))?;
     }
     Ok(compared)
@@ -93,7 +92,7 @@ fn records_of_batches() -> Vec<Record> {
             b"64",
         ],
     ];
-    let mut node = Node::start("7.0.15", 1, 1, Keyspace::new(100));
+    let mut node = Node::start("7.0.15", 1, 1, Keyspace::default());
     recording::begin();
     for words in commands {
         node.execute(words, 0, 1_000_000);
@@ -108,20 +107,9 @@ fn comparable(plan: &Plan) -> bool {
         && !matches!(plan.config.flavour, Flavour::Forgetful | Flavour::Wild)
 }
 
-fn replay(
-    connection: &mut Connection,
-    records: &[Record],
-    node_entries: usize,
-) -> Result<usize, String> {
-    let nodes = node_entries.to_string();
-    let prepare: [&[&[u8]]; 3] = [
-        &[b"FLUSHALL"],
-        &[b"SCRIPT", b"FLUSH"],
-        &[b"CONFIG", b"SET", b"stream-node-max-entries", nodes.as_bytes()],
-    ];
-    for words in prepare {
-        send(connection, words);
-    }
+fn replay(connection: &mut Connection, records: &[Record]) -> Result<usize, String> {
+    send(connection, &[b"FLUSHALL"]);
+    send(connection, &[b"SCRIPT", b"FLUSH"]);
     let mut compared = 0;
     for record in records {
         for key in &record.ended {
@@ -163,12 +151,11 @@ fn on_the_server(record: &Record) -> Option<Vec<Bytes>> {
 
 /// A script with a clock that stands at one moment, and lifetimes a thousand times as long.
 fn at_that_moment(code: &str, now_us: u64) -> String {
-    let (seconds, micros, ms) = (now_us / 1_000_000, now_us % 1_000_000, now_us / 1000);
+    let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
     let code = code.replace("redis.call('TIME')", &format!("{{'{seconds}', '{micros}'}}"));
     // Lifetimes are the run's, which has to end before a key does on a busy machine.
     let code = code.replace("'PX', ARGV", "'PX', 1000 * ARGV");
-    let code = code.replace("'PEXPIRE', KEYS[1], ARGV", "'PEXPIRE', KEYS[1], 1000 * ARGV");
-    code.replace("'*',", &format!("'{ms}-*',"))
+    code.replace("'PEXPIRE', KEYS[1], ARGV", "'PEXPIRE', KEYS[1], 1000 * ARGV")
 }
 
 fn send(connection: &mut Connection, words: &[&[u8]]) -> Value {

@@ -26,7 +26,7 @@ pub(crate) fn run() -> Findings {
 }
 
 /// Seeds that once broke the promise: the clock jumps before a process begins anew, or twice; data go back, and as many inserts
-/// follow before the next poll. And one that finds a seeded bug which hardly any other does: marks that are lost.
+/// follow before the next poll. And one that finds a seeded bug which hardly any other does: a record that is lost.
 const DRAWN: [u64; 5] = [658_032, 683_281, 706_860, 753_415, 6_089];
 
 pub(crate) fn plans() -> Vec<Plan> {
@@ -36,8 +36,8 @@ pub(crate) fn plans() -> Vec<Plan> {
 
 fn drawn_up() -> Vec<Plan> {
     vec![
-        forgotten_marks(),
-        older_marks(),
+        forgotten_creates(),
+        older_record(),
         late_acknowledgement(),
         filter_put_aside(),
         live_filter_put_aside(),
@@ -81,7 +81,7 @@ const PROCESS: Process = Process {
     longest_transaction: 4000,
     longest_rebuild: 60_000,
     handler_time: 100,
-    journal_entries: 1000,
+    recent_ids: 1000,
 };
 
 /// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.
@@ -96,7 +96,6 @@ const CONFIG: Config = Config {
     null_ttl: 5000,
     removed_ttl: 60_000,
     period: None,
-    node_entries: 100,
     page: (100, 0),
     slow: 0,
     copies: false,
@@ -118,7 +117,7 @@ fn plan(seed: u64, config: Config, operations: impl IntoIterator<Item = (u64, Wh
 
 /// A row is deleted, and created anew by a process that ends; Redis loses its data; and only then, though
 /// soon enough, the deletion is told.
-fn forgotten_marks() -> Plan {
+fn forgotten_creates() -> Plan {
     const ID: u64 = 7;
     let get = What::Ask(Ask::get(0, ID));
     let operations = [
@@ -135,12 +134,12 @@ fn forgotten_marks() -> Plan {
     plan(DRAWN_UP, CONFIG, operations)
 }
 
-/// An operator puts an older copy of the create marks in their place: it lacks the mark of a row that was created anew
+/// An operator puts an older copy of the record of recent inserts in its place: it lacks a row that was created anew
 /// since. Then the row's earlier deletion is told.
-fn older_marks() -> Plan {
+fn older_record() -> Plan {
     const ID: u64 = 7;
     // The first time they are put aside, the second time back.
-    let put = || What::Redis(Mishap::Swap(vec!["marks"]));
+    let put = || What::Redis(Mishap::Swap(vec!["recent"]));
     let operations = [
         (2500, create(1, 8, 0, 1)),
         (2600, put()),
@@ -153,7 +152,7 @@ fn older_marks() -> Plan {
 }
 
 /// A process begins anew that has more time for its requests, and misses a row that is about to appear. Its answer comes
-/// when the row's mark has ended.
+/// when the record has dropped it.
 fn given_more_time() -> Plan {
     // Not among the first rows.
     const ID: u64 = 8;
@@ -174,8 +173,8 @@ fn given_more_time() -> Plan {
     plan(DRAWN_UP + 8, config, operations)
 }
 
-/// A request misses a row that is about to appear. It takes longer than a handler may, and is answered when the row's mark
-/// has ended.
+/// A request misses a row that is about to appear. It takes longer than a handler may, and is answered when the record
+/// has dropped it.
 fn late_answer() -> Plan {
     const ID: u64 = 8;
     let process = Process { longest_transaction: 1000, ..PROCESS };
@@ -207,7 +206,7 @@ fn filter_put_aside() -> Plan {
     plan(DRAWN_UP + 2, CONFIG, operations)
 }
 
-/// The live filter is put aside for a moment, in which a row's insert does not find it. The journal has so many others
+/// The live filter is put aside for a moment, in which a row's insert does not find it. The record has so many others
 /// that the looks at samples of it are unlikely to come upon this one.
 fn live_filter_put_aside() -> Plan {
     const ID: u64 = 8;
@@ -291,7 +290,7 @@ fn replay_after_a_slow_join() -> Plan {
     plan(DRAWN_UP + 10, CONFIG, operations)
 }
 
-/// Redis loses all marks when the transaction of an insert is over, or so shortly before that its process comes too late
+/// Redis loses the record when the transaction of an insert is over, or so shortly before that its process comes too late
 /// to repeat it. A handler reads the database as it was before.
 fn late_reads_after(created: u64, joins_late: u64) -> Plan {
     const ID: u64 = 8;
@@ -315,7 +314,7 @@ fn late_reads_after(created: u64, joins_late: u64) -> Plan {
 }
 
 /// Redis's clock jumps while a transaction is open, and at the next poll Redis can tell nothing but the time. A rebuild
-/// reads the journal back to a moment by that clock.
+/// compares the record with a moment by that clock.
 fn jump_unseen_by_a_poll() -> Plan {
     const ID: u64 = 8;
     let check = |instance| What::Check { instance, id: ID };

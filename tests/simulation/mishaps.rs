@@ -10,7 +10,7 @@ use crate::model::keyspace::{Bytes, Keyspace, Slot, Value};
 use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::net::{self, Net};
-use crate::plan::{Mishap, OPEN_TRANSACTIONS_OUTLIVE_LOSSES, Old};
+use crate::plan::{Mishap, Old};
 use crate::{scripts, shards};
 
 /// How long processes have to say their inserts again, ms.
@@ -98,9 +98,6 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     if mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
-    if mishap.loses_inserts() && !OPEN_TRANSACTIONS_OUTLIVE_LOSSES {
-        database::roll_back_all();
-    }
     let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_));
     let elsewhere = matches!(
         mishap,
@@ -138,11 +135,6 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Delete(ref parts) => {
             for key in keys_of(shards, parts) {
                 operate(net, &[b"DEL", &key]);
-            }
-        }
-        Mishap::Trim(len) => {
-            for log in keys_of(shards, &["log"]) {
-                operate(net, &[b"XTRIM", &log, b"MAXLEN", len.to_string().as_bytes()]);
             }
         }
         Mishap::Expire(part, life) => {
@@ -191,15 +183,11 @@ pub(crate) fn watch(node: &mut Node, command: &[Bytes], now_ms: u64) {
     if scripts::name_of(command) != "join.lua" {
         return;
     }
-    let [meta, log, ..] = scripts::keys_of(command) else { return };
+    let [meta, ..] = scripts::keys_of(command) else { return };
     if node.keys.run(&[b"HGET", meta, b"inc"]) != Reply::Nil {
         return;
     }
     FORGOT.set(Some(if node.refuses_writes().is_some() { NOT_YET } else { now_ms }));
-    // Where no journal is left either, what it held is forgotten.
-    if !OPEN_TRANSACTIONS_OUTLIVE_LOSSES && node.keys.stream_len(log) == 0 {
-        database::roll_back_all();
-    }
 }
 
 /// Nobody can say anything again while Redis refuses writes; what was forgotten before is said after that.
@@ -283,10 +271,9 @@ fn rewind(node: &mut Node, mut dump: Keyspace, shards: &[u32]) {
 }
 
 /// What a process finds that starts from the last dump, or from none.
-fn found(net: &Net, from_dump: bool) -> Keyspace {
-    let node_entries = net.nodes[at(net)].keys.node_entries;
+fn found(from_dump: bool) -> Keyspace {
     let dump = site(|site| site.dump.clone().filter(|_| from_dump));
-    dump.unwrap_or_else(|| Keyspace::new(node_entries))
+    dump.unwrap_or_default()
 }
 
 /// Puts keys aside; or, where some lie aside, puts those back in the place of what is there by now.
@@ -328,7 +315,7 @@ fn cut_short(net: &mut Net, key: &[u8]) {
 
 fn restart(net: &mut Net, from_dump: bool, loading: u64) {
     site(|site| (site.aside, site.home) = (None, None));
-    let keys = found(net, from_dump);
+    let keys = found(from_dump);
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let primary = at(net);
     let mut node = net.nodes[primary].succeed(run_id, history, keys);
@@ -344,7 +331,7 @@ fn go_astray(net: &mut Net, from_dump: bool) {
         return;
     }
     site(|site| (site.aside, site.home) = (None, Some(old)));
-    let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
+    let keys = if from_dump { found(true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let node = net.nodes[old].succeed(run_id, history, keys);
     net.nodes.push(node);
@@ -366,7 +353,7 @@ fn go_back(net: &mut Net) {
 fn fail_over(net: &mut Net, from_dump: bool, becomes: Old) {
     site(|site| (site.aside, site.home) = (None, None));
     let old = at(net);
-    let keys = if from_dump { found(net, true) } else { net.nodes[old].keys.clone() };
+    let keys = if from_dump { found(true) } else { net.nodes[old].keys.clone() };
     let (run_id, history) = (net.rng.next(), net.rng.next());
     let node = net.nodes[old].succeed(run_id, history, keys);
     net.nodes.push(node);

@@ -170,11 +170,11 @@ pub(crate) fn now_ms() -> u64 {
 
 /// Begins a run's network; needs a runtime with a paused clock.
 pub(crate) fn begin(config: &Config, seed: u64) {
-    let Config { version, node_entries, slow, .. } = *config;
+    let Config { version, slow, .. } = *config;
     let mut rng = Rng::new(seed ^ 0xA11C_E5ED);
     let mut start = || {
         let (run_id, history) = (rng.next(), rng.next());
-        Node::start(version, run_id, history, Keyspace::new(node_entries))
+        Node::start(version, run_id, history, Keyspace::default())
     };
     let mut nodes = vec![start()];
     let mut primaries = vec![0];
@@ -533,7 +533,7 @@ impl Net {
         self.slow = 0;
         cluster::heal(self);
         for node in &mut self.nodes {
-            for key in mishaps::keys(&["bits", "log", "marks", "meta"]) {
+            for key in mishaps::keys(&["bits", "recent", "fleet"]) {
                 node.keys.run(&[b"PERSIST", &key]);
             }
             node.limit = None;

@@ -63,7 +63,6 @@ pub(crate) struct Config {
     pub(crate) removed_ttl: u64,
     /// The rebuild period, ms; none to rebuild only when there is need.
     pub(crate) period: Option<u64>,
-    pub(crate) node_entries: usize,
     pub(crate) page: (usize, u64),
     pub(crate) slow: u64,
     /// Whether processes keep copies of the live filter.
@@ -214,7 +213,6 @@ pub(crate) enum Mishap {
     Delete(Vec<&'static str>),
     /// The second half of this key's string is lost.
     CutShort(&'static str),
-    Trim(u64),
     Expire(&'static str, u64),
     FlushScripts,
     /// From now on it may take so many bytes more, or any number.
@@ -263,10 +261,7 @@ impl Old {
 }
 
 /// All keys that a filter has, but for its nulls.
-pub(crate) const KEYS: [&str; 6] = ["bits", "next", "log", "marks", "meta", "lock"];
-
-/// Whether a loss of acknowledged inserts in Redis leaves their transactions open.
-pub(crate) const OPEN_TRANSACTIONS_OUTLIVE_LOSSES: bool = true;
+pub(crate) const KEYS: [&str; 5] = ["bits", "next", "recent", "fleet", "lock"];
 
 impl What {
     /// What befalls Redis: at once, or as a request is executed.
@@ -301,16 +296,6 @@ impl Mishap {
             | Clock(_) => true,
             // The other shards know it. But they may lose it before a poll tells this one of it.
             OfShard(_, mishap) | AtNode(_, mishap) => mishap.loses_the_mode(),
-            _ => false,
-        }
-    }
-
-    /// Whether Redis forgets inserts that it acknowledged, and nothing in it tells.
-    pub(crate) fn loses_inserts(&self) -> bool {
-        match self {
-            Self::Restart { .. } | Self::Swap(_) | Self::Rewind | Self::Back => true,
-            Self::FailOver { from_dump, .. } | Self::Astray { from_dump } => *from_dump,
-            Self::OfShard(_, mishap) | Self::AtNode(_, mishap) => mishap.loses_inserts(),
             _ => false,
         }
     }
@@ -441,7 +426,6 @@ impl Config {
             null_ttl: rng.pick(&[1000, 5000, 60_000]),
             removed_ttl: rng.pick(&[1000, 5000, 60_000]),
             period: rng.pick(&[None, None, Some(1000), Some(4000)]),
-            node_entries: rng.pick(&[2, 5, 100]) as usize,
             page: (
                 if pool == HUNDREDS { 100 } else { rng.pick(&[5, 20, 100]) } as usize,
                 rng.pick(&[0, 5, 50, 200]),
@@ -456,9 +440,10 @@ impl Config {
         }
     }
 
-    /// How long a create keeps nulls away from its id, ms: see `Settings::mark_ttl`.
+    /// How long a create keeps nulls away from its id, ms: see `Settings::record_life`.
     pub(crate) fn mark(&self) -> u64 {
-        let marks = self.processes.iter().map(|of| (of.handler_time + of.longest_transaction) * 2);
+        let marks =
+            self.processes.iter().map(|of| (of.longest_transaction + 1000 + of.handler_time) * 2);
         marks.max().unwrap_or_default()
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn name_of(command: &[Vec<u8>]) -> &'static str {
         }
         b"BITFIELD" | b"BITFIELD_RO" => "check",
         b"INFO" => "INFO",
-        b"XRANGE" => "XRANGE",
+        b"ZRANGEBYSCORE" => "ZRANGEBYSCORE",
+        b"ZREVRANGE" => "ZREVRANGE",
         b"TIME" => "TIME",
         b"GET" => "GET",
         b"MGET" => "MGET",

@@ -41,7 +41,7 @@ const IGNORED_IN_PROCESS: &[&str] = &[
     "shards",
     "tls",
 ];
-/// What has no effect on a filter that another system writes: it has no nulls and no journal, is neither built nor copied here, and does not settle.
+/// What has no effect on a filter that another system writes: it has no nulls and no record of recent inserts, is neither built nor copied here, and does not settle.
 const IGNORED_BY_FOREIGN: &[&str] = &[
     "accept_eviction",
     "copy_limit",

@@ -13,7 +13,7 @@ const SETTLE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(7 
 
 /// Where the filter is, and which one it is: with the crate feature `redis`.
 impl Builder {
-    /// Keeps filter, journal and nulls in the Redis at this URL, shared by all processes that use the
+    /// Keeps filter, recent inserts and nulls in the Redis at this URL, shared by all processes that use the
     /// same name. Redis 6.2 or later, or Valkey. Whether a server is there does not matter now.
     ///
     /// | URL | leads to | parameters |

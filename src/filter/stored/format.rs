@@ -5,7 +5,7 @@
 /// The first eight bytes: `BLMGUARD`.
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"BLMGUARD");
 /// The format version this crate reads and writes.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// The layout of the bits this crate reads and writes: cache-line blocks.
 pub(super) const LAYOUT: u8 = 1;
 

@@ -187,7 +187,7 @@ impl Header {
         seed: u32,
     ) -> Self {
         Self {
-            state: State::Loading,
+            state: State::Building,
             generation,
             nonce,
             geometry: sizing.geometry(seed),

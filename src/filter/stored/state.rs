@@ -6,10 +6,8 @@
 /// checksum, and no flipped bit or two may turn a building filter live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum State {
-    /// The blocks are being uploaded; nobody else writes to them.
-    Loading = 0x0f,
-    /// The blocks are there, adds go to them, and the journal is being replayed.
-    CatchingUp = 0x33,
+    /// It is being built: inserts go to it, and blocks are uploaded.
+    Building = 0x33,
     /// The filter is complete.
     Live = 0x55,
     /// The filter was live until an id that exists was found missing from it.
@@ -18,8 +16,7 @@ pub(crate) enum State {
     DisprovedTwice = 0x69,
 }
 
-const STATES: [State; 5] =
-    [State::Loading, State::CatchingUp, State::Live, State::Disproved, State::DisprovedTwice];
+const STATES: [State; 4] = [State::Building, State::Live, State::Disproved, State::DisprovedTwice];
 
 impl State {
     /// Returns the byte that stands for the state in a header.

@@ -88,7 +88,7 @@ impl RedisProcess {
 pub(crate) enum Eviction {
     /// No key without a TTL: no refusal rests on any other.
     Spares,
-    /// Any key: journal, marks and metadata may go, one by one and silently.
+    /// Any key: record and metadata may go, one by one and silently.
     Takes,
 }
 

@@ -49,7 +49,7 @@ pub(crate) trait Transport: Send + Sync {
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// By how much Redis's clock and this machine's may part between two readings. Marks and the journal end by Redis's.
+/// By how much Redis's clock and this machine's may part between two readings. The record of recent inserts is judged by Redis's.
 pub(crate) const CLOCKS_PART: Duration = Duration::from_secs(2);
 /// And by this part of the time between them. The quartz of a machine drifts by less than a tenth of that.
 const DRIFTS: u32 = 1_000;

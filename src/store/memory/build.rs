@@ -1,16 +1,17 @@
 //! A rebuild in a single process.
 //!
-//! The scanned filter is not copied: from *upload* on it gets every insert, and *swap* makes it the live
+//! The scanned filter is not copied: it gets every insert from the beginning on, and *swap* makes it the live
 //! one. There is no lease to take, as a process rebuilds a filter of its own once at a time.
 
 use std::sync::Arc;
 
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{BATCH, Books, LiveFilter, MemoryStore};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Membership, Sizing};
+use crate::random;
 use crate::store::scan::{Given, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
@@ -19,134 +20,88 @@ pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,
     pub(crate) previous: Option<u64>,
-    /// The moment of *mark*.
-    began: Instant,
-    /// The journal's first entry that is not in the filter yet, once any has been read.
-    cursor: Option<u64>,
+    /// From when on inserts go to the filter, too.
+    leased: Instant,
     pub(crate) scan: Scan,
-    /// What the source gave, once all of it is in.
-    given: Option<Given>,
-    /// Whether the journal has been read up to a moment after *upload*.
-    replayed: bool,
+    /// The filter that is built.
+    filter: Option<Arc<Filter>>,
 }
 
 impl MemoryBuild {
-    /// *Mark*: takes a token, which is none only beyond the year 2255.
+    /// Takes a token, which is none only beyond the year 2255.
     pub(crate) fn begin(store: &Arc<MemoryStore>) -> Option<Self> {
         let mut books = store.books.lock();
         let token = Generation::new(store.clock.now_us().max(books.token.saturating_add(1)))?;
         books.token = token.get();
-        let entries = books.journal.len() as u64;
         drop(books);
-        store.journal_room.note(entries);
         Some(Self {
             store: Arc::clone(store),
             token,
             previous: store.live().ok().map(|live| live.items),
-            began: Instant::now(),
-            cursor: None,
+            leased: Instant::now(),
             scan: Scan::default(),
-            given: None,
-            replayed: false,
+            filter: None,
         })
     }
 
-    /// Copies journal entries into a filter, from where the last such call ended until now.
-    async fn read_up(&mut self, into: &Filter) -> Result<u64, StoreError> {
-        let to = self.store.books.lock().journal.next();
-        let overlap = self.store.settings.longest_transaction;
-        let from = match self.cursor {
-            Some(cursor) => cursor,
-            None => self.store.books.lock().journal.first_since(self.began, overlap)?,
-        };
-        let mut cursor = from;
-        while cursor < to {
-            let digests = self.store.books.lock().journal.read(cursor, to, BATCH)?;
-            digests.iter().for_each(|digest| into.insert(digest));
-            cursor += digests.len() as u64;
-            yield_now().await;
-        }
-        self.cursor = Some(cursor);
-        Ok(cursor - from)
+    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to the filter, too.
+    pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
+        let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
+        let geometry = sizing.geometry(seed);
+        let room = self.scan.begin(&self.store.digester, sizing, |_| Some(geometry)).await?;
+        self.filter = self.scan.filters().next();
+        self.store.books.lock().building = self.filter.clone();
+        self.leased = Instant::now();
+        Ok(room)
     }
 
-    fn given(&self) -> Result<&Given, StoreError> {
-        self.given.as_ref().ok_or_else(lost)
+    /// *Recent*: takes in what was inserted before, and returns how many ids that were. Where some may have been dropped whose
+    /// transactions are open, waits until those are over.
+    pub(crate) async fn read_recent(&self) -> Result<u64, StoreError> {
+        let filter = self.filter.as_ref().ok_or_else(lost)?;
+        let (mut at, mut count) = (0, 0);
+        loop {
+            let (digests, next) = self.store.books.lock().recent.read(at, BATCH);
+            if digests.is_empty() {
+                break;
+            }
+            digests.iter().for_each(|digest| filter.insert(digest));
+            count += digests.len() as u64;
+            at = next;
+            yield_now().await;
+        }
+        let longest = self.store.settings.longest_transaction;
+        let floor = self.store.books.lock().recent.floor();
+        if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
+            sleep_until(over).await;
+        }
+        Ok(count)
     }
 
     /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
     fn building(&self, books: &Books, step: &'static str) -> Result<Arc<Filter>, StoreError> {
-        match (self.given(), &books.building) {
-            (Ok(Given { filter, .. }), Some(building)) if Arc::ptr_eq(filter, building) => {
+        match (&self.filter, &books.building) {
+            (Some(filter), Some(building)) if Arc::ptr_eq(filter, building) => {
                 Ok(Arc::clone(filter))
             }
             _ => Err(StoreError::lost(step)),
         }
     }
 
-    /// *Scan*: makes room for ids, and returns for how many.
-    pub(crate) async fn prepare(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
-        self.given = None;
-        self.scan.begin(&self.store.digester, sizing, |_| true).await
-    }
-
-    /// Takes the further steps: *journal* to *swap*.
-    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<(Live, u64), StoreError> {
-        at.enter(RebuildStep::Journal);
-        let journalled = self.read_journal().await?;
-        at.enter(RebuildStep::Upload);
-        let bytes = self.upload()?;
-        at.to_upload(bytes);
-        at.uploaded(bytes);
-        at.enter(RebuildStep::Replay);
-        let replayed = self.replay().await?;
+    /// Takes the further steps: *verify* and *swap*.
+    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, StoreError> {
+        let given = self.scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Verify);
-        self.verify()?;
+        verify(&given)?;
         at.enter(RebuildStep::Swap);
-        Ok((self.swap()?, journalled + replayed))
-    }
-
-    /// Ends the scan. *Journal*: takes in the journal until now, so that only its tail is left to replay.
-    pub(crate) async fn read_journal(&mut self) -> Result<u64, StoreError> {
-        self.given = self.scan.end().await?.pop();
-        let filter = Arc::clone(&self.given()?.filter);
-        self.read_up(&filter).await
-    }
-
-    /// *Upload*: has the filter get every insert; returns its size in bytes.
-    pub(crate) fn upload(&self) -> Result<u64, StoreError> {
-        let filter = &self.given()?.filter;
-        self.store.books.lock().building = Some(Arc::clone(filter));
-        Ok(filter.byte_len() as u64)
-    }
-
-    /// *Replay*: takes in the journal's tail.
-    pub(crate) async fn replay(&mut self) -> Result<u64, StoreError> {
-        let filter = self.building(&self.store.books.lock(), "replay")?;
-        let count = self.read_up(&filter).await?;
-        self.replayed = true;
-        Ok(count)
-    }
-
-    /// *Verify*: proves that the filter holds the scan's sample.
-    pub(crate) fn verify(&self) -> Result<(), StoreError> {
-        let Given { filter, sample, .. } = self.given()?;
-        let is_there = |digest| filter.lookup(digest) == Membership::Possible;
-        if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::lost("verify")) }
+        self.swap(&given)
     }
 
     /// *Swap*: makes it the live one.
-    pub(crate) fn swap(&self) -> Result<Live, StoreError> {
-        let step = "swap";
-        if !self.replayed {
-            return Err(StoreError::journal_gap("it has not been replayed"));
-        }
+    fn swap(&self, given: &Given) -> Result<Live, StoreError> {
         let mut books = self.store.books.lock();
-        let filter = self.building(&books, step)?;
-        let Given { sizing, ids, .. } = self.given()?;
-        if self.store.generation().is_some_and(|live| live >= self.token) {
-            return Err(StoreError::fenced(step));
-        }
+        let filter = self.building(&books, "the swap")?;
+        let Given { sizing, ids, .. } = given;
         let figures = Live {
             generation: self.token,
             items: *ids,
@@ -164,17 +119,20 @@ impl MemoryBuild {
         drop(before); // freeing it may take a while
         Ok(figures)
     }
+}
 
-    fn let_go(&self) {
-        let mut books = self.store.books.lock();
-        if self.building(&books, "release").is_ok() {
-            books.building = None;
-        }
-    }
+/// *Verify*: proves that a filter holds its scan's sample.
+fn verify(given: &Given) -> Result<(), StoreError> {
+    let Given { filter, sample, .. } = given;
+    let is_there = |digest| filter.lookup(digest) == Membership::Possible;
+    if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::lost("the verification")) }
 }
 
 impl Drop for MemoryBuild {
     fn drop(&mut self) {
-        self.let_go();
+        let mut books = self.store.books.lock();
+        if self.building(&books, "the release").is_ok() {
+            books.building = None;
+        }
     }
 }

@@ -3,12 +3,11 @@
 //! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
 //! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
 //! rebuild take it, each for a moment and never across an await. A check does not: an insert has set
-//! its bits and taken the id's null away before it returns, and no null comes back while the id is marked.
+//! its bits and taken the id's null away before it returns, and no null comes back while the insert is recent.
 
 pub(crate) mod build;
 mod fleet;
-mod journal;
-mod marks;
+mod recent;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,12 +18,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use self::fleet::Fleet;
-use self::journal::Journal;
-use self::marks::Marks;
-use super::journal_room::JournalRoom;
+use self::recent::Recent;
 use super::{
-    Answer, Condition, Distrusted, FleetChange, FleetView, JournalReach, Live, Lookup, Lookups,
-    NewNull, NullClaim, Remembered, SeenMetadata, Sought, Survey,
+    Answer, Condition, Distrusted, FleetChange, FleetView, Live, Lookup, Lookups, NewNull,
+    NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
@@ -39,11 +36,10 @@ use crate::verdict::{Doubt, Proof, Verdict};
 /// How many digests are worked on before other tasks get their turn.
 const BATCH: usize = 1024;
 
-/// The store of a single process: the live filter, nulls, marks and journal.
+/// The store of a single process: the live filter, nulls and the record of recent inserts.
 pub(crate) struct MemoryStore {
     digester: Digester,
     settings: Settings,
-    journal_room: JournalRoom,
     clock: Clock,
     live: ArcSwapOption<LiveFilter>,
     nulls: NullCache,
@@ -64,9 +60,8 @@ struct LiveFilter {
 
 /// What is read and written under the lock.
 struct Books {
-    marks: Marks,
-    journal: Journal,
-    /// The filter that a rebuild is putting together, once it gets every insert.
+    recent: Recent,
+    /// The filter that a rebuild is putting together, which gets every insert.
     building: Option<Arc<Filter>>,
     /// The last token given out.
     token: i64,
@@ -87,16 +82,13 @@ impl MemoryStore {
             let reason = format!("no random one could be drawn: {error}");
             SettingError::Invalid { setting: "secret_key", reason }
         })?;
-        let entries = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
         Ok(Self {
             digester: Digester::new(&key, &settings.name),
             clock: Clock::new(),
-            journal_room: JournalRoom::new(&settings.name, settings.journal_entries),
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
             books: Mutex::new(Books {
-                marks: Marks::new(settings.mark_ttl()),
-                journal: Journal::new(settings.journal_reach(), entries),
+                recent: Recent::new(settings.record_life(), settings.recent_ids),
                 building: None,
                 token: 0,
             }),
@@ -149,18 +141,15 @@ impl MemoryStore {
             if n > 0 && n % BATCH == 0 {
                 tokio::task::yield_now().await;
             }
-            self.add_one(self.digester.digest(id), ids.len());
+            self.add_one(self.digester.digest(id));
         }
         Ok(())
     }
 
-    /// Adds one of `of` ids that are inserted at once.
-    fn add_one(&self, digest: Digest, of: usize) {
+    fn add_one(&self, digest: Digest) {
         let mut books = self.books.lock();
-        let now = Instant::now();
-        books.marks.set(digest, now, self.settings.most_marks(of));
+        books.recent.insert(digest, Instant::now());
         self.nulls.forget(&digest);
-        books.journal.push(digest, now);
         if let Some(live) = &*self.live.load() {
             live.filter.insert(&digest);
         }
@@ -175,7 +164,7 @@ impl MemoryStore {
 
     pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
         // The process before this one may have created the record anew.
-        if self.clock.origin.elapsed() < self.settings.mark_ttl() {
+        if self.clock.origin.elapsed() < self.settings.record_life() {
             return Ok(Remembered::Created);
         }
         let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
@@ -187,7 +176,7 @@ impl MemoryStore {
         let NewNull { claim, scope, ttl } = null;
         let books = self.books.lock();
         let now = Instant::now();
-        if books.marks.hold(&digest, now) || books.marks.are_incomplete(now) {
+        if books.recent.may_hold(&digest, now) {
             return Remembered::Created;
         }
         let handler = self.settings.handler_time.as_micros() as i64;
@@ -242,13 +231,14 @@ impl MemoryStore {
         let now = Instant::now();
         let books = self.books.lock();
         let required = self.settings.longest_transaction;
-        let journal = Some(JournalReach { reaches: books.journal.reaches(now), required });
-        let trouble = books.marks.are_incomplete(now).then(|| {
-            "more ids were inserted in a short time than are marked: no 404 is remembered"
+        let reaches = books.recent.floor().map(|at| now.saturating_duration_since(at));
+        let record = Some(Record { ids: books.recent.len(), reaches, required });
+        let trouble = books.recent.is_short(now).then(|| {
+            "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
                 .to_owned()
         });
         drop(books);
-        Condition { live: self.live(), shards: None, copy: None, settling: None, journal, trouble }
+        Condition { live: self.live(), shards: None, copy: None, settling: None, record, trouble }
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
@@ -314,9 +304,9 @@ mod tests {
         Digest::from_bytes([n; 16])
     }
 
-    /// A store with room for `marks` marks, and a live filter that contains every id.
-    fn store(marks: u64) -> Arc<MemoryStore> {
-        let settings = Settings { journal_entries: marks, ..Settings::new("users".into()) };
+    /// A store with room for so many recent inserts, and a live filter that contains every id.
+    fn store(recent_ids: u64) -> Arc<MemoryStore> {
+        let settings = Settings { recent_ids, ..Settings::new("users".into()) };
         let store = Arc::new(MemoryStore::new(&settings).unwrap());
         let sizing = Sizing::new(10, 0.01).unwrap();
         let filter = Filter::new(sizing.geometry(0));
@@ -340,44 +330,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_attacker_who_creates_records_cannot_wash_a_mark_out() {
+    async fn an_attacker_who_creates_records_cannot_wash_an_insert_out() {
         let store = store(2);
         let victim = digest(1);
-        store.add_one(victim, 1);
+        store.add_one(victim);
         let claim = store.look_up(&victim, Instant::now()).claim;
         for n in 2..10 {
-            store.add_one(digest(n), 1);
+            store.add_one(digest(n));
         }
         assert_eq!(store.put_null(victim, null(claim)), Remembered::Created);
         assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Created);
         assert!(store.condition().trouble.is_some());
 
-        tokio::time::advance(store.settings.mark_ttl()).await;
+        tokio::time::advance(store.settings.record_life()).await;
         let claim = store.look_up(&digest(77), Instant::now()).claim;
         assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Stored);
         assert!(store.condition().trouble.is_none());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_import_stops_nulls_instead_of_filling_the_memory_with_marks() {
-        let store = store(1_000_000);
-        let of = |n: u32| Digest::from_bytes(u128::from(n).to_be_bytes());
-        (0..100_001).for_each(|n| store.add_one(of(n), 100_001));
-        let claim = store.look_up(&of(100_000), Instant::now()).claim;
-        assert_eq!(store.put_null(of(100_000), null(claim)), Remembered::Created);
-        assert!(!store.books.lock().marks.hold(&of(100_000), Instant::now()));
-        store.add_one(of(7_000_000), 1);
-        assert!(
-            store.books.lock().marks.hold(&of(7_000_000), Instant::now()),
-            "there is room for one"
-        );
-    }
-
-    /// With marks that last no time, so that only the bits can tell.
+    /// With a record that lasts no time, so that only the bits can tell.
     #[test]
     fn an_acknowledged_insert_is_seen_by_every_later_check_whatever_is_swapped_meanwhile() {
         let store = &store(1_000_000);
-        store.books.lock().marks = Marks::new(Duration::ZERO);
+        store.books.lock().recent = Recent::new(Duration::ZERO, 1_000_000);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         std::thread::scope(|scope| {
             let inserting: Vec<_> = (0..2_u64)
@@ -386,7 +361,7 @@ mod tests {
                         for n in 0..20_000 {
                             let id = Id::display(&(n * 2 + thread)).unwrap();
                             let digest = store.digester.digest(&id);
-                            store.add_one(digest, 1);
+                            store.add_one(digest);
                             assert_eq!(
                                 store.look_up(&digest, Instant::now()).verdict,
                                 Verdict::Present
@@ -401,7 +376,7 @@ mod tests {
         });
     }
 
-    /// With checks that look at no marks: what keeps nulls from coming back are the marks.
+    /// With checks that look at no record: what keeps nulls from coming back is the record.
     #[test]
     fn an_acknowledged_insert_is_hidden_by_no_null_that_is_remembered_meanwhile() {
         let store = store(100_000);
@@ -422,7 +397,7 @@ mod tests {
                 while store.look_up(&digest(n), Instant::now()).verdict == Verdict::Present {
                     std::hint::spin_loop();
                 }
-                store.add_one(digest(n), 1);
+                store.add_one(digest(n));
                 for _ in 0..100 {
                     let verdict = store.look_up(&digest(n), Instant::now()).verdict;
                     assert_eq!(verdict, Verdict::Present, "inserted, and hidden by a null");
@@ -432,10 +407,11 @@ mod tests {
         });
     }
 
-    /// A whole rebuild whose scan finds nothing: all there is comes from the journal.
+    /// A whole rebuild whose scan finds nothing: all there is comes from the record, and from inserts meanwhile.
     async fn rebuild(store: &Arc<MemoryStore>) {
         let mut build = MemoryBuild::begin(store).unwrap();
-        build.prepare(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
+        build.lease(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
+        build.read_recent().await.unwrap();
         build.put_live(&Progress::new()).await.unwrap();
     }
 }

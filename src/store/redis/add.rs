@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::connection::{Connection, LINKS};
 use super::incarnation::GRACE;
 use super::shard::Shard;
@@ -10,9 +12,10 @@ use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
+use crate::settings::INSERT;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::script::{Script, hex, masks};
+use crate::store::link::script::{Script, masks};
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 /// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
@@ -20,7 +23,7 @@ static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 static ADD_DESPITE_OOM: Script =
     Script::new("add.lua", concat!("#!lua flags=allow-oom\n", include_str!("add.lua")));
 
-/// How long one call of a replay may take: less than swaps wait for its next one.
+/// How long one call of a replay may take: less than scans wait for its next one.
 const REPLAY: Duration = Duration::from_secs(1);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
@@ -41,7 +44,7 @@ impl AddKind {
         }
     }
 
-    /// Returns how long swaps wait for its next call, ms; nothing if they do not.
+    /// Returns how long scans wait for its next call, ms; nothing if they do not.
     fn hold(self) -> String {
         match self {
             Self::Insert => String::new(),
@@ -94,8 +97,13 @@ impl Shard {
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
             ids.iter().take(IDS_PER_CALL).map(|id| digester.digest(id)).collect();
+        let sent = Instant::now();
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
         let added = self.read_added(&connection, reply, digests.len())?;
+        // This process may have stood still since it came, and the transaction's time counts from the sending.
+        if sent.elapsed() > INSERT {
+            return Err(StoreError::late(INSERT));
+        }
         if let Added::Done(_) = added {
             self.known.recent.acknowledged(&digests, digester.key_id());
             // Also into that of a filter that is live no more: what is there passes, and is never wrong.
@@ -169,10 +177,9 @@ impl Shard {
                 script,
                 &keys,
                 &[
-                    hex(connection.identity.digester.key_id()).as_bytes(),
-                    self.known.settings.mark_ttl().as_millis().to_string().as_bytes(),
-                    self.known.settings.longest_rebuild.as_millis().to_string().as_bytes(),
-                    self.known.settings.journal_entries.to_string().as_bytes(),
+                    &connection.identity.incarnation,
+                    self.known.settings.record_life().as_millis().to_string().as_bytes(),
+                    (self.known.settings.recent_ids + 1).to_string().as_bytes(),
                     &packed,
                     live.head,
                     live.len.as_bytes(),
@@ -181,7 +188,6 @@ impl Shard {
                     next.len.as_bytes(),
                     &next.masks,
                     kind.hold().as_bytes(),
-                    self.known.settings.most_marks(digests.len()).to_string().as_bytes(),
                 ],
                 kind.deadline(),
             )
@@ -199,9 +205,8 @@ impl Shard {
         let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
             "OK" => {
-                let seq = fields.next().ok_or_else(odd)?.int()?;
-                let written = fields.next().ok_or_else(odd)?.text()?.parse().map_err(|_| odd())?;
-                self.known.seen.wrote(&connection.identity.incarnation, (seq, written));
+                let last = fields.next().ok_or_else(odd)?.int()?;
+                self.known.seen.note(&connection.identity.incarnation, last);
                 Ok(Added::Done(taken))
             }
             "STALE" => {
@@ -209,7 +214,7 @@ impl Shard {
                 self.view.store(Some(Arc::new(View::read(fields)?)));
                 Ok(Added::Stale)
             }
-            "KEY" => {
+            "OTHER" => {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
                 for which in LINKS {
@@ -230,7 +235,7 @@ impl View {
     }
 
     fn adds_to_next(&self) -> Option<&Header> {
-        self.next.in_state(State::CatchingUp)
+        self.next.in_state(State::Building)
     }
 }
 

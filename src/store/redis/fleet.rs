@@ -1,10 +1,10 @@
-//! What all processes of one filter go by: until when it settles, and how far back its journal reaches.
+//! What all processes of one filter go by: until when it settles, and what its record of recent inserts holds.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::JournalReach;
+use crate::store::Record;
 
 /// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
 /// a second and a half at most.
@@ -15,8 +15,8 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 pub(crate) struct Fleet {
     /// Nothing once the filter has settled.
     pub(crate) settling: Option<Settling>,
-    /// How far back the journal reached; nothing where that could not be told.
-    pub(crate) journal: Option<JournalReach>,
+    /// What the record of recent inserts held.
+    pub(crate) record: Option<Record>,
     /// When that was, by Redis's clock, ms.
     pub(crate) told_ms: i64,
     pub(crate) read: Instant,
@@ -44,7 +44,7 @@ impl Fleet {
     pub(crate) fn read(until_ms: i64, now_ms: i64, read: Instant) -> Self {
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { settling, journal: None, told_ms: now_ms, read }
+        Self { settling, record: None, told_ms: now_ms, read }
     }
 
     /// Metadata that nobody has changed.

@@ -11,14 +11,12 @@ pub(crate) struct Keys {
     pub(crate) bits: String,
     /// The filter being built.
     pub(crate) next: String,
-    /// The journal.
-    pub(crate) log: String,
-    /// Key, epoch and sequence.
+    /// What was inserted lately, by number.
+    pub(crate) recent: String,
+    /// The metadata. Versions before had theirs under another name.
     pub(crate) meta: String,
     /// The rebuild lease.
     pub(crate) lock: String,
-    /// Which ids were created lately.
-    pub(crate) marks: String,
     /// Blocks and masks, while an insert sets bits.
     scratch: [String; 2],
     nulls: String,
@@ -35,10 +33,9 @@ impl Keys {
         Self {
             bits: key("bits"),
             next: key("next"),
-            log: key("log"),
-            meta: key("meta"),
+            recent: key("recent"),
+            meta: key("fleet"),
             lock: key("lock"),
-            marks: key("marks"),
             scratch: [key("blocks"), key("masks")],
             nulls: key("null:"),
         }
@@ -46,7 +43,7 @@ impl Keys {
 
     pub(crate) fn of_add(&self, digests: &[Digest]) -> Vec<String> {
         let [blocks, masks] = &self.scratch;
-        let filter = [&self.meta, &self.log, &self.bits, &self.next, &self.marks, blocks, masks];
+        let filter = [&self.meta, &self.recent, &self.bits, &self.next, &self.lock, blocks, masks];
         filter.into_iter().cloned().chain(digests.iter().map(|digest| self.null(digest))).collect()
     }
 

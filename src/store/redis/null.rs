@@ -1,4 +1,4 @@
-//! Nulls and create marks.
+//! Nulls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,15 +67,21 @@ impl Shard {
         let Some(generation) = generation else { return Ok(Remembered::Failed) };
         let digest = live.identity.digester.digest(id);
         let null = self.known.keys.null(&digest);
-        let keys = [&null, &self.known.keys.marks, &self.known.keys.meta].map(String::as_str);
+        let keys = [&null, &self.known.keys.recent, &self.known.keys.meta].map(String::as_str);
         let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
         let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
         let latest = asked_us
             .saturating_add(self.known.settings.handler_time.as_micros() as i64)
             .to_string();
-        let args: [&[u8]; 5] =
-            [value.as_bytes(), ttl.as_bytes(), latest.as_bytes(), digest.as_bytes(), removal];
+        let args: [&[u8]; 6] = [
+            value.as_bytes(),
+            ttl.as_bytes(),
+            latest.as_bytes(),
+            digest.as_bytes(),
+            removal,
+            &live.identity.incarnation,
+        ];
         let reply = live.script(&NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
             "OK" => Ok(Remembered::Stored),

@@ -47,16 +47,16 @@ impl SettingsMismatchLog {
         );
     }
 
-    /// Compares them with how long marks last that any process has asked for; zero if none has.
+    /// Compares them with how far back the record reaches that any process has asked for; zero if none has.
     pub(crate) fn compare_times(&self, longest: Duration) {
-        if longest.is_zero() || longest.as_millis() == self.settings.mark_ttl().as_millis() {
+        if longest.is_zero() || longest.as_millis() == self.settings.record_life().as_millis() {
             return;
         }
         if self.times_told.swap(true, Ordering::Relaxed) {
             return;
         }
-        // A mark lasts for twice both times.
-        let (own, longest) = (self.settings.mark_ttl() / 2, longest / 2);
+        // It reaches back for twice both times, and twice a second.
+        let (own, longest) = (self.settings.record_life() / 2, longest / 2);
         tracing::warn!(
             parent: None,
             filter = &*self.settings.name,

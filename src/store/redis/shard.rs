@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::{Connection, RedisNode, Which};
 use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
+use super::keys::Keys;
 use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, newer};
 use crate::refusal::Refusal;
-use crate::store::journal_room::JournalRoom;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
 use crate::store::link::supervised::LinkTrouble;
@@ -30,13 +30,22 @@ const LATELY: Duration = Duration::from_secs(1);
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
 
+/// What the metadata say of rebuilds.
+pub(crate) struct Rebuilds {
+    /// When one was asked for last, µs.
+    pub(crate) asked_us: i64,
+    /// The last token.
+    pub(crate) token: i64,
+    /// Whether one is under way.
+    pub(crate) is_leased: bool,
+}
+
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
     /// Whether the filter has others.
     pub(crate) is_of_many: bool,
     pub(crate) known: Arc<KnownShard>,
-    pub(crate) journal_room: JournalRoom,
     /// What [`node`](Self::node) returns.
     pub(super) at: ArcSwap<RedisNode>,
     /// The live header that checks compute with. Absent until one was seen.
@@ -65,7 +74,6 @@ impl Shard {
         Self {
             number,
             is_of_many,
-            journal_room: JournalRoom::new(&known.settings.name, known.settings.journal_entries),
             at: ArcSwap::new(node),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
@@ -172,18 +180,23 @@ impl Shard {
         self.read_view_and_fleet(connection, deadline).await.map(|(view, ..)| view)
     }
 
-    /// Reads that, how the fleet stands, and when a rebuild was asked for last, µs.
-    async fn read_view_and_fleet(
+    /// Reads that, how the fleet stands, and what rebuilds have been.
+    pub(crate) async fn read_view_and_fleet(
         &self,
         connection: &Connection,
         deadline: Duration,
-    ) -> Result<(View, FleetView, i64), StoreError> {
-        let keys = [&self.known.keys.bits, &self.known.keys.next, &self.known.keys.meta]
-            .map(String::as_str);
+    ) -> Result<(View, FleetView, Rebuilds), StoreError> {
+        let Keys { bits, next, meta, lock, .. } = &self.known.keys;
+        let keys = [bits, next, meta, lock].map(String::as_str);
         let reply = connection.script(&VIEW, &keys, &[], deadline).await?;
-        let [view @ .., incarnation, number, reach, asked] = reply.fields::<12>()?;
+        let [view @ .., incarnation, number, reach, asked, token, leased] = reply.fields::<14>()?;
         let view = View::read(view)?;
-        // A mark lasts for twice the longest transaction, and longer.
+        let rebuilds = Rebuilds {
+            asked_us: asked.int()?,
+            token: token.int()?,
+            is_leased: leased.count()? > 0,
+        };
+        // The record reaches back for twice the longest transaction, and farther.
         let longest = Duration::from_millis(reach.count()? / 2);
         let fleet = FleetView {
             metadata: vec![SeenMetadata {
@@ -193,7 +206,7 @@ impl Shard {
             }],
             longest_transaction: longest.max(self.known.settings.longest_transaction),
         };
-        Ok((view, fleet, asked.int()?))
+        Ok((view, fleet, rebuilds))
     }
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
@@ -213,7 +226,8 @@ impl Shard {
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(|node| &node.bulk, SURVEY).await?;
-        let (view, _, asked_us) = self.read_view_and_fleet(&connection, SURVEY).await?;
+        let (view, _, Rebuilds { asked_us, .. }) =
+            self.read_view_and_fleet(&connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
@@ -293,8 +307,8 @@ impl Shard {
                 let trouble = trouble.map(|trouble| trouble.reason);
                 let live = Err(doubt);
                 let settling = None;
-                let journal = None;
-                return Condition { live, shards: None, copy, settling, journal, trouble };
+                let record = None;
+                return Condition { live, shards: None, copy, settling, record, trouble };
             }
         };
         let doubt = *self.doubt.lock();
@@ -309,13 +323,13 @@ impl Shard {
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settling.map(|settling| settling.rest());
-        let journal = fleet.journal.filter(|_| fleet.holds());
+        let record = fleet.record.filter(|_| fleet.holds());
         let live = live.map(|header| self.figures(header));
-        Condition { live, shards: None, copy, settling, journal, trouble }
+        Condition { live, shards: None, copy, settling, record, trouble }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
-    /// journal, the marks or the metadata, if filters there may lack own inserts, or those of processes that do not
+    /// record of recent inserts or the metadata, if filters there may lack own inserts, or those of processes that do not
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         let may_lose = connection.on.eviction() == Eviction::Takes;

@@ -31,8 +31,8 @@ use crate::store::{
     Answer, Condition, Copied, Distrusted, FleetChange, FleetView, NewNull, Remembered, Survey,
 };
 
-/// The least number of journal entries that a shard keeps, where the filter keeps as many.
-const JOURNAL_ENTRIES: u64 = 10_000;
+/// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
+const RECENT_IDS: u64 = 10_000;
 
 /// How often it is looked which shards are live.
 const LOOK: Duration = Duration::from_secs(1);
@@ -259,10 +259,9 @@ impl Shards {
 
 /// Returns what holds for one shard.
 fn of_one(settings: &Settings) -> Settings {
-    let all = settings.journal_entries;
+    let all = settings.recent_ids;
     let sizing = settings.sizing.one();
     let shards = u64::from(settings.sizing.shards);
-    let journal_entries = (all / shards).max(JOURNAL_ENTRIES).min(all);
-    let marks_of_batches = settings.marks_of_batches / shards;
-    Settings { journal_entries, marks_of_batches, sizing, ..settings.clone() }
+    let recent_ids = (all / shards).max(RECENT_IDS).min(all);
+    Settings { recent_ids, sizing, ..settings.clone() }
 }

@@ -1,6 +1,6 @@
 //! How several filters that hold the ids of one together stand.
 
-use crate::store::{Condition, CopyCondition, FleetView, JournalReach, Survey};
+use crate::store::{Condition, CopyCondition, FleetView, Record, Survey};
 
 /// With so many bytes no more reasons are told.
 const REASONS: usize = 200;
@@ -16,14 +16,17 @@ impl CopyCondition {
     }
 }
 
-impl JournalReach {
-    /// Returns the one of two that has the least to spare.
+impl Record {
+    /// Returns two as one, which reaches as far back as the shorter.
     pub(crate) fn with(self, other: Self) -> Self {
-        let spare = |reach: &Self| match reach.reaches {
-            Some(reaches) => reaches.as_secs_f64() - reach.required.as_secs_f64(),
-            None => f64::INFINITY,
-        };
-        if spare(&other) < spare(&self) { other } else { self }
+        Self {
+            ids: self.ids + other.ids,
+            reaches: self
+                .reaches
+                .zip(other.reaches)
+                .map_or(self.reaches.or(other.reaches), |(one, other)| Some(one.min(other))),
+            required: self.required.max(other.required),
+        }
     }
 }
 
@@ -89,7 +92,7 @@ impl Condition {
             shards: self.shards,
             copy: either(self.copy, other.copy, CopyCondition::with),
             settling: self.settling.max(other.settling),
-            journal: self.journal.zip(other.journal).map(|(one, other)| one.with(other)),
+            record: self.record.zip(other.record).map(|(one, other)| one.with(other)),
             trouble: both(self.trouble, other.trouble),
         }
     }
@@ -119,7 +122,7 @@ mod tests {
             shards: None,
             copy: None,
             settling: None,
-            journal: None,
+            record: None,
             trouble: Some(trouble.to_owned()),
         };
         let others = ["b: gone", "a: gone", "b: gone"].map(shard);

@@ -1,8 +1,9 @@
 -- Reads the headers of the live and the building filter, and what the fleet goes by, in one piece. Writes nothing.
 --
--- KEYS[1] bits   KEYS[2] next   KEYS[3] meta
+-- KEYS[1] bits   KEYS[2] next   KEYS[3] meta   KEYS[4] lock
 -- Returns {type, first 64 bytes, length} of bits, the same of next, then TIME (s, µs), the incarnation, the
--- number of the mode, how long the longest mark lasts, ms, and when a rebuild was asked for last, µs.
+-- number of the mode, how far the record of recent inserts reaches back, ms, when a rebuild was asked for last, µs, the last
+-- token, and 1 while a rebuild has the lease, else 0.
 local function look(key)
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'string' then return kind, '', 0 end
@@ -11,6 +12,6 @@ end
 local kind, head, len = look(KEYS[1])
 local next_kind, next_head, next_len = look(KEYS[2])
 local time = redis.call('TIME')
-local fleet = redis.call('HMGET', KEYS[3], 'inc', 'mode_at', 'reach', 'asked')
-return {kind, head, len, next_kind, next_head, next_len, time[1], time[2], fleet[1] or '', fleet[2] or '0', fleet[3] or '0',
-  fleet[4] or '0'}
+local meta = redis.call('HMGET', KEYS[3], 'inc', 'mode_at', 'reach', 'asked', 'epoch')
+return {kind, head, len, next_kind, next_head, next_len, time[1], time[2], meta[1] or '', meta[2] or '0', meta[3] or '0',
+  meta[4] or '0', meta[5] or '0', redis.call('EXISTS', KEYS[4])}

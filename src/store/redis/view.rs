@@ -77,7 +77,7 @@ impl View {
             State::Live => Ok(header),
             State::Disproved => Err(Doubt::Disproved),
             State::DisprovedTwice => Err(Doubt::DisprovedTwice),
-            State::Loading | State::CatchingUp => Err(Doubt::Damaged),
+            State::Building => Err(Doubt::Damaged),
         }
     }
 }

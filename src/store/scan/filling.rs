@@ -5,6 +5,7 @@
 //! waits. One thread is enough: decimal numbers from memory take the source longer than their digests and bits take. It is
 //! none of the runtime's blocking threads: the source itself may hold all of these.
 
+use std::sync::Arc;
 use std::{mem, thread};
 
 use tokio::sync::oneshot;
@@ -25,7 +26,7 @@ type Shards = Vec<Option<Filled>>;
 
 /// A filter with ids in it.
 pub(super) struct Filled {
-    pub(super) filter: Filter,
+    pub(super) filter: Arc<Filter>,
     pub(super) ids: u64,
     pub(super) sample: Vec<Digest>,
     /// One id in as many is in the sample.
@@ -43,12 +44,16 @@ pub(super) struct Filling {
 
 impl Filled {
     pub(super) fn new(filter: Filter) -> Self {
-        Self { filter, ids: 0, sample: Vec::new(), stride: 1 }
+        Self { filter: Arc::new(filter), ids: 0, sample: Vec::new(), stride: 1 }
     }
 
     fn insert_all(&mut self, digests: &[Digest]) {
         digests.iter().for_each(|digest| self.count(digest));
-        self.filter.insert_all(digests);
+        match Arc::get_mut(&mut self.filter) {
+            Some(filter) => filter.insert_all(digests),
+            // Inserts go there, too.
+            None => digests.iter().for_each(|digest| self.filter.insert(digest)),
+        }
     }
 
     /// Counts an id, and keeps it where it is one of the sample: one in each stride, which doubles whenever the sample is full.
@@ -72,6 +77,11 @@ impl Filling {
     /// Begins to fill filters.
     pub(super) fn new(digester: Digester, shards: Shards) -> Self {
         Self { digester, batch: Vec::new(), shards: Some(shards), away: None }
+    }
+
+    pub(super) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
+        let filled = self.shards.iter().flatten().flatten();
+        filled.map(|filled| Arc::clone(&filled.filter))
     }
 
     /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
@@ -172,7 +182,7 @@ mod tests {
         Filling::new(digester(), wanted.iter().map(filled).collect())
     }
 
-    async fn finish(mut filling: Filling) -> Filter {
+    async fn finish(mut filling: Filling) -> Arc<Filter> {
         filling.finish().await.unwrap().pop().flatten().unwrap().filter
     }
 

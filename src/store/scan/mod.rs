@@ -11,7 +11,6 @@ use crate::error::StoreError;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
 use crate::id::{Digest, Digester, Id};
-use crate::random;
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
@@ -42,27 +41,31 @@ struct UnderWay {
 }
 
 impl Scan {
-    /// Begins anew, with an empty filter for each shard that is wanted; returns for how many ids in all shards.
+    /// Begins anew, with an empty filter for each shard that has a geometry; returns for how many ids in all shards.
     pub(crate) async fn begin(
         &mut self,
         digester: &Digester,
         sizing: Sizing,
-        wanted: impl Fn(usize) -> bool,
+        geometry: impl Fn(usize) -> Option<Geometry>,
     ) -> Result<u64, StoreError> {
         // Two large filters at once may be more than the machine has room for.
         *self = Self::default();
         let mut shards = Vec::with_capacity(sizing.shards as usize);
         for shard in 0..sizing.shards as usize {
-            let mut filling = None;
-            if wanted(shard) {
-                let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
-                filling = Some(Filled::new(empty(sizing.geometry(seed)).await?));
-            }
-            shards.push(filling);
+            shards.push(match geometry(shard) {
+                Some(geometry) => Some(Filled::new(empty(geometry).await?)),
+                None => None,
+            });
         }
         let filling = Filling::new(digester.clone(), shards);
         self.under_way = Some(UnderWay { sizing, filling });
         Ok(sizing.capacity)
+    }
+
+    /// Returns the filters that are filled, before any ids are.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
+        let filling = self.under_way.iter().map(|scan| &scan.filling);
+        filling.flat_map(Filling::filters)
     }
 
     /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
@@ -82,7 +85,7 @@ impl Scan {
             return Ok(Vec::new());
         };
         let given = |Filled { filter, ids, sample, .. }| Given {
-            filter: Arc::new(filter),
+            filter,
             sizing: sizing.one(),
             ids,
             sample,

@@ -86,5 +86,5 @@ pub(super) fn slow_replay() -> Plan {
     ]);
     operations.extend((9860..10_500).step_by(60).map(|at| (at, What::Sweep { instance: OTHER })));
     let processes = [Process { capacity: 1000, ..PATIENT }; 4];
-    sorted(DRAWN_UP + 7, Config { pool: IDS, processes, ..config(50) }, operations)
+    sorted(DRAWN_UP + 7, Config { pool: IDS, processes, ..config(5) }, operations)
 }

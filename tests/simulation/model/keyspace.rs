@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reply::Reply;
-use super::streams::Stream;
 
 pub(crate) type Bytes = Vec<u8>;
 
@@ -13,7 +12,6 @@ pub(crate) enum Value {
     Text(Bytes),
     Hash(BTreeMap<Bytes, Bytes>),
     Sorted(Sorted),
-    Stream(Stream),
 }
 
 /// A sorted set. Scores are whole numbers here.
@@ -38,16 +36,9 @@ pub(crate) struct Keyspace {
     pub(crate) now_us: u64,
     /// The keys that were found to have ended since this was last looked at.
     pub(crate) ended: Vec<Bytes>,
-    /// `stream-node-max-entries`.
-    pub(crate) node_entries: usize,
 }
 
 impl Keyspace {
-    /// No keys, and streams with nodes of so many entries.
-    pub(crate) fn new(node_entries: usize) -> Self {
-        Self { node_entries, ..Self::default() }
-    }
-
     pub(crate) const fn now_ms(&self) -> u64 {
         self.now_us / 1000
     }
@@ -115,7 +106,6 @@ impl Keyspace {
             Value::Text(text) => text.len(),
             Value::Hash(fields) => fields.values().map(|value| value.len() + 16).sum(),
             Value::Sorted(set) => set.order.len() * 64,
-            Value::Stream(stream) => stream.bytes(),
         };
         self.slots.iter().map(|(key, slot)| key.len() + of(&slot.value)).sum()
     }
@@ -138,7 +128,6 @@ impl Keyspace {
                     Some(Value::Text(_)) => "string",
                     Some(Value::Hash(_)) => "hash",
                     Some(Value::Sorted(_)) => "zset",
-                    Some(Value::Stream(_)) => "stream",
                 }
                 .to_owned(),
             ),
@@ -194,7 +183,6 @@ impl Keyspace {
             .or_else(|| self.run_text(&name, args))
             .or_else(|| self.run_hash(&name, args))
             .or_else(|| self.run_sorted(&name, args))
-            .or_else(|| self.run_stream(&name, args))
             .unwrap_or_else(|| {
                 let shown: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
                 panic!("the model does not know the command {name} {shown:?}")

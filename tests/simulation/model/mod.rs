@@ -5,6 +5,5 @@ pub(crate) mod keyspace;
 pub(crate) mod lua;
 pub(crate) mod node;
 pub(crate) mod reply;
-pub(crate) mod streams;
 pub(crate) mod strings;
 pub(crate) mod zsets;

@@ -224,9 +224,9 @@ fn text(word: &[u8]) -> &str {
 fn kind(name: &[u8]) -> (bool, bool) {
     match name.to_ascii_uppercase().as_slice() {
         b"SET" | b"SETRANGE" | b"SETBIT" | b"BITFIELD" | b"BITOP" | b"HSET" | b"HSETNX"
-        | b"HINCRBY" | b"ZADD" | b"XADD" => (true, true),
-        b"DEL" | b"FLUSHALL" | b"HDEL" | b"ZREM" | b"ZREMRANGEBYRANK" | b"XTRIM" | b"RENAME"
-        | b"PERSIST" | b"PEXPIRE" => (true, false),
+        | b"ZADD" => (true, true),
+        b"DEL" | b"FLUSHALL" | b"HDEL" | b"ZREM" | b"ZREMRANGEBYRANK" | b"RENAME" | b"PERSIST"
+        | b"PEXPIRE" => (true, false),
         _ => (false, false),
     }
 }

@@ -20,23 +20,27 @@ impl Sorted {
         self.order.iter().take_while(move |(other, _)| *other <= score).map(|(_, member)| member)
     }
 
-    /// Members with scores of this one and beyond, highest first.
-    fn from(&self, score: i64) -> impl Iterator<Item = &Bytes> {
-        let from = self.order.iter().rev().take_while(move |(other, _)| *other >= score);
-        from.map(|(_, member)| member)
-    }
-
-    /// Members by rank, both ends included and counted from the end where negative.
-    fn ranks(&self, from: &[u8], to: &[u8]) -> Vec<Bytes> {
+    /// The ranks between two, both included and counted from the end where negative: how many come before, and how many there
+    /// are.
+    fn ranks(&self, from: &[u8], to: &[u8]) -> (usize, usize) {
         let len = self.order.len() as i64;
         let index = |text: &[u8]| {
             let index = number(text);
             if index < 0 { index + len } else { index }
         };
         let (from, to) = (index(from).max(0), index(to).min(len - 1));
-        let ranked = self.order.iter().skip(from as usize).map(|(_, member)| member.clone());
-        ranked.take((to - from + 1).max(0) as usize).collect()
+        (from as usize, (to - from + 1).max(0) as usize)
     }
+}
+
+/// Members, each with its score where that is asked for.
+fn members<'a>(found: impl Iterator<Item = &'a (i64, Bytes)>, rest: &[&[u8]]) -> Reply {
+    let scores = rest.first().is_some_and(|word| *word == b"WITHSCORES");
+    let fields = found.flat_map(|(score, member)| {
+        let score = scores.then(|| Reply::bulk(score.to_string()));
+        [Some(Reply::Bulk(member.clone())), score]
+    });
+    Reply::Array(fields.flatten().collect())
 }
 
 impl Keyspace {
@@ -58,41 +62,47 @@ impl Keyspace {
     }
 
     pub(crate) fn run_sorted(&mut self, name: &str, args: &[&[u8]]) -> Option<Reply> {
-        let members =
-            |members: Vec<Bytes>| Reply::Array(members.into_iter().map(Reply::Bulk).collect());
-        let reply =
-            match (name, args) {
-                ("ZADD", [key, b"GT", scored @ ..]) => self.add_all(key, scored),
-                ("ZCARD", [key]) => {
-                    self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
-                }
-                ("ZSCORE", [key, member]) => self.with_sorted(key, |sorted| {
-                    sorted
-                        .scores
-                        .get(*member)
-                        .map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
+        let reply = match (name, args) {
+            ("ZADD", [key, scored @ ..]) => self.add_all(key, scored),
+            ("ZCARD", [key]) => {
+                self.with_sorted(key, |sorted| Reply::Int(sorted.scores.len() as i64))
+            }
+            ("ZSCORE", [key, member]) => self.with_sorted(key, |sorted| {
+                sorted
+                    .scores
+                    .get(*member)
+                    .map_or(Reply::Nil, |score| Reply::bulk(score.to_string()))
+            }),
+            ("ZCOUNT", [key, b"-inf", max]) => {
+                self.with_sorted(key, |sorted| Reply::Int(sorted.up_to(number(max)).count() as i64))
+            }
+            ("ZRANGE", [key, from, to, rest @ ..]) => self.with_sorted(key, |sorted| {
+                let (skip, take) = sorted.ranks(from, to);
+                members(sorted.order.iter().skip(skip).take(take), rest)
+            }),
+            ("ZREVRANGE", [key, from, to, rest @ ..]) => self.with_sorted(key, |sorted| {
+                let (skip, take) = sorted.ranks(from, to);
+                members(sorted.order.iter().rev().skip(skip).take(take), rest)
+            }),
+            ("ZRANGEBYSCORE", [key, from, b"+inf", b"WITHSCORES", b"LIMIT", b"0", count]) => self
+                .with_sorted(key, |sorted| {
+                    let after = from.strip_prefix(b"(").map_or(i64::MIN, number);
+                    let found = sorted.order.iter().filter(|(score, _)| *score > after);
+                    members(found.take(number(count) as usize), &[b"WITHSCORES"])
                 }),
-                ("ZCOUNT", [key, b"-inf", max]) => self.with_sorted(key, |sorted| {
-                    Reply::Int(sorted.up_to(number(max)).count() as i64)
-                }),
-                ("ZCOUNT", [key, min, b"+inf"]) => self
-                    .with_sorted(key, |sorted| Reply::Int(sorted.from(number(min)).count() as i64)),
-                ("ZRANGEBYSCORE", [key, b"-inf", max, b"LIMIT", b"0", count]) => {
-                    self.with_sorted(key, |sorted| {
-                        let found = sorted.up_to(number(max)).take(number(count) as usize);
-                        members(found.cloned().collect())
-                    })
+            ("ZREMRANGEBYRANK", [key, from, to]) => {
+                let ranked = self.with_sorted(key, |sorted| {
+                    let (skip, take) = sorted.ranks(from, to);
+                    let ranked = sorted.order.iter().skip(skip).take(take);
+                    ranked.map(|(_, member)| member.clone()).collect::<Vec<_>>()
+                });
+                match ranked {
+                    Ok(ranked) => self.drop_members(key, &ranked),
+                    Err(error) => Err(error),
                 }
-                ("ZREM", [key, names @ ..]) => self
-                    .drop_members(key, &names.iter().map(|name| name.to_vec()).collect::<Vec<_>>()),
-                ("ZREMRANGEBYRANK", [key, from, to]) => {
-                    match self.with_sorted(key, |sorted| sorted.ranks(from, to)) {
-                        Ok(ranked) => self.drop_members(key, &ranked),
-                        Err(error) => Err(error),
-                    }
-                }
-                _ => return None,
-            };
+            }
+            _ => return None,
+        };
         Some(reply.unwrap_or_else(|error| error))
     }
 
@@ -103,11 +113,8 @@ impl Keyspace {
                 let mut added = 0;
                 for pair in scored.chunks_exact(2) {
                     let (score, member) = (number(pair[0]), pair[1]);
-                    let before = sorted.scores.get(member).copied();
-                    if before.is_none_or(|before| before < score) {
-                        sorted.set(member, score);
-                    }
-                    added += i64::from(before.is_none());
+                    added += i64::from(!sorted.scores.contains_key(member));
+                    sorted.set(member, score);
                 }
                 Ok(Reply::Int(added))
             }

@@ -12,7 +12,7 @@ pub(crate) struct Process {
     pub(crate) longest_transaction: u64,
     pub(crate) longest_rebuild: u64,
     pub(crate) handler_time: u64,
-    pub(crate) journal_entries: u64,
+    pub(crate) recent_ids: u64,
 }
 
 impl Process {
@@ -24,18 +24,18 @@ impl Process {
         Self {
             capacity: rng.pick(&[100, 200, 400]),
             rate: rng.pick(&[0.2, 0.02, 0.002, 0.0002]),
-            // Short where marks are in the way.
+            // Short where the record is in the way.
             longest_transaction: match flavour {
                 Forgetful => 1000,
                 _ => rng.pick(&[1000, 2000, 4000]),
             },
             longest_rebuild: rng.pick(&[12_000, 20_000, 60_000]),
-            // Where nulls are to outlive their filter, the marks of creates must not keep them away.
+            // Where nulls are to outlive their filter, the record must not keep them away.
             handler_time: match flavour {
                 Forgetful => rng.pick(&[100, 100, 100, 4000]),
                 _ => rng.pick(&[100, 100, 400, 2000]),
             },
-            journal_entries: rng.pick(&[8, 30, 1000, 1_000_000]),
+            recent_ids: rng.pick(&[8, 30, 1000, 1_000_000]),
         }
     }
 

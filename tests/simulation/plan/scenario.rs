@@ -129,7 +129,7 @@ impl What {
     }
 
     /// A row that is deleted, missed by a slow request and created anew before that is answered; the
-    /// marks of creates may be lost meanwhile, and begun anew by another create.
+    /// record of creates may be lost meanwhile, and begun anew by another create.
     fn relearnt(rng: &mut Rng, config: &Config, id: u64) -> Vec<(u64, Self)> {
         let mut instance = || rng.within(0..config.instances as u64) as usize;
         let get = |instance, after| Self::Ask(Ask { after, ..Ask::get(instance, id) });
@@ -139,8 +139,8 @@ impl What {
         let learner = instance();
         let (slow, last) = (get(learner, 60), get(learner, 0));
         let (meanwhile, end) = match config.flavour {
-            Flavour::Evicting => (Self::Redis(Mishap::Delete(vec!["marks"])), RELEARNT_TAKES),
-            // What was learnt arrives when the marks are over.
+            Flavour::Evicting => (Self::Redis(Mishap::Delete(vec!["recent"])), RELEARNT_TAKES),
+            // What was learnt arrives when the record has dropped it.
             Flavour::Lossy => {
                 let effect = Effect::DelayRequest(LATE);
                 let trap = Trap { on: "null.lua", instance: Some(learner), effect, times: 2 };
@@ -181,7 +181,7 @@ impl What {
         };
         vec![
             (0, create),
-            (30, Self::Redis(Mishap::Delete(vec!["log", "meta"]))),
+            (30, Self::Redis(Mishap::Delete(vec!["recent", "fleet"]))),
             (40, rebuild),
             (from, begin),
             (until, end),

@@ -53,8 +53,13 @@ impl What {
         let mut steps = match (rng.within(0..3), config.flavour) {
             // The process that rebuilds ends between two shards.
             (0, _) => {
-                let on =
-                    rng.pick(&["swap.lua", "swap.lua", "XRANGE", "upload.lua", "catch_up.lua"]);
+                let on = rng.pick(&[
+                    "swap.lua",
+                    "swap.lua",
+                    "ZRANGEBYSCORE",
+                    "upload.lua",
+                    "record.lua",
+                ]);
                 let trap = Trap { on, instance: None, effect: Effect::SenderDies, times: 1 };
                 vec![(0, Self::Trap(trap)), (1, rebuild)]
             }
@@ -65,7 +70,7 @@ impl What {
                     0 => Effect::LoseRequest,
                     _ => Effect::Then(lost.of_one(rng, config.shards)),
                 };
-                let on = rng.pick(&["allocate.lua", "upload.lua", "catch_up.lua", "replay.lua"]);
+                let on = rng.pick(&["lease.lua", "upload.lua", "record.lua", "wait.lua"]);
                 let times = rng.pick(&[1, 1, 4]);
                 vec![(0, Self::Trap(Trap { on, instance: None, effect, times })), (1, rebuild)]
             }
@@ -103,7 +108,6 @@ impl Mishap {
                 | Self::Swap(_)
                 | Self::Delete(_)
                 | Self::CutShort(_)
-                | Self::Trim(_)
                 | Self::Expire(..)
         )
     }

@@ -47,7 +47,7 @@ impl What {
         }
     }
 
-    /// Sometimes for longer than any mark lasts.
+    /// Sometimes for longer than the record reaches back.
     fn pause(rng: &mut Rng, config: &Config, instance: usize) -> Self {
         Self::Pause { instance, for_ms: rng.pick(&[300, 1500, config.mark() + 500]) }
     }
@@ -62,12 +62,12 @@ impl What {
             "check",
             "view.lua",
             "swap.lua",
-            "catch_up.lua",
-            "replay.lua",
+            "record.lua",
+            "wait.lua",
             "upload.lua",
             "join.lua",
             "lease.lua",
-            "XRANGE",
+            "ZRANGEBYSCORE",
             "INFO",
         ]);
         let effect = match rng.within(0..4) {
@@ -85,14 +85,14 @@ impl What {
         match rng.within(0..10) {
             0..5 => {
                 let on = rng.pick(&[
-                    "allocate.lua",
+                    "lease.lua",
                     "upload.lua",
-                    "catch_up.lua",
-                    "replay.lua",
+                    "record.lua",
+                    "wait.lua",
                     "swap.lua",
                     "swap.lua",
                     "renew.lua",
-                    "XRANGE",
+                    "ZRANGEBYSCORE",
                 ]);
                 let effect = Effect::DelayRequest(rng.pick(&[50, 300, 1000, 3000, 6000]));
                 let instance = rng.happens(500).then_some(instance);
@@ -108,11 +108,11 @@ impl What {
     fn meanwhile(rng: &mut Rng, mishap: Mishap) -> Trap {
         let on = rng.pick(&[
             "lease.lua",
-            "XRANGE",
-            "allocate.lua",
+            "ZRANGEBYSCORE",
+            "lease.lua",
             "upload.lua",
-            "catch_up.lua",
-            "replay.lua",
+            "record.lua",
+            "wait.lua",
             "BITCOUNT",
             "GETRANGE",
             "swap.lua",
@@ -138,7 +138,7 @@ impl What {
     }
 
     pub(super) fn jump(rng: &mut Rng) -> Mishap {
-        // Set back, the journal proves nothing until the clock shows again what it showed before.
+        // Set back, numbers run ahead of the clock until it shows again what it showed before.
         Mishap::Clock(rng.pick(&[2500, 10_000, 60_000, 600_000, -2500, -10_000]))
     }
 
@@ -159,22 +159,21 @@ impl What {
     pub(super) fn evict(rng: &mut Rng, flavour: Flavour) -> Mishap {
         let mishap = Self::evict_any(rng);
         let metadata = match &mishap {
-            Mishap::Delete(keys) => keys.contains(&"meta"),
-            Mishap::Expire(key, _) => *key == "meta",
+            Mishap::Delete(keys) => keys.contains(&"fleet"),
+            Mishap::Expire(key, _) => *key == "fleet",
             _ => false,
         };
         // Who is cut off while it happens cannot say its inserts again in time.
-        if metadata && flavour == Flavour::Wild { Mishap::Delete(vec!["log"]) } else { mishap }
+        if metadata && flavour == Flavour::Wild { Mishap::Delete(vec!["recent"]) } else { mishap }
     }
 
     fn evict_any(rng: &mut Rng) -> Mishap {
         match rng.within(0..14) {
             13 => Mishap::CutShort(rng.pick(&["bits", "next"])),
             0..4 => Mishap::Delete(vec![rng.pick(&KEYS)]),
-            4..6 => Mishap::Delete(Self::some_keys(rng)),
-            6 => Mishap::Trim(rng.within(0..10)),
+            4..7 => Mishap::Delete(Self::some_keys(rng)),
             7 => {
-                let key = rng.pick(&["next", "next", "bits", "log", "meta", "marks"]);
+                let key = rng.pick(&["next", "next", "bits", "recent", "fleet"]);
                 Mishap::Expire(key, rng.pick(&[5, 100, 1000, 10_000]))
             }
             8 => Mishap::FlushScripts,

@@ -55,7 +55,7 @@ struct Question {
     header: Arc<Header>,
     positions: SmallVec<[Position; FEW]>,
     heads: Heads,
-    /// The number of the last journal entry that was known before.
+    /// The number of the last insert that was known before.
     known: i64,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Part<'a> {
         let Ok(connection) = &self.connection else { return };
         let positions =
             self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
-        let known = self.shard.known.seen.seq(&connection.identity.incarnation);
+        let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
         let heads = match self.digests.len() {
             1 if is_one => Heads::Whole,
             _ if self.shard.has_vouched_lately(header.generation) => Heads::Front,

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::filter::format::STAMP_OFFSET;
 use crate::id::{Digester, SecretKey};
 use crate::random;
-use crate::store::JournalReach;
+use crate::store::Record;
 use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
@@ -99,7 +99,7 @@ impl KnownShard {
             return Err(StoreError::late(HANDSHAKE));
         }
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
-        let [number, seq, last, seconds, micros, reach, fleet @ .., last_dropped] = rest;
+        let [number, last, seconds, micros, reach, fleet @ .., ids, floor] = rest;
         let digester = self.digester(&offered, key_id, key)?;
         let incarnation = incarnation.bytes()?;
         let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
@@ -109,27 +109,22 @@ impl KnownShard {
         }
         let reach = Duration::from_millis(reach.count()?);
         self.mismatches.compare_times(reach);
-        let entry = (seq.int()?, last.int()?);
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
-        if !self.seen.joined(process.run, &incarnation, number.int()?, entry, age, clock) {
+        if !self.seen.joined(process.run, &incarnation, number.int()?, last.int()?, age, clock) {
             return Err(parted());
         }
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
-        fleet.journal = self.journal(reach, &last_dropped.text()?, us / 1000);
+        // A floor of nothing says that nothing was dropped.
+        let floor = Some(floor.int()?).filter(|floor| *floor > 0);
+        let reaches =
+            floor.map(|floor| Duration::from_micros(u64::try_from(us - floor).unwrap_or(0)));
+        // As far back as a rebuild reads it that begins now (rebuild/begin.rs).
+        let required = reach.max(self.settings.record_life()) / 2;
+        fleet.record = Some(Record { ids: ids.count()?, reaches, required });
         let newest = newest.int()?;
         let fleet = ArcSwap::from_pointee(fleet);
         Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
-    }
-
-    /// Returns how far back the journal reaches at this moment, ms; `reach` is how long the longest mark lasts.
-    fn journal(&self, reach: Duration, last_dropped: &str, now_ms: i64) -> Option<JournalReach> {
-        let dropped_ms: i64 = last_dropped.parse().ok()?;
-        let back = u64::try_from(now_ms.saturating_sub(dropped_ms)).unwrap_or(0);
-        // Metadata that were made anew know of no entry before.
-        let reaches = (dropped_ms > 0).then(|| Duration::from_millis(back));
-        // As far back as a rebuild reads it that begins now (rebuild/lease.lua).
-        Some(JournalReach { reaches, required: reach.max(self.settings.mark_ttl()) / 2 })
     }
 
     /// Returns what hashes with the filter's key, which is kept for the next join.
@@ -158,8 +153,8 @@ impl KnownShard {
             7.. => &JOIN_DESPITE_OOM,
             _ => &JOIN,
         };
-        let Keys { meta, log, bits, lock, marks, .. } = &self.keys;
-        let keys = [meta, log, bits, lock, marks].map(String::as_str);
+        let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
+        let keys = [meta, recent, bits, next, lock].map(String::as_str);
         let args = self.arguments(process, offered, known, occasion)?;
         let args = args.each_ref().map(Vec::as_slice);
         let by_hash = join.command(Sending::ByHash, &keys, &args);
@@ -178,7 +173,7 @@ impl KnownShard {
         offered: &SecretKey,
         known: Told,
         occasion: Occasion,
-    ) -> Result<[Vec<u8>; 18], StoreError> {
+    ) -> Result<[Vec<u8>; 16], StoreError> {
         let Offer { settling, mode, number, told_ms } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
@@ -192,21 +187,19 @@ impl KnownShard {
                 offered.as_bytes().to_vec()
             },
             random::bytes::<16>().map_err(StoreError::no_random)?.to_vec(),
-            self.settings.mark_ttl().as_millis().to_string().into_bytes(),
+            self.settings.record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
             GRACE.as_millis().to_string().into_bytes(),
             known.incarnation,
             known.number.to_string().into_bytes(),
-            known.seq.to_string().into_bytes(),
+            known.last.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
             self.settings.settle.as_millis().to_string().into_bytes(),
             settling.into_bytes(),
             mode.into_bytes(),
             number.to_string().into_bytes(),
             told_ms.to_string().into_bytes(),
-            known.entry.0.to_string().into_bytes(),
-            known.entry.1.to_string().into_bytes(),
         ])
     }
 }
@@ -248,8 +241,8 @@ impl KnownShard {
     ) -> bool {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
-        look.arg(&self.keys.meta).arg(&["inc", "run", "seq", "mode_at", "settles"]);
-        // The stamp of the live filter, if there is one: where it is not the last entry's number, all is looked at.
+        look.arg(&self.keys.meta).arg(&["inc", "run", "last", "mode_at", "settles"]);
+        // The stamp of the live filter, if there is one: where it is not the last number, all is looked at.
         let mut stamp = cmd("GETRANGE");
         stamp.arg(&self.keys.bits).arg(STAMP_OFFSET).arg(STAMP_OFFSET + 7);
         let (reply, stamp) = tokio::join!(
@@ -257,22 +250,22 @@ impl KnownShard {
             ask(transport, "GETRANGE", stamp, HANDSHAKE)
         );
         let (Ok(reply), Ok(stamp)) = (reply, stamp) else { return false };
-        let Ok([incarnation, run, seq, mode_at, settles]) = reply.fields::<5>() else {
+        let Ok([incarnation, run, last, mode_at, settles]) = reply.fields::<5>() else {
             return false;
         };
         let Ok(stamp) = stamp.bytes() else { return false };
         let number = |reply: Reply| reply.text().ok().and_then(|text| text.parse::<i64>().ok());
-        let seq = number(seq).unwrap_or(0);
+        let last = number(last).unwrap_or(0);
         let fleet = identity.fleet.load_full();
         let is_same = incarnation.bytes().is_ok_and(|found| found == identity.incarnation)
             && run.text().is_ok_and(|found| found == hex(process.run))
-            && seq >= self.seen.seq(&identity.incarnation)
-            && (stamp.is_empty() || stamp == seq.to_be_bytes())
+            && last >= self.seen.last_in(&identity.incarnation)
+            && (stamp.is_empty() || stamp == last.to_be_bytes())
             && number(mode_at).unwrap_or(0) == self.fleet.offer().number
             && number(settles).unwrap_or(0)
                 == fleet.settling.map_or(0, |settling| settling.until_ms);
         if is_same {
-            self.seen.note(&identity.incarnation, seq);
+            self.seen.note(&identity.incarnation, last);
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         is_same

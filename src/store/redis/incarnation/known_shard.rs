@@ -36,8 +36,8 @@ impl KnownShard {
         mismatches: &Arc<SettingsMismatchLog>,
         fleet: KnownFleet,
     ) -> Self {
-        // No more than the journal holds: there is nothing to replay into beyond that.
-        let capacity = usize::try_from(settings.journal_entries).unwrap_or(usize::MAX);
+        // No more than the record in Redis holds.
+        let capacity = usize::try_from(settings.recent_ids).unwrap_or(usize::MAX);
         Self {
             keys,
             recent: RecentInserts::new(

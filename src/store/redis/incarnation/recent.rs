@@ -22,7 +22,7 @@ const MARGIN: Duration = Duration::from_secs(60);
 pub(crate) struct RecentInserts {
     /// The longest time from an insert to the end of its transaction.
     reach: Duration,
-    /// The longest time of a request.
+    /// The longest time of a request, and how far behind the database it reads may be.
     handler: Duration,
     /// How long an insert is remembered.
     life: Duration,
@@ -58,13 +58,11 @@ struct Acknowledged {
 /// The inserts that an incarnation may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replay {
-    /// The number of the first of them.
-    pub(crate) first: u64,
     /// The number of the first that it is not known to hold.
     pub(crate) next: u64,
     /// The number after the last of them.
     pub(crate) end: u64,
-    /// When the last of their transactions is over.
+    /// When the last of their transactions is over, and no handler has read the database as it was before.
     over: Tenths,
 }
 
@@ -138,10 +136,9 @@ impl RecentInserts {
         }
         let last = books.acknowledged.back().map_or(0, |insert| insert.at);
         let replay = Replay {
-            first: books.gone,
             next: books.gone,
             end: books.gone + books.acknowledged.len() as u64,
-            over: last.saturating_add(tenths(self.reach)),
+            over: last.saturating_add(tenths(self.reach + self.handler)),
         };
         books.replay = Some((incarnation.to_vec(), replay));
         replay
@@ -156,24 +153,15 @@ impl RecentInserts {
         }
     }
 
-    /// Whether the transactions of all inserts of a replay are over. Then a rebuild that begins now reads
-    /// what has become of them, and nothing waits for the replay.
+    /// Whether the transactions of all inserts of a replay are over, and were when any handler under way read the database. Then a
+    /// rebuild that begins now reads what has become of them, and nothing waits for the replay.
     pub(crate) fn is_over(&self, replay: Replay) -> bool {
         replay.over < self.now()
     }
 
-    /// Whether they were over when the incarnation began, `age` ago: its rebuilds read what has become of them.
+    /// Whether that was so when the incarnation began, `age` ago.
     pub(crate) fn was_over(&self, replay: Replay, age: Duration) -> bool {
         replay.over < self.now().saturating_sub(tenths(age))
-    }
-
-    /// Whether a handler that began in the incarnation, `age` old, may have read the database before the end of a
-    /// transaction of these inserts, or of those that are forgotten.
-    pub(crate) fn was_read_before(&self, replay: Replay, age: Duration) -> bool {
-        let forgotten = self.books.lock().forgotten.map(|at| at.saturating_add(tenths(self.reach)));
-        let over = forgotten.max((replay.first < replay.end).then_some(replay.over));
-        let began = self.now().saturating_sub(tenths(age));
-        over.is_some_and(|over| over.saturating_add(tenths(self.handler)) >= began)
     }
 
     /// Returns acknowledged inserts from a number on, and the number to go on with.
@@ -187,14 +175,14 @@ impl RecentInserts {
         (digests, next)
     }
 
-    /// Checks that no insert is forgotten whose transaction may have been open when the incarnation
-    /// began, `age` ago.
+    /// Checks that no insert is forgotten whose transaction may have been open when a handler read the database that began with the
+    /// incarnation, `age` ago.
     /// Otherwise returns for how long such transactions may still stay open.
     pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
         let Some(forgotten) = self.books.lock().forgotten else { return Ok(()) };
         let now = self.now();
         let ends = forgotten.saturating_add(tenths(self.reach));
-        if ends < now.saturating_sub(tenths(age)) {
+        if ends.saturating_add(tenths(self.handler)) < now.saturating_sub(tenths(age)) {
             return Ok(());
         }
         Err(Duration::from_millis(u64::from(ends.saturating_sub(now)) * 100))
@@ -300,6 +288,9 @@ mod tests {
         let open = recent.complete_since(Duration::ZERO).unwrap_err();
         assert!(open >= REACH && open < REACH + Duration::from_secs(1), "{open:?}");
         advance(REACH + Duration::from_secs(1)).await;
+        let read = recent.complete_since(Duration::ZERO);
+        assert_eq!(read, Err(Duration::ZERO), "a handler may have read the database before");
+        advance(HANDLER).await;
         assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
     }
 
@@ -308,7 +299,7 @@ mod tests {
         let recent = RecentInserts::new(REACH, HANDLER, 100);
         recent.acknowledged(&digests(0..2), KEY);
         let replay = recent.begin_replay(b"one", KEY);
-        advance(REACH).await;
+        advance(REACH + HANDLER).await;
         recent.acknowledged(&digests(2..3), KEY);
         assert_eq!(recent.begin_replay(b"one", KEY), replay, "the new one was acknowledged by it");
         assert!(!recent.is_over(replay));
@@ -326,7 +317,7 @@ mod tests {
         assert_eq!(recent.begin_replay(b"one", KEY).next, 0);
         recent.replayed(b"one", 2);
         let replay = recent.begin_replay(b"one", KEY);
-        assert_eq!((replay.first, replay.next, replay.end), (0, 2, 3));
+        assert_eq!((replay.next, replay.end), (2, 3));
         assert_eq!(recent.begin_replay(b"two", KEY).next, 0);
         recent.replayed(b"one", 3);
         assert_eq!(recent.begin_replay(b"two", KEY).next, 0, "that was the other's");

@@ -1,16 +1,13 @@
 //! Inserts the own recent ids again into an incarnation that may lack them.
 //!
-//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Swaps give
+//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give
 //! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
-//! after each call of a replay (`rebuild/swap.lua`).
+//! after each call of a replay (`rebuild/wait.lua`).
 //!
 //! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up. So
 //! does one that has not finished when the transactions of all its inserts are over.
 //! Then the live filter stops answering. The next one goes live only if its rebuild began after the
 //! last of those transactions ended (`give_up_replay.lua`).
-//!
-//! A replay sets the create marks again, too. Where there is none, and a handler may still read the database as it was
-//! before those transactions ended, no nulls are stored until all marks would have ended.
 //!
 //! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
 //!
@@ -60,7 +57,7 @@ impl Shard {
                         tracing::warn!(%error, "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying");
                     }
                     sleep(REST).await;
-                    // A new connection may do better: swaps wait for this process, but not for long.
+                    // A new connection may do better: scans wait for this process, but not for long.
                     tokio::select! {
                         biased;
                         () = adds => {}
@@ -103,24 +100,20 @@ impl Shard {
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
         let was_over = self.known.recent.was_over(replay, *age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        let age = *age + joined.elapsed();
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
-        let forgotten = self.known.recent.complete_since(age);
+        let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
             (Err(_), _) if self.known.recent.is_over(replay) => {
-                let open = forgotten.err().unwrap_or_default();
-                self.give_up_replay(connection, Some(open)).await
+                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await
             }
             (Err(error), _) => Err(error),
-            (Ok(()), Ok(())) if was_over && self.known.recent.was_read_before(replay, age) => {
-                self.give_up_replay(connection, None).await
-            }
             (Ok(()), Ok(())) => Ok(()),
-            (Ok(()), Err(open)) => self.give_up_replay(connection, Some(open)).await,
+            (Ok(()), Err(open)) => self.give_up_replay(connection, open).await,
         }
     }
 
-    /// Replays, until the transactions of all inserts are over: swaps wait no longer for a slow process.
+    /// Replays, until the transactions of all inserts are over, and no handler has read the database as it was before: scans wait no
+    /// longer for a slow process.
     async fn replay_up_to(
         &self,
         connection: &Connection,
@@ -143,23 +136,19 @@ impl Shard {
         Ok(())
     }
 
-    /// Tells Redis that inserts are not replayed: for how long their transactions may still be open, or that they were
-    /// over when the incarnation began.
+    /// Tells Redis that inserts are not replayed, and for how long their transactions may still be open.
     async fn give_up_replay(
         &self,
         connection: &Connection,
-        open: Option<Duration>,
+        open: Duration,
     ) -> Result<(), StoreError> {
         let keys = [self.known.keys.meta.as_str(), self.known.keys.bits.as_str()];
-        let open_ms = open.map_or_else(String::new, |open| open.as_millis().to_string());
+        let open_ms = open.as_millis().to_string();
         let args: [&[u8]; 2] = [&connection.identity.incarnation, open_ms.as_bytes()];
         let reply = connection.script(&GIVE_UP_REPLAY, &keys, &args, DEADLINE).await?;
         if reply.text()? != "OK" {
             return Err(StoreError::lost("the replay of own inserts"));
         }
-        let Some(open) = open else {
-            return Ok(());
-        };
         tracing::warn!(
             filter = &*self.known.settings.name,
             ?open,

@@ -5,16 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use crate::store::link::transport::Clock;
 
 /// How far an incarnation's age by Redis's clock may be beyond its age by this machine's.
 const SLACK: Duration = Duration::from_secs(1);
-
-/// More entries than are written between two polls.
-const BACK: i64 = 1 << 32;
 
 /// The last incarnation that this process has met.
 #[derive(Default)]
@@ -26,49 +21,31 @@ struct Met {
     incarnation: Vec<u8>,
     /// Later ones have greater numbers.
     number: i64,
-    /// Since when this process knows it.
-    since: Instant,
-    /// The greatest number of a journal entry that is known to have been written.
-    seq: AtomicI64,
-    /// An entry that was written: its number, and when.
-    entry: Mutex<Entry>,
+    /// The greatest number of an insert that is known to have been made.
+    last: AtomicI64,
     clock: Clock,
     /// Whether Redis's clock and this machine's have parted since.
     parted: AtomicBool,
 }
 
 impl Met {
-    fn entry(&self) -> Entry {
-        *self.entry.lock()
-    }
-
     fn known(&self) -> Told {
         Told {
             incarnation: self.incarnation.clone(),
             number: self.number,
-            seq: self.seq.load(Ordering::SeqCst),
-            entry: self.entry(),
+            last: self.last.load(Ordering::SeqCst),
             parted: self.parted.load(Ordering::SeqCst),
         }
     }
 }
-
-/// The number of a journal entry, and when it was written, ms.
-pub(crate) type Entry = (i64, i64);
 
 /// What a script is told of it.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) number: i64,
-    pub(crate) seq: i64,
-    pub(crate) entry: Entry,
+    pub(crate) last: i64,
     pub(crate) parted: bool,
-}
-
-/// Of two entries the later one. Where another has the number of the one that is known, data have gone back in time.
-fn later(known: Entry, entry: Entry) -> Entry {
-    if entry.0 > known.0 { entry } else { known }
 }
 
 impl LastIncarnation {
@@ -79,7 +56,7 @@ impl LastIncarnation {
         run: u32,
         incarnation: &[u8],
         number: i64,
-        entry: Entry,
+        last: i64,
         age: Duration,
         clock: Clock,
     ) -> bool {
@@ -94,52 +71,29 @@ impl LastIncarnation {
                 return Some(Arc::clone(met));
             }
             let known = met.as_ref().filter(|met| met.incarnation == incarnation);
-            let seq = known.map_or(entry.0, |met| met.seq.load(Ordering::SeqCst).max(entry.0));
-            let since = known.map_or_else(Instant::now, |met| met.since);
-            let entry = Mutex::new(known.map_or(entry, |met| later(met.entry(), entry)));
+            let last = known.map_or(last, |met| met.last.load(Ordering::SeqCst).max(last));
             let incarnation = incarnation.to_vec();
-            let (seq, parted) = (AtomicI64::new(seq), AtomicBool::new(is_outlasted));
-            Some(Arc::new(Met { run, incarnation, number, since, seq, entry, clock, parted }))
+            let (last, parted) = (AtomicI64::new(last), AtomicBool::new(is_outlasted));
+            Some(Arc::new(Met { run, incarnation, number, last, clock, parted }))
         });
         !is_outlasted
     }
 
-    pub(crate) fn note(&self, incarnation: &[u8], seq: i64) {
+    /// Notes the number of an insert that was made.
+    pub(crate) fn note(&self, incarnation: &[u8], last: i64) {
         if let Some(met) = &*self.0.load()
             && met.incarnation == incarnation
         {
-            met.seq.fetch_max(seq, Ordering::SeqCst);
+            met.last.fetch_max(last, Ordering::SeqCst);
         }
     }
 
-    /// Notes that this process has written an entry.
-    pub(crate) fn wrote(&self, incarnation: &[u8], entry: Entry) {
-        self.note(incarnation, entry.0);
-        if let Some(met) = &*self.0.load()
-            && met.incarnation == incarnation
-        {
-            let mut last = met.entry.lock();
-            if entry.0 <= last.0 && entry.1 > last.1 {
-                // Written later, and has no greater number: data have gone back in time. What is there lacks this one.
-                met.seq.fetch_max(last.0 + BACK, Ordering::SeqCst);
-            }
-            *last = later(*last, entry);
-        }
-    }
-
-    /// Returns for how long this process has known an incarnation.
-    pub(crate) fn known_for(&self, incarnation: &[u8]) -> Duration {
-        let met = self.0.load();
-        let met = met.as_ref().filter(|met| met.incarnation == incarnation);
-        met.map_or(Duration::ZERO, |met| met.since.elapsed())
-    }
-
-    /// Returns the number of the last entry that is known to have been written in an incarnation; 0 if
+    /// Returns the number of the last insert that is known to have been made in an incarnation; 0 if
     /// none is.
-    pub(crate) fn seq(&self, incarnation: &[u8]) -> i64 {
+    pub(crate) fn last_in(&self, incarnation: &[u8]) -> i64 {
         let met = self.0.load();
         let met = met.as_ref().filter(|met| met.incarnation == incarnation);
-        met.map_or(0, |met| met.seq.load(Ordering::SeqCst))
+        met.map_or(0, |met| met.last.load(Ordering::SeqCst))
     }
 
     /// Returns what is known of the last incarnation, whichever Redis process it lives on. One that is met later and is

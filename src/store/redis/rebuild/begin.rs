@@ -1,219 +1,294 @@
-//! *Lease* and *mark*: takes the lease and the token, and notes where the journal and Redis stand.
+//! *Lease*: takes the lease and the token, and allocates the filter to be built. From then on inserts go to both filters.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::cmd;
 use futures_util::future::join_all;
 
-use super::RedisBuild;
-use super::build::{ShardBuild, replay_given_up};
-use super::journal::Coverage;
+use super::build::ShardBuild;
 use super::lease::{CALL, LIFE, Lease, Lock, held_by};
+use super::{Due, RedisBuild};
 use crate::error::StoreError;
-use crate::filter::Generation;
+use crate::filter::{Generation, Header, Sizing, State};
 use crate::random;
 use crate::refusal::Refusal;
+use crate::store::link::process::Memory;
 use crate::store::link::reply::{self, Reply};
-use crate::store::link::script::{Script, hex};
-use crate::store::link::transport::CLOCKS_PART;
+use crate::store::link::script::Script;
+use crate::store::link::transport::{CLOCKS_PART, one};
 use crate::store::redis::connection::Connection;
-use crate::store::redis::keys::Keys;
-use crate::store::redis::shard::Shard;
+use crate::store::redis::shard::{Rebuilds, Shard};
 use crate::store::redis::shards::Shards;
 use crate::store::redis::view::View;
 use crate::store::scan::Scan;
 
-/// Others that poll once a second have noticed by then that the clock has jumped.
-const NEW: Duration = Duration::from_secs(3);
-
-/// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is read.
-const SLEWED: u64 = 8;
-
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
+/// How often others may take a token, or ask for a rebuild, between a look and a lease.
+const LOOKS: u32 = 4;
+
+/// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is read.
+const SLEWED: i64 = 8;
+
 impl RedisBuild {
-    /// Begins a rebuild of the shards that are not trusted, and of those whose build began before this moment of Redis's
-    /// clock, µs. Where the first of them is under way elsewhere, so is the scan. Where any is, and all are to be rebuilt,
-    /// what is under way may have begun too early.
+    /// Looks at the shards that are not trusted, and at those whose build began before this moment of Redis's clock, µs: they
+    /// are to be rebuilt. Nothing where the first of them is under way elsewhere, or none is left.
     pub(crate) async fn begin(
         shards: &Arc<Shards>,
         before_us: i64,
     ) -> Result<Option<Self>, StoreError> {
-        let due = shards.due(before_us).await?;
-        let [first, others @ ..] = &due[..] else { return Ok(None) };
-        let first = ShardBuild::begin(first).await;
-        if let Ok(None) = first {
-            return Ok(None);
-        }
-        let mut builds = Vec::with_capacity(due.len());
+        let looks = shards.due(before_us).await?;
+        let looks = join_all(looks.iter().map(Due::look)).await;
+        let all = before_us == i64::MAX;
+        let mut due = Vec::with_capacity(looks.len());
         let mut failed = Vec::new();
-        let others = join_all(others.iter().map(ShardBuild::begin)).await;
-        for begun in std::iter::once(first).chain(others) {
-            match begun {
-                Ok(Some(build)) => builds.push(build),
-                // Those that were begun give their leases back.
-                Ok(None) if before_us == i64::MAX => return Ok(None),
+        for (number, look) in looks.into_iter().enumerate() {
+            match look {
+                Ok(Some(found)) => due.push(found),
+                // Where all are to be rebuilt, what is under way may have begun too early.
+                Ok(None) if number == 0 || all => return Ok(None),
                 Ok(None) => {}
                 Err(error) => failed.push(error),
             }
         }
-        if builds.is_empty()
-            && let Some(error) = failed.pop()
-        {
-            return Err(error);
+        if due.is_empty() {
+            return failed.pop().map_or(Ok(None), Err);
         }
-        let shards = Arc::clone(shards);
-        Ok(Some(Self { shards, scan: Scan::default(), builds, failed }))
+        let (shards, scan, builds) = (Arc::clone(shards), Scan::default(), Vec::new());
+        Ok(Some(Self { shards, scan, due, all, builds, failed }))
+    }
+
+    /// *Lease*: takes the leases, and makes room for ids; returns for how many. Nothing where others rebuild.
+    pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
+        // Beside another filter it may be cut into another number of shards.
+        let shards = self.shards.all.len() as u32;
+        let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
+        let sizing = sizing.map_err(|error| reply::odd("the size of a filter", error))?;
+        self.make_sure_of_room(sizing.one().bytes()).await?;
+        let due = std::mem::take(&mut self.due);
+        for begun in join_all(due.into_iter().map(|due| due.lease(&sizing))).await {
+            match begun {
+                Ok(Some(build)) => self.builds.push(build),
+                // Those that were begun give their leases back.
+                Ok(None) if self.all => return Ok(None),
+                Ok(None) => {}
+                Err(error) => self.failed.push(error),
+            }
+        }
+        let Some(first) = self.builds.first() else {
+            return self.failed.pop().map_or(Ok(None), Err);
+        };
+        let geometry = |shard| {
+            let of = |build: &&ShardBuild| build.shard.number == shard;
+            self.builds.iter().find(of).map(|build| build.header.geometry)
+        };
+        self.scan.begin(&first.digester, sizing, geometry).await.map(Some)
+    }
+
+    /// Leaves out the shards of nodes that would have no room for so many bytes for each.
+    /// Fails where none of them has.
+    async fn make_sure_of_room(&mut self, one: u64) -> Result<(), StoreError> {
+        let mut with_room = Vec::new();
+        let mut failed = Vec::new();
+        while let Some(due) = self.due.first() {
+            let node = due.shard.node();
+            let is_there = |due: &Due| Arc::ptr_eq(&due.shard.node(), &node);
+            let (mut there, elsewhere): (Vec<Due>, _) = self.due.drain(..).partition(is_there);
+            self.due = elsewhere;
+            match room(&there, one).await {
+                Ok(()) => with_room.append(&mut there),
+                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => {
+                    let reason = error.to_string();
+                    let full = |_| StoreError::given_up(Refusal::OUT_OF_MEMORY, &*reason);
+                    failed.extend(there.iter().map(full));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        with_room.sort_unstable_by_key(|due| due.shard.number);
+        self.due = with_room;
+        match failed.pop() {
+            Some(error) if self.due.is_empty() => Err(error),
+            last => {
+                self.failed.extend(failed.into_iter().chain(last));
+                Ok(())
+            }
+        }
     }
 }
 
-impl ShardBuild {
-    /// Begins a rebuild of a shard; nothing where another one holds the lease.
-    async fn begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        match Self::try_begin(shard).await {
-            // The metadata was lost. The next connection joins it anew.
-            Err(error) if error.is(Refusal::LOST) => Self::try_begin(shard).await,
-            begun => begun,
-        }
+/// Fails if the node of these would have no room for a filter of so many bytes for each, beside those that are live. One that it
+/// cannot hold would have it refuse all checks.
+async fn room(due: &[Due], one_filter: u64) -> Result<(), StoreError> {
+    let Some(last) = due.last() else { return Ok(()) };
+    let connection = last.shard.connected(|node| &node.bulk, CALL).await?;
+    let asked = one(cmd("INFO").arg("memory").clone());
+    let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
+    let memory = Reply::new("INFO", memory).text()?;
+    let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
+    // What is there already makes way.
+    let new = |due: &Due| one_filter.saturating_sub(due.view.next.len);
+    let needed = used.saturating_add(due.iter().map(new).sum());
+    if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
+}
+
+impl Due {
+    /// Looks at a shard; nothing where another process has its lease.
+    async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
+        let connection = shard.connected(|node| &node.bulk, CALL).await?;
+        let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL).await?;
+        shard.understood(&view)?;
+        let shard = Arc::clone(shard);
+        Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))
     }
 
-    async fn try_begin(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let mut connection = shard.connected(|node| &node.bulk, CALL).await?;
-        let view = shard.read_view(&connection, CALL).await?;
-        shard.understood(&view)?;
+    /// Takes the lease of a shard; nothing where another process has it.
+    async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
+        for _ in 0..LOOKS {
+            let connection = self.shard.connected(|node| &node.bulk, CALL).await?;
+            let (lease, header) = self.prepare(sizing, &connection)?;
+            let reply = match lease.take(&connection, &header).await {
+                // A lost reply may have been a lease: the same lock takes it up.
+                Err(StoreError::NoAnswer { .. }) => {
+                    let again = self.shard.connected(|node| &node.bulk, CALL).await?;
+                    lease.take(&again, &header).await?
+                }
+                reply => reply?,
+            };
+            let mut fields = reply.array()?.into_iter();
+            let outcome = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
+            match outcome.as_str() {
+                "OK" => {
+                    let fields = fields.collect::<Vec<_>>().try_into();
+                    let fields = fields.map_err(|_| odd("too few fields".to_owned()))?;
+                    let terms = Terms::read(&connection, fields)?;
+                    return Ok(Some(self.leased(&connection, header, lease, terms)));
+                }
+                "LOST" => return Err(StoreError::lost("the lease")),
+                "BUSY" | "OTHER" | "OLD" => lease.forget(),
+                _ => return Err(odd(outcome)),
+            }
+            if outcome == "BUSY" {
+                return Ok(None);
+            }
+            if outcome == "OTHER" {
+                // The metadata was lost. The next connection joins it anew.
+                self.shard.withdraw(&connection);
+            }
+            match Self::look(&self.shard).await? {
+                Some(due) => self = due,
+                None => return Ok(None),
+            }
+        }
+        Err(StoreError::changing())
+    }
+
+    /// Returns a lease that is not taken yet, and the header of the filter that it allocates.
+    fn prepare(
+        &self,
+        sizing: &Sizing,
+        connection: &Connection,
+    ) -> Result<(Lease, Header), StoreError> {
         let nonce: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
+        let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
+        let token = self.rebuilds.next_token(&self.view);
+        let one = sizing.one();
+        let header = Header {
+            state: State::Building,
+            generation: Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?,
+            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            geometry: one.geometry(seed),
+            key_id: connection.identity.digester.key_id(),
+            run: connection.on.process.run,
+            items: 0,
+            capacity: one.share,
+            rate: one.rate as f32,
+        };
         let lock = Lock {
-            shard: Arc::clone(shard),
+            shard: Arc::clone(&self.shard),
             nonce: held_by(nonce, &connection.node),
-            build: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            build: header.nonce,
         };
-        let reply = match lock.take(&connection, &view).await {
-            // A lost reply may have been a lease: the same nonce takes it up.
-            Err(StoreError::NoAnswer { .. }) => {
-                connection = shard.connected(|node| &node.bulk, CALL).await?;
-                lock.take(&connection, &view).await?
-            }
-            reply => reply?,
-        };
-        let fields = match <[Reply; 9]>::try_from(reply.array()?) {
-            Ok(fields) => fields,
-            Err(fields) if fields.len() == 1 => return Ok(None),
-            Err(_) => return Err(odd("another number of fields".to_owned())),
-        };
-        let mut lease = Lease::new(lock);
-        match Self::terms(shard, &connection, fields).await {
-            Ok((terms, view)) => {
-                Ok(Some(Self::leased(Arc::clone(shard), &connection, &view, lease, &terms)))
-            }
-            Err(error) => {
-                lease.release().await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Reads what the lease says, and what there is to be replaced: the process may have stood still since it looked.
-    async fn terms(
-        shard: &Shard,
-        connection: &Connection,
-        fields: [Reply; 9],
-    ) -> Result<(Terms, View), StoreError> {
-        let terms = Terms::read(shard, connection, fields)?;
-        let view = shard.read_view(connection, CALL).await?;
-        // It may have been left meanwhile. No rebuild may take what says so for damaged bytes.
-        shard.understood(&view)?;
-        Ok((terms, view))
+        Ok((Lease::new(lock), header))
     }
 
     fn leased(
-        shard: Arc<Shard>,
+        self,
         connection: &Connection,
-        view: &View,
+        header: Header,
         lease: Lease,
-        terms: &Terms,
-    ) -> Self {
-        Self {
-            shard,
+        terms: Terms,
+    ) -> ShardBuild {
+        ShardBuild {
+            shard: self.shard,
             run: connection.on.process.run,
-            began_ms: terms.began_ms,
             lease,
-            token: terms.token,
+            leased_us: terms.leased_us,
+            window_us: terms.window_us,
             incarnation: connection.identity.incarnation.clone(),
             digester: connection.identity.digester.clone(),
-            previous: view.live.items(),
-            damaged_live: view.live.damaged().to_vec(),
-            damaged_next: view.next.damaged().to_vec(),
-            cursor: format!("{}-0", terms.read_from_ms),
-            coverage: Coverage::since(terms.start_ms),
-            live_len: view.live.len,
-            header: None,
-            caught_up_at: (0, 0),
-            replayed: Vec::new(),
+            damaged_live: self.view.live.damaged().to_vec(),
+            header,
+            recent: Vec::new(),
         }
     }
 }
 
-impl Lock {
-    async fn take(&self, connection: &Connection, view: &View) -> Result<Reply, StoreError> {
-        let Keys { lock, meta, marks, next, log, .. } = &self.shard.known.keys;
-        let keys = [lock, meta, marks, next, log].map(String::as_str);
-        let least = view.live.filter.as_ref().map_or(0, |header| header.generation.get() + 1);
-        let least = least.to_string();
+impl Rebuilds {
+    /// The least token that is newer than all there were.
+    fn next_token(&self, view: &View) -> i64 {
+        let live = view.live.filter.as_ref().map_or(0, |header| header.generation.get());
+        view.now_us.max(self.token.max(self.asked_us).max(live).saturating_add(1))
+    }
+}
+
+impl Lease {
+    async fn take(&self, connection: &Connection, header: &Header) -> Result<Reply, StoreError> {
+        let lock = self.lock();
+        let keys = &lock.shard.known.keys;
+        let keys = [&keys.lock, &keys.meta, &keys.next].map(String::as_str);
         let life = LIFE.as_millis().to_string();
-        let span = self.shard.known.settings.longest_rebuild.as_millis().to_string();
-        let args = [&self.nonce, &life, &least, &span].map(|arg| arg.as_bytes());
+        let token = header.generation.get().to_string();
+        let len = header.string_len().to_string();
+        let args: [&[u8]; 7] = [
+            lock.nonce.as_bytes(),
+            life.as_bytes(),
+            token.as_bytes(),
+            &header.encode(),
+            &header.trailer(),
+            len.as_bytes(),
+            &connection.identity.incarnation,
+        ];
         connection.script(&LEASE, &keys, &args, CALL).await
     }
 }
 
+#[derive(Clone, Copy)]
 struct Terms {
-    token: Generation,
-    began_ms: u64,
-    /// From when on the journal has to be whole, and from when on it is read.
-    start_ms: u64,
-    read_from_ms: u64,
+    leased_us: i64,
+    window_us: i64,
 }
 
 impl Terms {
-    fn read(
-        shard: &Shard,
-        connection: &Connection,
-        fields: [Reply; 9],
-    ) -> Result<Self, StoreError> {
-        let [_ok, token, reach, incarnation, key_id, seconds, micros, not_before, entries] = fields;
-        shard.journal_room.note(entries.count()?);
-        if incarnation.bytes()? != connection.identity.incarnation
-            || key_id.text()? != hex(connection.identity.digester.key_id())
-        {
-            // The metadata was lost since this connection joined it.
-            shard.withdraw(connection);
-            return Err(StoreError::lost("the lease"));
-        }
-        let token = token.int()?;
-        let token = Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?;
-        let began_ms = seconds.count()?.saturating_mul(1000).saturating_add(micros.count()? / 1000);
-        if !connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000)) {
-            // The journal is read by that clock.
+    fn read(connection: &Connection, fields: [Reply; 4]) -> Result<Self, StoreError> {
+        let [reach, seconds, micros, not_before] = fields;
+        let leased_us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+        if !connection.on.shows(leased_us) {
+            // The record is judged by that clock.
             connection.link().withdraw(&connection.on);
             return Err(StoreError::lost("the lease"));
         }
-        let not_before = not_before.count()?;
-        if not_before >= began_ms {
-            return Err(replay_given_up(Duration::from_millis(not_before - began_ms)));
+        let open_ms = not_before.int()? - leased_us / 1000;
+        if open_ms >= 0 {
+            let open = Duration::from_millis(open_ms.unsigned_abs());
+            return Err(StoreError::unvouched(open));
         }
-        // Another process may allow its transactions more time than this one.
-        let overlap =
-            u64::try_from(shard.known.settings.longest_transaction.as_millis()).unwrap_or(u64::MAX);
-        let overlap = overlap.max(reach.count()?);
-        let start_ms = began_ms.saturating_sub(overlap);
-        // Where Redis's clock jumps, an incarnation begins. Inserts of before may look older by the new clock than a transaction
-        // may be, until all of their transactions are over.
-        let known_for = shard.known.seen.known_for(&connection.identity.incarnation);
-        let is_new = known_for < NEW.max(Duration::from_millis(overlap));
-        let unnoticed = overlap / SLEWED + 2 * CLOCKS_PART.as_millis() as u64;
-        let read_from_ms = if is_new { 0 } else { start_ms.saturating_sub(unnoticed) };
-        Ok(Self { token, began_ms, start_ms, read_from_ms })
+        // Half of what the record reaches back is longer than a transaction and its insert.
+        let half = reach.int()?.saturating_mul(1000) / 2;
+        let window_us = half + half / SLEWED + 2 * CLOCKS_PART.as_micros() as i64;
+        Ok(Self { leased_us, window_us })
     }
 }
 

@@ -1,56 +1,39 @@
--- Lease and mark: takes the rebuild lease, draws the fencing token, notes where the journal stands.
+-- Lease: takes the rebuild lease, and allocates the filter to be built. From here on inserts go to it, too (add.lua).
 --
--- KEYS[1] lock   KEYS[2] meta   KEYS[3] marks   KEYS[4] next   KEYS[5] log
--- ARGV[1] the caller's nonce   ARGV[2] life of the lease, ms
--- ARGV[3] the least token that is newer than the live filter, decimal
--- ARGV[4] how long the rebuild may take, ms
--- Returns {'BUSY'}, or {'OK', token, reach of the longest transaction in ms, incarnation, key id,
--- TIME s, µs, the moment in ms after which a rebuild may begin, the number of journal entries}.
--- After a lost reply the same nonce takes the lease up.
---
--- What a process left behind that ended in a rebuild may be all that has Redis full. A DEL passes then, and so does
--- what follows it in a script.
-if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('DEL', KEYS[4])
-end
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-  and redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return {'BUSY'}
-end
+-- KEYS[1] lock   KEYS[2] meta   KEYS[3] next
+-- ARGV[1] what the lock holds while it is the caller's   ARGV[2] life of the lease, ms
+-- ARGV[3] the token, decimal   ARGV[4] header (64 bytes)   ARGV[5] trailer (64 bytes)
+-- ARGV[6] length of the whole filter in bytes   ARGV[7] the incarnation that the caller has joined
+-- Returns {'BUSY'}; {'OTHER'} where this is another incarnation; {'OLD'} when a newer token was given out, or a rebuild
+-- was asked for since the caller looked; {'LOST'} when the filter is gone that was allocated under this lease: it is allocated
+-- once; or {'OK', reach of the record, ms, TIME s, µs, the moment in ms after which a rebuild may begin}.
+-- After a lost reply the same lock is taken up.
+local meta = redis.call('HMGET', KEYS[2], 'inc', 'epoch', 'asked', 'last', 'reach', 'unvouched')
+if meta[1] ~= ARGV[7] then return {'OTHER'} end
 local time = redis.call('TIME')
--- Doubles hold whole numbers up to 2^53; µs since 1970 stay below that until the year 2255.
-local before = redis.call('HMGET', KEYS[2], 'epoch', 'asked')
-local token = math.max(
-  tonumber(before[1] or '0') + 1,
-  tonumber(before[2] or '0') + 1,
-  tonumber(ARGV[3]),
-  time[1] * 1000000 + time[2])
-token = string.format('%.0f', token)
-redis.call('HSET', KEYS[2], 'epoch', token)
--- Marks that are over are dropped by later adds, and here, should there be none.
-local moment = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = string.format('%.0f', moment)
-local over = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 16384)
-if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, over - 1) end
-local reach = redis.call('HGET', KEYS[2], 'reach') or '0'
--- From now on adds keep journal entries for as long as the slowest rebuild needs them (add.lua).
-if tonumber(ARGV[4]) > tonumber(redis.call('HGET', KEYS[2], 'span') or '0') then
-  redis.call('HSET', KEYS[2], 'span', ARGV[4])
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return {'BUSY'} end
+if holder then
+  if redis.call('TYPE', KEYS[3]).ok ~= 'string' or redis.call('GETRANGE', KEYS[3], 0, 63) ~= ARGV[4]
+    or redis.call('STRLEN', KEYS[3]) ~= tonumber(ARGV[6]) then
+    return {'LOST'}
+  end
+else
+  local token = tonumber(ARGV[3])
+  if token <= tonumber(meta[2] or '0') or token <= tonumber(meta[3] or '0') then return {'OLD'} end
+  -- What a process left behind that ended in a rebuild may be all that has Redis full. A DEL passes then, and so does what
+  -- follows it in a script.
+  redis.call('DEL', KEYS[3])
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  redis.call('HSET', KEYS[2], 'epoch', ARGV[3])
+  redis.call('SETRANGE', KEYS[3], ARGV[6] - 64, ARGV[5])
+  redis.call('SETRANGE', KEYS[3], 0, ARGV[4])
+  local last = tonumber(meta[4] or '0')
+  redis.call('SETRANGE', KEYS[3], 64, struct.pack('>I4I4', math.floor(last / 4294967296), last % 4294967296))
 end
-local unvouched = redis.call('HGET', KEYS[2], 'unvouched') or '0'
+local reach = tonumber(meta[5] or '0')
 -- A clock that was set back must not hold rebuilds for longer than a transaction may take.
-if tonumber(unvouched) > moment + reach then
-  unvouched = string.format('%.0f', moment + reach)
-  redis.call('HSET', KEYS[2], 'unvouched', unvouched)
-end
-local entries = redis.call('TYPE', KEYS[5]).ok == 'stream' and redis.call('XLEN', KEYS[5]) or 0
--- Half of a mark's life is longer than the longest transaction: so far back the journal is needed.
-return {
-  'OK', token,
-  string.format('%.0f', math.ceil(reach / 2)),
-  redis.call('HGET', KEYS[2], 'inc') or '',
-  redis.call('HGET', KEYS[2], 'kid') or '',
-  time[1], time[2],
-  unvouched,
-  entries,
-}
+local unvouched = math.min(tonumber(meta[6] or '0'), now + reach)
+if unvouched > 0 then redis.call('HSET', KEYS[2], 'unvouched', string.format('%.0f', unvouched)) end
+return {'OK', string.format('%.0f', reach), time[1], time[2], string.format('%.0f', unvouched)}

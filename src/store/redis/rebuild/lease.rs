@@ -46,8 +46,13 @@ impl Lease {
         })
     }
 
-    pub(super) fn build(&self) -> u64 {
-        self.lock.build
+    pub(super) fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Gives nothing back: it was not taken.
+    pub(super) fn forget(mut self) {
+        self.held = false;
     }
 
     pub(super) async fn release(&mut self) {
@@ -86,7 +91,8 @@ pub(super) struct Lock {
 impl Lock {
     async fn renew(&self) {
         let life = LIFE.as_millis().to_string();
-        self.run(&RENEW, &[self.nonce.as_bytes(), life.as_bytes()]).await;
+        let args = [self.nonce.as_bytes(), life.as_bytes(), &self.build.to_be_bytes()];
+        self.run(&RENEW, &args).await;
     }
 
     async fn release(&self) {

@@ -2,7 +2,7 @@
 -- live. A DEL passes also while Redis's memory is full.
 --
 -- KEYS[1] lock   KEYS[2] next
--- ARGV[1] the caller's nonce   ARGV[2] the nonce of its filter, 8 bytes
+-- ARGV[1] what the lock holds   ARGV[2] the nonce of the caller's filter, 8 bytes
 -- Returns 1 or 0.
 if redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 24, 31) == ARGV[2] then
   redis.call('DEL', KEYS[2])

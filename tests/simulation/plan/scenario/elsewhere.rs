@@ -124,7 +124,7 @@ impl What {
         let hold = config.processes[one].longest_transaction - 1;
         let create = Create::of(id, hold);
         let mishap = match config.flavour {
-            Flavour::Evicting if rng.happens(500) => Mishap::Delete(vec!["meta", "marks"]),
+            Flavour::Evicting if rng.happens(500) => Mishap::Delete(vec!["fleet", "recent"]),
             _ => Mishap::Clock(60_000),
         };
         let mut steps = vec![

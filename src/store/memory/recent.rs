@@ -1,0 +1,129 @@
+//! The record of recent inserts: what a scan may not see yet, and which ids may have been created a short while ago.
+//!
+//! An attacker that can create records must not be able to push others out unnoticed. So the record knows when the youngest was
+//! inserted that it had to drop: a rebuild that needs that one waits, and no null at all is stored meanwhile.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::id::Digest;
+
+/// How many old entries each new one drops at most: more than one, so that they get fewer, and few, so that
+/// the lock is not held for long.
+const SWEEP: usize = 4;
+
+pub(super) struct Recent {
+    life: Duration,
+    limit: usize,
+    /// When each id was inserted last.
+    inserted: HashMap<Digest, Instant>,
+    /// All inserts in their order. An id that was inserted again is here twice.
+    order: VecDeque<(Instant, Digest)>,
+    /// How many have left the front.
+    gone: u64,
+    /// When the youngest of those was inserted.
+    floor: Option<Instant>,
+}
+
+impl Recent {
+    pub(super) fn new(life: Duration, limit: u64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (inserted, order) = (HashMap::new(), VecDeque::new());
+        Self { life, limit, inserted, order, gone: 0, floor: None }
+    }
+
+    pub(super) fn insert(&mut self, digest: Digest, now: Instant) {
+        for _ in 0..SWEEP {
+            match self.order.front() {
+                Some((at, _)) if *at + self.life <= now => self.drop_oldest(),
+                _ => break,
+            }
+        }
+        if self.order.len() >= self.limit {
+            self.drop_oldest();
+        }
+        self.inserted.insert(digest, now);
+        self.order.push_back((now, digest));
+    }
+
+    /// Whether a create of an id may have begun within the record's life, or that cannot be said.
+    pub(super) fn may_hold(&self, digest: &Digest, now: Instant) -> bool {
+        let lately = |at: &Instant| *at + self.life > now;
+        self.inserted.get(digest).is_some_and(lately) || self.is_short(now)
+    }
+
+    /// Whether inserts were dropped before their time.
+    pub(super) fn is_short(&self, now: Instant) -> bool {
+        self.floor.is_some_and(|at| at + self.life > now)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.inserted.len() as u64
+    }
+
+    /// When the youngest was inserted that the record has no more.
+    pub(super) const fn floor(&self) -> Option<Instant> {
+        self.floor
+    }
+
+    /// Returns inserts from a number on, at most so many, and the number to go on with; nothing more once that stays.
+    pub(super) fn read(&self, from: u64, most: usize) -> (Vec<Digest>, u64) {
+        let from = from.max(self.gone);
+        let skip = usize::try_from(from - self.gone).unwrap_or(usize::MAX).min(self.order.len());
+        let some: Vec<_> = self.order.range(skip..).take(most).map(|(_, digest)| *digest).collect();
+        let next = from + some.len() as u64;
+        (some, next)
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some((at, digest)) = self.order.pop_front() else { return };
+        self.gone += 1;
+        self.floor = Some(at);
+        // One that was inserted again since stays.
+        if self.inserted.get(&digest) == Some(&at) {
+            self.inserted.remove(&digest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: Duration = Duration::from_secs(60);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn digest(n: u8) -> Digest {
+        Digest::from_bytes([n; 16])
+    }
+
+    #[test]
+    fn an_id_is_recent_for_the_records_life_and_then_not() {
+        let start = Instant::now();
+        let mut recent = Recent::new(LIFE, 100);
+        recent.insert(digest(1), start);
+        assert!(recent.may_hold(&digest(1), start + LIFE - SECOND));
+        assert!(!recent.may_hold(&digest(1), start + LIFE));
+        assert!(!recent.may_hold(&digest(2), start));
+        recent.insert(digest(1), start + LIFE - SECOND);
+        recent.insert(digest(2), start + LIFE);
+        assert!(recent.may_hold(&digest(1), start + LIFE), "inserted again");
+        assert_eq!(recent.len(), 2);
+        assert!(!recent.is_short(start + LIFE), "what went was over");
+    }
+
+    #[test]
+    fn where_one_is_pushed_out_any_may_have_been() {
+        let start = Instant::now();
+        let mut recent = Recent::new(LIFE, 2);
+        (0..3).for_each(|n| recent.insert(digest(n), start + SECOND * n.into()));
+        assert_eq!(recent.floor(), Some(start));
+        assert!(recent.may_hold(&digest(9), start + LIFE - SECOND));
+        assert!(!recent.may_hold(&digest(9), start + LIFE));
+        assert_eq!(recent.read(0, 9), ([1, 2].map(digest).to_vec(), 3));
+        assert_eq!(recent.read(2, 9), (vec![digest(2)], 3));
+        assert_eq!(recent.read(3, 9), (vec![], 3));
+    }
+}
