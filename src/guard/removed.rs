@@ -11,10 +11,10 @@ pub enum Removed {
     /// Nothing was remembered, for one of these reasons:
     ///
     /// - The id was inserted lately: within twice the sum of
-    ///   [`longest_transaction`](crate::Builder::longest_transaction) and
-    ///   [`handler_time`](crate::NegativeCaching::handler_time). A record with this id may be there, or on its way.
+    ///   [`longest_transaction`](crate::Builder::longest_transaction),
+    ///   [`handler_time`](crate::NegativeCaching::handler_time) and a second. A record with this id may be there, or on its way.
     /// - The filter's data in Redis are younger than that: it started, failed over or lost them. Without Redis, this process is.
-    /// - More ids were inserted within that time than are marked: an import of more than 100,000, say.
+    /// - More ids were inserted within that time than the record of recent inserts holds: a million.
     /// - There is no filter, and nothing is refused anyway; or it was replaced during the call.
     /// - This process has removed too many ids: 10,000 at once, and 100 a second after that.
     Withheld,

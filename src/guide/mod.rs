@@ -28,8 +28,7 @@
 //! | *found*, *missed*, *suspect* | [two sets of ids](attackers#found-missed-and-suspect) that each process keeps: seen to exist lately; missing or unanswered lately, or since the filter was copied |
 //! | *copy* | [the live filter's bits](attackers#the-copy) in each process: what they hold passes, and Redis is not asked |
 //! | lane | the way for requests whose id is *missed* or unknown: 64 at once and 500 a second unless set otherwise, the others 503 |
-//! | journal | the latest inserts, from which a rebuild learns what its scan could not see |
-//! | create mark | a note that an id was inserted lately, so that no null is stored for it |
+//! | record of recent inserts | [the ids inserted lately](redis#keys-and-memory): a rebuild reads there what its scan cannot see, and no null is stored for them |
 //! | canary | a small sample of refusals that is let through, to see whether refusals are right |
 
 #[doc = include_str!("getting_started.md")]

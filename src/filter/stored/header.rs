@@ -178,7 +178,7 @@ fn take<const N: usize>(bytes: &[u8; HEADER_LEN], offset: usize) -> [u8; N] {
 
 #[cfg(test)]
 impl Header {
-    /// Returns the header of a filter whose build begins: loading, with no ids counted, and with key
+    /// Returns the header of a filter whose build begins: with no ids counted, and with key
     /// and process left at zero.
     pub(crate) const fn new(
         generation: Generation,

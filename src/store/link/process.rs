@@ -15,7 +15,7 @@ pub(crate) struct RedisProcess {
 }
 
 impl RedisProcess {
-    /// The oldest version whose commands the guard uses (`XADD … MINID`).
+    /// The oldest version that the tests run on.
     const OLDEST: (u32, u32) = (6, 2);
 
     /// Reads in an INFO reply whether the server has keys of its own, and all of them unless it was called as a node of a cluster.

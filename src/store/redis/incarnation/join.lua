@@ -25,7 +25,7 @@
 --
 -- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in
 -- time, or the clock has jumped. What was acknowledged before may be lost, and every process replays its recent adds
--- (rebuild/swap.lua gives them time).
+-- (rebuild/wait.lua gives them time).
 -- What holds another type is not ours. It is put aside, and what was ours counts as lost.
 for i, ours in ipairs({'hash', 'zset', 'none', 'none', 'string'}) do
   local kind = redis.call('TYPE', KEYS[i]).ok

@@ -16,7 +16,7 @@ mod recent;
 mod replay;
 mod seen;
 
-/// How long the first swap of an incarnation waits, and every swap after the last sign of a replay. By
+/// How long the first scan of an incarnation waits, and every scan after the last sign of a replay. By
 /// then each process has found the incarnation and begun its replay: connections are polled once a
 /// second, an attempt to connect takes 0.75 s at most where somebody answers, 0.1 s more in a cluster, and the wait before it 0.5 s.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);

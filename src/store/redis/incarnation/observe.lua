@@ -1,7 +1,7 @@
 -- Tells an observer what join.lua would tell a process, and writes nothing.
 --
 -- KEYS and the reply are those of join.lua, whose ARGV are not used. The reply is an error where there is no filter to look at.
--- Where the stamp of the live filter is not the number of the last entry, join.lua puts that filter out of use: here every
+-- Where the stamp of the live filter is not the number of the last insert, join.lua puts that filter out of use: here every
 -- generation that went live is said to be newer than it.
 local fields = {'kid', 'key', 'inc', 'since', 'live', 'life', 'last', 'reach', 'settles', 'mode', 'mode_at', 'began'}
 local meta = {}
