@@ -137,8 +137,8 @@ impl FleetView {
 
 /// What the record of recent inserts holds, and how far back it must reach.
 ///
-/// It holds a million ids at the most. Where more are inserted than that in the time that it must reach back, a rebuild waits before its
-/// scan until the transactions are over of those that are missing, and no 404 is remembered.
+/// It holds a million ids at the most. Where more are inserted in the time that it must reach back, a rebuild waits before its scan until
+/// the transactions of those that are missing are over. Where more are inserted in twice that time, no 404 is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 #[non_exhaustive]
