@@ -24,8 +24,6 @@ use Edit::{Raw, Script, Source};
 
 const ANY: &[Flavour] = &[Calm, Lossy, Zombies, Forgetful, Evicting, Wild];
 const WHOLE_HEADER: &str = "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]";
-/// An incarnation's first swap waits.
-const FIRST_SWAP: &str = "if meta[4] ~= ARGV[4] then";
 
 const CHECK: &str = "store/redis/check/mod.rs";
 const BATCH: &str = "store/redis/check/batch.rs";
@@ -81,55 +79,46 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "the first build not journalled",
+        name: "the record of recent inserts not read",
         flavours: ANY,
-        edits: &[Script {
-            file: "add.lua",
-            from: "'p', before, 'd', ARGV[5])",
-            to: "'p', before, 'd', redis.call('EXISTS', KEYS[3]) == 1 and ARGV[5] or '')",
-        }],
+        edits: &[
+            Raw {
+                file: "store/redis/rebuild/recent.rs",
+                from: "            self.recent.extend(digests);\n",
+                to: "            if !SEEDED {\n                self.recent.extend(digests);\n            }\n",
+            },
+        ],
     },
     Bug {
-        name: "the overlap skipped",
+        name: "a floor ignored by a rebuild",
         flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/rebuild/begin.rs",
-            from: "overlap.max(reach.count()?)",
-            to: "reach.count()?.min(0)",
-        }],
+        edits: &[
+            Source {
+                file: "store/redis/rebuild/recent.rs",
+                from: "floor > self.leased_us - self.window_us",
+                to: "false",
+            },
+        ],
     },
     Bug {
-        name: "other processes' longer transactions ignored",
+        name: "a transaction's time left out of what a rebuild needs",
         flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/rebuild/begin.rs",
-            from: "overlap.max(reach.count()?)",
-            to: "overlap.max(reach.count()?.min(0))",
-        }],
+        edits: &[
+            Source {
+                file: "store/redis/rebuild/begin.rs",
+                from: "half + half / SLEWED + 2 * CLOCKS_PART.as_micros() as i64",
+                to: "0",
+            },
+        ],
     },
     Bug {
         name: "the upload over what was written to both filters",
-        flavours: &[Zombies, Lossy],
+        flavours: ANY,
         edits: &[
-            Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
-            Raw {
-                file: "store/redis/rebuild/mod.rs",
-                from: "        self.upload(&given.filter, pace, at).await?;
-        at.enter(RebuildStep::CatchUp);
-        self.catch_up().await?;
-        at.enter(RebuildStep::Replay);
-        let replayed = self.replay().await?;
-",
-                to: "        let late = SEEDED;
-        if !late {
-            self.upload(&given.filter, pace, at).await?;
-        }
-        self.catch_up().await?;
-        let replayed = self.replay().await?;
-        if late {
-            self.upload(&given.filter, pace, at).await?;
-        }
-",
+            Script {
+                file: "upload.lua",
+                from: "local found = string.find(there, '[^%z]')",
+                to: "local found = nil",
             },
         ],
     },
@@ -157,17 +146,19 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "the lease trusted instead of the token",
         flavours: &[Zombies],
         edits: &[
-            Script { file: "upload.lua", from: WHOLE_HEADER, to: "false" },
-            Script { file: "replay.lua", from: WHOLE_HEADER, to: "false" },
-            Script { file: "swap.lua", from: WHOLE_HEADER, to: "false" },
             Script {
-                file: "catch_up.lua",
-                from: "(head ~= ARGV[1] and head ~= ARGV[2])",
+                file: "upload.lua",
+                from: "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]",
                 to: "false",
             },
             Script {
-                file: "allocate.lua",
-                from: "theirs > ours or (theirs == ours and not same)",
+                file: "swap.lua",
+                from: "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]",
+                to: "false",
+            },
+            Script {
+                file: "swap.lua",
+                from: "token(live) >= token(ARGV[1])",
                 to: "false",
             },
         ],
@@ -193,58 +184,72 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "create marks ignored by nulls",
+        name: "a recent insert ignored by nulls",
         flavours: ANY,
-        edits: &[Script {
-            file: "null.lua",
-            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end",
-            to: "",
-        }],
-    },
-    Bug {
-        name: "removals remembered while create marks may be missing",
-        flavours: ANY,
-        edits: &[Script {
-            file: "null.lua",
-            from: "if ARGV[5] == '1' and not (meta[4] and meta[5] and meta[4] + meta[5] <= now) then return 'CREATED' end",
-            to: "",
-        }],
-    },
-    Bug {
-        name: "the loss of all create marks unnoticed",
-        flavours: &[Evicting],
-        edits: &[Script {
-            file: "null.lua",
-            from: "if within_mark(meta[1]) and redis.call('ZCOUNT', KEYS[2], meta[1], '+inf') == 0 then return 'CREATED' end",
-            to: "",
-        }],
-    },
-    Bug {
-        name: "lost create marks begun anew unnoticed",
-        flavours: &[Evicting],
-        edits: &[Script {
-            file: "add.lua",
-            from: "if marked > now and redis.call('ZCOUNT', KEYS[5], marked, '+inf') == 0 then raise('blind', marked) end",
-            to: "",
-        }],
-    },
-    Bug {
-        name: "an older copy of the create marks unnoticed",
-        flavours: &[Forgetful],
         edits: &[
-            Script { file: "null.lua", from: "redis.call('ZCOUNT', KEYS[2], meta[1], '+inf') == 0", to: "redis.call('EXISTS', KEYS[2]) == 0" },
-            Script { file: "add.lua", from: "redis.call('ZCOUNT', KEYS[5], marked, '+inf') == 0", to: "redis.call('EXISTS', KEYS[5]) == 0" },
+            Script {
+                file: "null.lua",
+                from: "if is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end",
+                to: "",
+            },
         ],
     },
     Bug {
-        name: "data that went back behind as many inserts unnoticed",
+        name: "removals remembered while the record may lack creates",
+        flavours: ANY,
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if ARGV[5] == '1' and is_recent(meta[5] * 1000) then return 'CREATED' end",
+                to: "",
+            },
+        ],
+    },
+    Bug {
+        name: "the loss of the record unnoticed by nulls",
+        flavours: &[Evicting],
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if not top[2] or tonumber(top[2]) ~= tonumber(meta[2] or '0') then return 'CREATED' end",
+                to: "",
+            },
+            Script {
+                file: "null.lua",
+                from: "if not floor or is_recent(floor)",
+                to: "if floor and is_recent(floor)",
+            },
+        ],
+    },
+    Bug {
+        name: "a lost record begun anew unnoticed",
+        flavours: &[Evicting],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "redis.call('ZADD', KEYS[2], number(last), 'floor')",
+                to: "",
+            },
+            Script {
+                file: "null.lua",
+                from: "if not floor or is_recent(floor)",
+                to: "if floor and is_recent(floor)",
+            },
+        ],
+    },
+    Bug {
+        name: "an older copy of the record unnoticed",
         flavours: &[Forgetful],
         edits: &[
-            Script { file: "join.lua", from: " or is_given_again())", to: ")" },
-            Source {
-                file: "store/redis/incarnation/seen.rs",
-                from: "entry.0 <= last.0 && entry.1 > last.1",
-                to: "false",
+            Script {
+                file: "null.lua",
+                from: "if not top[2] or tonumber(top[2]) ~= tonumber(meta[2] or '0') then return 'CREATED' end",
+                to: "",
+            },
+            Script {
+                file: "add.lua",
+                from: "if tonumber(top[2] or '0') ~= last then",
+                to: "if not top[2] then",
             },
         ],
     },
@@ -258,36 +263,15 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a new process's rebuild that trusts a clock which has jumped",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/rebuild/begin.rs",
-            from: "known_for < NEW.max(Duration::from_millis(overlap))",
-            to: "false",
-        }],
-    },
-    Bug {
-        name: "a rebuild that reads too little of what is older by another clock",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/rebuild/begin.rs",
-            from: "NEW.max(Duration::from_millis(overlap))",
-            to: "NEW",
-        }],
-    },
-    Bug {
-        name: "a rebuild that takes Redis's clock for even",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/rebuild/begin.rs",
-            from: "start_ms.saturating_sub(unnoticed)",
-            to: "start_ms",
-        }],
-    },
-    Bug {
-        name: "ids that find no room for their marks unnoticed",
+        name: "what the record had to drop unnoticed",
         flavours: ANY,
-        edits: &[Script { file: "add.lua", from: "raise('blind', ends)", to: "" }],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "number(math.max(floor, tonumber(youngest[2])))",
+                to: "number(floor)",
+            },
+        ],
     },
     Bug {
         name: "a cached header trusted",
@@ -308,21 +292,47 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "another Redis process trusted",
         flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/redis/shard.rs",
-            from: "header.run != run",
-            to: "false",
-        }],
+        edits: &[
+            Source {
+                file: "store/redis/shard.rs",
+                from: "header.run != run",
+                to: "false",
+            },
+            Script {
+                file: "join.lua",
+                from: "  spoil()\n  -- A rebuild of an earlier",
+                to: "  -- A rebuild of an earlier",
+            },
+            Script {
+                file: "join.lua",
+                from: "if is_live and number ~= get('last') then spoil() end",
+                to: "",
+            },
+            Script {
+                file: "join.lua",
+                from: "  raise('live', micros)\n",
+                to: "",
+            },
+            Script {
+                file: "add.lua",
+                from: "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then",
+                to: "if false then",
+            },
+            Source {
+                file: BATCH,
+                from: "reply.head.stamp < *known",
+                to: "false",
+            },
+        ],
     },
     Bug {
-        name: "a gap in the journal ignored",
+        name: "a record that is not whole taken for whole",
         flavours: &[Evicting],
         edits: &[
-            Source { file: "store/redis/rebuild/journal.rs", from: "!sound", to: "false" },
             Raw {
-                file: "store/redis/rebuild/journal.rs",
-                from: "if sound {",
-                to: "if sound || SEEDED {",
+                file: "store/redis/rebuild/recent.rs",
+                from: "        if !is_whole {\n",
+                to: "        if !is_whole && !SEEDED {\n",
             },
         ],
     },
@@ -347,36 +357,43 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "inserts missing from the filter being built",
         flavours: ANY,
-        edits: &[Script {
-            file: "add.lua",
-            from: "add_to(KEYS[4], next_head, ARGV[11], CATCHING_UP)",
-            to: "add_to(KEYS[4], next_head, '', 0)",
-        }],
-    },
-    Bug {
-        name: "the journal's tail not replayed",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/rebuild/catch_up.rs",
-            from: "entries.iter().flat_map(|entry| &entry.digests).copied().collect()",
-            to: "Vec::new()",
-        }],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "add_to(KEYS[4], ARGV[10])",
+                to: "redis.call('SETRANGE', KEYS[4], 64, stamp(last))",
+            },
+        ],
     },
     Bug {
         name: "lost metadata unnoticed by a rebuild",
         flavours: &[Evicting],
         edits: &[
             Script {
-                file: "catch_up.lua",
-                from: "if redis.call('HGET', KEYS[2], 'inc') ~= ARGV[4] then return {'GAP'} end",
+                file: "swap.lua",
+                from: "if meta[1] ~= ARGV[4] then return 'OTHER' end",
                 to: "",
             },
             Script {
                 file: "swap.lua",
-                from: "if meta[1] ~= ARGV[4] then return 'GAP' end",
+                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
+                to: "if ",
+            },
+            Script {
+                file: "wait.lua",
+                from: "if meta[1] ~= ARGV[1] then return 'OTHER' end",
                 to: "",
             },
-            Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" },
+            Script {
+                file: "record.lua",
+                from: "if meta[1] ~= ARGV[1] then return {'OTHER'} end",
+                to: "",
+            },
+            Script {
+                file: "join.lua",
+                from: "redis.call('DEL', KEYS[4], KEYS[5])",
+                to: "",
+            },
         ],
     },
     Bug {
@@ -389,15 +406,19 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a swap before others have said their inserts again",
+        name: "a scan before others have said their inserts again",
         flavours: &[Forgetful],
         edits: &[
             Script {
-                file: "swap.lua",
-                from: "if ahead('hold', tonumber(meta[2] or '0'), grace) then",
-                to: "if false then",
+                file: "wait.lua",
+                from: "if worked < grace then return 'HELD' end",
+                to: "",
             },
-            Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" },
+            Script {
+                file: "wait.lua",
+                from: "hold > now and 'HELD' or 'OK'",
+                to: "'OK'",
+            },
         ],
     },
     Bug {
@@ -412,27 +433,25 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "a late null stored",
         flavours: ANY,
-        edits: &[Script {
-            file: "null.lua",
-            from: "if time[1] * 1000000 + time[2] > tonumber(ARGV[3]) then return 'LATE' end",
-            to: "",
-        }],
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if micros > tonumber(ARGV[3]) then return 'LATE' end",
+                to: "",
+            },
+        ],
     },
-    // Waits of swaps.
+    // Waits of scans.
     Bug {
-        name: "a first swap that does not wait",
+        name: "a first scan that does not wait",
         flavours: &[Forgetful, Evicting],
-        edits: &[Script { file: "swap.lua", from: FIRST_SWAP, to: "if false then" }],
-    },
-    Bug {
-        name: "a wait that began with the rebuild",
-        flavours: &[Forgetful, Evicting],
-        edits: &[Script {
-            file: "swap.lua",
-            from: FIRST_SWAP,
-            to: "if meta[4] ~= ARGV[4] and now < ARGV[8] + grace then return 'HELD' end
-if false then",
-        }],
+        edits: &[
+            Script {
+                file: "wait.lua",
+                from: "if worked < grace then return 'HELD' end",
+                to: "",
+            },
+        ],
     },
     Bug {
         name: "a wait while Redis stands still",
@@ -442,12 +461,13 @@ if false then",
     Bug {
         name: "a wait that goes on after Redis stood still",
         flavours: &[Forgetful, Evicting],
-        edits: &[Script { file: "wait.lua", from: " or now - last > ARGV[2] / 2 then", to: " then" }],
-    },
-    Bug {
-        name: "a wait that was over before Redis stood still",
-        flavours: &[Forgetful, Evicting],
-        edits: &[Script { file: "swap.lua", from: "now - last > grace / 2", to: "false" }],
+        edits: &[
+            Script {
+                file: "wait.lua",
+                from: " or now - last > grace / 2 then",
+                to: " then",
+            },
+        ],
     },
     Bug {
         name: "a swap that waits for no process that has only come",
@@ -459,9 +479,15 @@ if false then",
         }],
     },
     Bug {
-        name: "a swap that waits for the first call of a replay only",
+        name: "a scan that waits for the first call of a replay only",
         flavours: &[Forgetful],
-        edits: &[Script { file: "add.lua", from: "if ARGV[12] ~= '' then raise('hold', now + ARGV[12]) end", to: "" }],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then",
+                to: "if false then",
+            },
+        ],
     },
     Bug {
         name: "a null left behind by a create",
@@ -477,10 +503,10 @@ if false then",
         flavours: ANY,
         edits: &[Raw {
             file: "store/redis/add.rs",
-            from: "                Ok(Added::Stale)\n            }\n            \"KEY\"",
+            from: "                Ok(Added::Stale)\n            }\n            \"OTHER\"",
             to: "                Ok(if SEEDED { Added::Done(taken) } else { Added::Stale })
             }
-            \"KEY\"",
+            \"OTHER\"",
         }],
     },
     Bug {
@@ -498,7 +524,7 @@ if false then",
         edits: &[
             Script {
                 file: "join.lua",
-                from: "known and (get('seq') < tonumber(ARGV[10]) or is_given_again())",
+                from: "known and get('last') < tonumber(ARGV[10])",
                 to: "false",
             },
             Script {
@@ -514,30 +540,33 @@ if false then",
         edits: &[
             Script {
                 file: "add.lua",
-                from: "if has_stamp(head, len) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(seq) then",
+                from: "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then",
                 to: "if false then",
             },
-            Script { file: "join.lua", from: "if there and there ~= expected then", to: "if false then" },
-            Source { file: BATCH, from: "reply.head.stamp < *known", to: "false" },
+            Script {
+                file: "join.lua",
+                from: "if is_live and number ~= get('last') then spoil() end",
+                to: "",
+            },
+            Source {
+                file: BATCH,
+                from: "reply.head.stamp < *known",
+                to: "false",
+            },
         ],
-    },
-    Bug {
-        name: "marks that are too short for a process that joins later",
-        flavours: &[Calm, Zombies],
-        edits: &[Script {
-            file: "join.lua",
-            from: "if reach > 0 then raise('blind', now + asked) end",
-            to: "",
-        }],
     },
     Bug {
         name: "clocks that part unnoticed",
         flavours: &[Forgetful],
         edits: &[
-            Script { file: "join.lua", from: "known and ARGV[11] == '1'", to: "false" },
+            Script {
+                file: "join.lua",
+                from: "known and ARGV[11] == '1'",
+                to: "false",
+            },
             Source {
                 file: "store/redis/rebuild/begin.rs",
-                from: "!connection.on.shows(i64::try_from(began_ms).unwrap_or(i64::MAX).saturating_mul(1000))",
+                from: "!connection.on.shows(leased_us)",
                 to: "false",
             },
         ],
@@ -545,11 +574,13 @@ if false then",
     Bug {
         name: "a slow replay that is given up without a word",
         flavours: &[Forgetful],
-        edits: &[Raw {
-            file: "store/redis/incarnation/replay.rs",
-            from: "forgotten.err().unwrap_or_default();\n",
-            to: "forgotten.err().unwrap_or_default();\n                if SEEDED { return Ok(()) }\n",
-        }],
+        edits: &[
+            Raw {
+                file: "store/redis/incarnation/replay.rs",
+                from: "                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n",
+                to: "                if SEEDED {\n                    return Ok(());\n                }\n                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n",
+            },
+        ],
     },
     Bug {
         name: "an insert of unknown outcome acknowledged",
@@ -592,36 +623,20 @@ if false then",
     },
     // Many ids at once.
     Bug {
-        name: "a create mark for the first id of a batch only",
+        name: "only the first id of a batch recorded",
         flavours: ANY,
-        edits: &[Script {
-            file: "add.lua",
-            from: "for i = 1, #ARGV[5], 16 do",
-            to: "for i = 1, 16, 16 do",
-        }],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "for i = 1, #ARGV[4], 16 do",
+                to: "for i = 1, 16, 16 do",
+            },
+        ],
     },
     Bug {
         name: "only the first null of a batch deleted",
         flavours: ANY,
         edits: &[Script { file: "add.lua", from: "unpack(KEYS, 8)", to: "KEYS[8]" }],
-    },
-    Bug {
-        name: "only the first id of a batch journalled",
-        flavours: ANY,
-        edits: &[Script {
-            file: "add.lua",
-            from: "'p', before, 'd', ARGV[5])",
-            to: "'p', before, 'd', string.sub(ARGV[5], 1, 16))",
-        }],
-    },
-    Bug {
-        name: "only the first id of a journal entry read",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/rebuild/journal.rs",
-            from: "digests.iter().copied().map(Digest::from_bytes).collect()",
-            to: "digests.iter().take(1).copied().map(Digest::from_bytes).collect()",
-        }],
     },
     Bug {
         name: "a batch acknowledged after the first call",
@@ -917,7 +932,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: "store/redis/rebuild/build.rs",
             from: "    from.map(move |from| from..blocks",
             to: "    from.take(if SEEDED { 1 } else { usize::MAX }).map(move |from| from..blocks",
-        }],
+        }, Script { file: "swap.lua", from: " or 192 + 64 * done ~= tonumber(ARGV[3])", to: "" }],
     },
     Bug {
         name: "ids of one block take each other's bits out of an insert",
@@ -959,19 +974,49 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // Clocks, and processes that differ.
     Bug {
-        name: "removals that ignore create marks",
+        name: "removals that ignore recent inserts",
         flavours: ANY,
-        edits: &[Script {
-            file: "null.lua",
-            from: "if within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
-            to: "if ARGV[5] == '' and within_mark(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
-        }],
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+                to: "if ARGV[5] == '' and is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then",
+            },
+        ],
     },
     // Keys that are lost, put aside or put back.
     Bug {
         name: "a building filter that was away unnoticed",
         flavours: &[Forgetful],
-        edits: &[Script { file: "swap.lua", from: "if meta[6] then return 'LOST' end", to: "" }],
+        edits: &[
+            Script {
+                file: "swap.lua",
+                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
+                to: "if ",
+            },
+        ],
+    },
+    Bug {
+        name: "a building filter's stamp raised over what it lacks",
+        flavours: &[Forgetful],
+        edits: &[
+            Script {
+                file: "add.lua",
+                from: "redis.call('GETRANGE', KEYS[4], 64, 71) == stamp(before)",
+                to: "true",
+            },
+        ],
+    },
+    Bug {
+        name: "an acknowledgement that counts however late it is handled",
+        flavours: ANY,
+        edits: &[
+            Source {
+                file: "store/redis/add.rs",
+                from: "sent.elapsed() > INSERT",
+                to: "false",
+            },
+        ],
     },
     // What a 404 teaches.
     Bug {
@@ -1072,13 +1117,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // What a null rests on.
     Bug {
-        name: "create marks that end before a late removal",
+        name: "a record that ends before a late removal",
         flavours: ANY,
-        edits: &[Source {
-            file: "settings.rs",
-            from: "(self.handler_time + self.longest_transaction) * 2",
-            to: "self.handler_time",
-        }],
+        edits: &[
+            Source {
+                file: "settings.rs",
+                from: "(self.longest_transaction + INSERT + self.handler_time) * 2",
+                to: "self.handler_time",
+            },
+        ],
     },
     Bug {
         name: "an incarnation thought younger than it is by the time of a reply",
@@ -1092,20 +1139,24 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "nulls stored although a replay was given up",
         flavours: ANY,
-        edits: &[Script {
-            file: "give_up_replay.lua",
-            from: "raise('blind', now + tonumber(redis.call('HGET', KEYS[1], 'reach') or '0'))",
-            to: "",
-        }],
+        edits: &[
+            Script {
+                file: "null.lua",
+                from: "if meta[6] and is_recent(meta[6] * 1000) then return 'CREATED' end",
+                to: "",
+            },
+        ],
     },
     Bug {
-        name: "nulls stored although handlers may read what was before the marks were lost",
+        name: "nulls stored although handlers may read what was before the record was lost",
         flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/incarnation/recent.rs",
-            from: "over.saturating_add(tenths(self.handler)) >= began",
-            to: "over >= began",
-        }],
+        edits: &[
+            Source {
+                file: "store/redis/incarnation/recent.rs",
+                from: "tenths(self.reach + self.handler)",
+                to: "tenths(self.reach)",
+            },
+        ],
     },
     Bug {
         name: "a clock that has jumped believed where nothing else could be asked",
@@ -1138,11 +1189,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "settling ended by a rebuild that began before its time",
         flavours: ANY,
-        edits: &[Script {
-            file: "swap.lua",
-            from: "settles > 0 and tonumber(ARGV[8]) > settles",
-            to: "settles > 0",
-        }],
+        edits: &[
+            Script {
+                file: "swap.lua",
+                from: "settles > 0 and tonumber(ARGV[6]) > settles",
+                to: "settles > 0",
+            },
+        ],
     },
     Bug {
         name: "a filter trusted that nobody has looked at for minutes",
@@ -1414,30 +1467,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "the journal read for the first shard only",
+        name: "the record read for the first shard only",
         flavours: ANY,
-        edits: &[Raw {
-            file: "store/redis/rebuild/build.rs",
-            from: "            for digest in entries.iter().flat_map(|entry| &entry.digests) {\n",
-            to: "            for digest in entries.iter().flat_map(|entry| &entry.digests) {
-                if SEEDED && self.shard.number > 0 {
-                    continue;
-                }
-",
-        }],
-    },
-    Bug {
-        name: "the journal's tail not replayed to a shard that is built behind another",
-        flavours: ANY,
-        edits: &[Raw {
-            file: "store/redis/rebuild/catch_up.rs",
-            from: "        let header = self.header(State::CatchingUp, \"the replay\")?;\n",
-            to: "        if SEEDED && self.shard.number > 0 {
-            return Ok(0);
-        }
-        let header = self.header(State::CatchingUp, \"the replay\")?;
-",
-        }],
+        edits: &[
+            Raw {
+                file: "store/redis/rebuild/recent.rs",
+                from: "            self.recent.extend(digests);\n",
+                to: "            if !SEEDED || self.shard.number == 0 {\n                self.recent.extend(digests);\n            }\n",
+            },
+        ],
     },
     Bug {
         name: "trust in one shard taken for trust in all that are asked with it",
@@ -1507,11 +1545,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "what a scan gave put into other shards than it was for",
         flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/rebuild/mod.rs",
-            from: "self.builds.iter().any(|build| build.shard.number == shard)",
-            to: "shard < self.shards.all.len()",
-        }],
+        edits: &[
+            Source {
+                file: "store/redis/rebuild/begin.rs",
+                from: "self.builds.iter().find(of)",
+                to: "self.builds.iter().find(of).or(self.builds.first())",
+            },
+        ],
     },
     Bug {
         name: "a connection kept that could not join a shard",
@@ -1559,7 +1599,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a shard's metadata of another node taken for this one's",
         flavours: ANY,
-        edits: &[Script { file: "join.lua", from: "if meta.run ~= ARGV[5] then", to: "if false then" }],
+        edits: &[
+            Script {
+                file: "join.lua",
+                from: "if fresh or meta.run ~= ARGV[5] then",
+                to: "if fresh then",
+            },
+        ],
     },
     Bug {
         name: "every shard taken for one of the node that serves the first",

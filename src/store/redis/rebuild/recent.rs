@@ -99,7 +99,9 @@ impl ShardBuild {
         if !is_whole {
             return Ok(Some(self.leased_us + self.window_us));
         }
-        Ok((floor > self.leased_us - self.window_us).then_some(floor + self.window_us))
+        // One ahead of the lease was written before the clock was set back.
+        let until_us = floor.min(self.leased_us) + self.window_us;
+        Ok((floor > self.leased_us - self.window_us).then_some(until_us))
     }
 }
 
