@@ -5,10 +5,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::store::Record;
+use crate::store::link::transport::CLOCKS_PART;
 
 /// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
 /// a second and a half at most.
 pub(crate) const HOLDS: Duration = Duration::from_secs(3);
+
+/// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.
+const SLEWED: u32 = 8;
+
+/// Returns how much of a record a rebuild needs that reaches back for so long: half of that is longer than a transaction and its
+/// insert.
+pub(crate) fn needed_of_record(reach: Duration) -> Duration {
+    reach / 2 + reach / 2 / SLEWED + CLOCKS_PART * 2
+}
 
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]

@@ -23,7 +23,7 @@ use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, Sending, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
-use crate::store::redis::fleet::Fleet;
+use crate::store::redis::fleet::{Fleet, needed_of_record};
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
@@ -119,8 +119,7 @@ impl KnownShard {
         let floor = Some(floor.int()?).filter(|floor| *floor > 0);
         let reaches =
             floor.map(|floor| Duration::from_micros(u64::try_from(us - floor).unwrap_or(0)));
-        // As far back as a rebuild reads it that begins now (rebuild/begin.rs).
-        let required = reach.max(self.settings.record_life()) / 2;
+        let required = needed_of_record(reach.max(self.settings.record_life()));
         fleet.record = Some(Record { ids: ids.count()?, reaches, required });
         let newest = newest.int()?;
         let fleet = ArcSwap::from_pointee(fleet);

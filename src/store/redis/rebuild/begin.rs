@@ -16,8 +16,9 @@ use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::Script;
-use crate::store::link::transport::{CLOCKS_PART, one};
+use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::fleet::needed_of_record;
 use crate::store::redis::shard::{Rebuilds, Shard};
 use crate::store::redis::shards::Shards;
 use crate::store::redis::view::View;
@@ -27,9 +28,6 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 /// How often others may take a token, or ask for a rebuild, between a look and a lease.
 const LOOKS: u32 = 4;
-
-/// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is read.
-const SLEWED: i64 = 8;
 
 impl RedisBuild {
     /// Looks at the shards that are not trusted, and at those whose build began before this moment of Redis's clock, µs: they
@@ -285,10 +283,8 @@ impl Terms {
             let open = Duration::from_millis(open_ms.unsigned_abs());
             return Err(StoreError::unvouched(open));
         }
-        // Half of what the record reaches back is longer than a transaction and its insert.
-        let half = reach.int()?.saturating_mul(1000) / 2;
-        let window_us = half + half / SLEWED + 2 * CLOCKS_PART.as_micros() as i64;
-        Ok(Self { leased_us, window_us })
+        let window = needed_of_record(Duration::from_millis(reach.count()?));
+        Ok(Self { leased_us, window_us: window.as_micros() as i64 })
     }
 }
 
