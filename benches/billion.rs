@@ -399,7 +399,7 @@ impl Figures {
         };
         let (rest, live) = (used_memory(redis), keys("bits"));
         let inserted = seen.looks.used.last().map_or(0, |(_, inserted)| *inserted);
-        let insert = (keys("log") + keys("marks")) as f64 / inserted.max(1) as f64;
+        let insert = keys("recent") as f64 / inserted.max(1) as f64;
         // Less had been inserted at each look than by now.
         let then =
             |(used, by_then): &(u64, u64)| used + ((inserted - by_then) as f64 * insert) as u64;
@@ -421,8 +421,8 @@ impl Figures {
         let row = |what: &str, figure: String| println!("| {what} | {figure} |");
         row("ids from the source", report.ids.to_string());
         row(
-            "from the journal, of so many inserted meanwhile",
-            format!("{}, {}", report.replayed, seen.inserted),
+            "from the record of recent inserts, of so many inserted meanwhile",
+            format!("{}, {}", report.recent, seen.inserted),
         );
         row("the whole", s(report.took));
         row("the scan", s(report.scan_took));
@@ -445,7 +445,7 @@ impl Figures {
         );
         row("Redis's memory at most", mb(used));
         row("… the live filter", mb(self.live));
-        row("… an insert's marks and journal", format!("{:.0} bytes", self.insert));
+        row("… an insert's place in the record", format!("{:.0} bytes", self.insert));
         let inserts =
             (seen.looks.used.last().map_or(0, |(_, ids)| *ids) as f64 * self.insert) as u64;
         let others = self.rest.saturating_sub(empty.redis + self.live + inserts);

@@ -47,7 +47,7 @@ const WAYS: [Way; 3] = [Way::Alone, Way::AtOnce, Way::Chunks];
 struct Took {
     time: Duration,
     redis: Duration,
-    marks: u64,
+    record: u64,
 }
 
 fn main() {
@@ -122,7 +122,7 @@ async fn round(client: &mut Client, way: Way, capacity: u64) -> Took {
         }
     }
     transaction.commit().await.expect("committed");
-    Took { time: begun.elapsed(), redis: cpu(&redis) - before, marks: marks(&redis) }
+    Took { time: begun.elapsed(), redis: cpu(&redis) - before, record: record(&redis) }
 }
 
 /// Copies all rows, and sends each chunk's ids.
@@ -151,9 +151,9 @@ fn cpu(redis: &RedisServer) -> Duration {
     Duration::from_secs_f64(seconds.iter().sum())
 }
 
-/// The bytes of create marks.
-fn marks(redis: &RedisServer) -> u64 {
-    let size = ["MEMORY", "USAGE", "bg:{users}:marks", "SAMPLES", "0"];
+/// The bytes of the record of recent inserts.
+fn record(redis: &RedisServer) -> u64 {
+    let size = ["MEMORY", "USAGE", "bg:{users}:recent", "SAMPLES", "0"];
     redis.run::<Option<u64>>(&size).unwrap_or_default()
 }
 
@@ -162,9 +162,9 @@ fn print(rounds: &[Vec<Took>; WAYS.len()]) {
     for (way, took) in WAYS.into_iter().zip(rounds) {
         let time = median(took, |took| took.time.as_secs_f64());
         let redis = median(took, |took| took.redis.as_secs_f64());
-        let marks = median(took, |took| took.marks as f64 / 1e6);
+        let record = median(took, |took| took.record as f64 / 1e6);
         println!(
-            "  {:<8} {time:.2} s ({:.2}), Redis's core {redis:.2} s, marks {marks:.1} MB",
+            "  {:<8} {time:.2} s ({:.2}), Redis's core {redis:.2} s, record {record:.1} MB",
             format!("{way:?}"),
             time / alone
         );

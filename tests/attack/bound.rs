@@ -130,8 +130,8 @@ async fn a_hot_id_that_is_deleted_costs_no_more_than_any_other() {
     for way in WAYS {
         for told in [true, false] {
             let site = site(way, IDS, TTL).await;
-            // Removals are remembered once create marks of an earlier life must have ended.
-            advance(Duration::from_secs(31 * 60 + 1)).await;
+            // Removals are remembered once all that an earlier life inserted is no more recent.
+            advance(Duration::from_secs(31 * 60 + 3)).await;
             flood(&site, Way::Plain, 1, |_| 7).await;
             assert!(site.guard.stats().admitted_found > 1_900, "it is found lately");
             site.table.delete(7);

@@ -59,7 +59,7 @@ impl Fleet {
         for guard in &fleet.processes {
             copied(guard).await;
         }
-        // Nulls are written only where all marks of an earlier life must have ended.
+        // Nulls are written only where nothing that an earlier life inserted is recent.
         fleet.redis.age();
         fleet
     }

@@ -12,7 +12,7 @@ use super::{Ran, filled};
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn all_processes_change_their_mode() {
     let (redis, guard) = filled().await;
-    let field = |name: &str| redis.run::<Option<String>>(&["HGET", "bg:{users}:meta", name]);
+    let field = |name: &str| redis.run::<Option<String>>(&["HGET", "bg:{users}:fleet", name]);
     let (reach, settles) = (field("reach"), field("settles"));
     for (word, mode) in [("off", Mode::Off), ("shadow", Mode::Shadow), ("enforce", Mode::Enforce)] {
         let ran = Ran::with(&["mode", &redis.url(), "users", word]);
@@ -23,7 +23,7 @@ async fn all_processes_change_their_mode() {
         .await;
         ran.is_as_kept(&format!("mode_{word}"));
     }
-    // Nobody's marks last longer for it, and nothing settles anew.
+    // Nobody's record reaches further back for it, and nothing settles anew.
     assert_eq!((field("reach"), field("settles")), (reach, settles));
 }
 
@@ -39,12 +39,12 @@ async fn a_process_with_a_source_rebuilds_what_the_command_asks_for() {
     };
     let generation =
         || run(&["--json", "status"]).json()["state"]["live"]["Ok"]["generation"].clone();
-    let meta: String = redis.run(&["HGET", "bg:{users#0/4}:meta", "reach"]);
+    let meta: String = redis.run(&["HGET", "bg:{users#0/4}:fleet", "reach"]);
     (1_000..1_500).for_each(|id| table.commit(id));
     let ran = run(&["rebuild"]);
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.out.trim_end().ends_with("s: a new filter is live: 1500 ids"), "{ran:?}");
-    assert_eq!(redis.run::<String>(&["HGET", "bg:{users#0/4}:meta", "reach"]), meta);
+    assert_eq!(redis.run::<String>(&["HGET", "bg:{users#0/4}:fleet", "reach"]), meta);
     // Once.
     let rebuilt = generation();
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -59,5 +59,5 @@ async fn what_no_process_can_rebuild_stays_asked() {
     let without = BloomGuard::builder("users", pattern).redis(&redis.url()).build().unwrap();
     live(&without).await;
     Ran::with(&["rebuild", &redis.url(), "users", "--wait", "8"]).is_as_kept("rebuild_no_source");
-    assert!(redis.run::<bool>(&["HEXISTS", "bg:{users}:meta", "asked"]));
+    assert!(redis.run::<bool>(&["HEXISTS", "bg:{users}:fleet", "asked"]));
 }

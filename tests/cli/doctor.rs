@@ -78,8 +78,8 @@ async fn a_filter_that_is_not_to_be_trusted_is_found() {
     finds("damaged", &redis.url(), &["users"], "no whole filter", "A rebuild replaces");
     redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
     finds("gone", &redis.url(), &["users"], "is gone", "FLUSHALL");
-    redis.run::<i64>(&["DEL", "bg:{users}:meta"]);
-    redis.run::<i64>(&["SADD", "bg:{users}:meta", "mine"]);
+    redis.run::<i64>(&["DEL", "bg:{users}:fleet"]);
+    redis.run::<i64>(&["SADD", "bg:{users}:fleet", "mine"]);
     finds("foreign", &redis.url(), &["users"], "WRONGTYPE", "");
     let replaced = RedisServer::start();
     let guard =
@@ -109,8 +109,8 @@ async fn a_filter_that_is_there_needs_room_for_the_next() {
 
 #[test]
 fn rights_and_commands_that_are_missing_are_found() {
-    let lacks = RedisServer::with(&user(&["-bitfield", "-xtrim"]));
-    let mend = "ACL SETUSER guard +bitfield +xtrim";
+    let lacks = RedisServer::with(&user(&["-bitfield", "-zrange"]));
+    let mend = "ACL SETUSER guard +bitfield +zrange";
     finds("rights", &with_password(&lacks), &["users"], "lacks some of those", mend);
     finds(
         "password",
@@ -125,8 +125,8 @@ fn rights_and_commands_that_are_missing_are_found() {
     finds("database", &database, &["users"], "may not run select", "ACL SETUSER guard +select");
     let silent = RedisServer::with(&user(&["-info"]));
     finds("info", &with_password(&silent), &["users"], "may not run info", "+info");
-    let renamed = RedisServer::with(&["--rename-command", "XADD", ""]);
-    finds("renamed", &renamed.url(), &["users"], "does not know XADD", "rename-command");
+    let renamed = RedisServer::with(&["--rename-command", "ZADD", ""]);
+    finds("renamed", &renamed.url(), &["users"], "does not know ZADD", "rename-command");
     let closed = RedisServer::start();
     closed.run::<()>(&["CONFIG", "SET", "requirepass", "secret"]);
     finds("no password", &closed.url(), &["users"], "NOAUTH", "credentials");
@@ -160,7 +160,7 @@ async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
         let evicts = format!("127.0.0.1:{}: memory: maxmemory-policy allkeys-lru", node.port());
         finds("eviction", &url, &shards, &evicts, "noeviction");
         // Of a filter in one slot its node alone says whether it is sound.
-        let is_home = node.try_run::<Option<String>>(&["GET", "bg:{one}:meta"]).is_ok();
+        let is_home = node.try_run::<Option<String>>(&["GET", "bg:{one}:fleet"]).is_ok();
         let one = doctor(&["one"]);
         assert_eq!(one.out.contains("allkeys-lru"), is_home, "{one:?}");
         node.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);

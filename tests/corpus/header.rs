@@ -13,8 +13,8 @@ use crate::replies;
 /// Longer strings are judged by their headers only.
 const MOST_BLOCKS: u32 = 64;
 
-/// What a state may be: loading, catching up, live, disproved.
-const STATES: [u8; 4] = [0x0f, 0x33, 0x55, 0x66];
+/// What a state may be: building, live, disproved, disproved twice.
+const STATES: [u8; 4] = [0x33, 0x55, 0x66, 0x69];
 
 /// Reads the bytes as a stored filter; then once more with what a fuzzer can hardly guess put right.
 pub fn run(data: &[u8]) {
@@ -126,7 +126,7 @@ fn is_header(bytes: &[u8]) -> bool {
         header[range].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
     };
     let rate = f32::from_bits(field(56..60) as u32);
-    header.starts_with(b"BLMGUARD\x00\x01\x01")
+    header.starts_with(b"BLMGUARD\x00\x02\x01")
         && STATES.contains(&header[11])
         && (1..=32).contains(&header[12])
         && field(13..16) == 0
@@ -153,7 +153,7 @@ fn crc(header: &[u8; HEADER_LEN]) -> u32 {
 fn mended(data: &[u8]) -> Option<Vec<u8>> {
     let mut mended = data.to_vec();
     let header: &mut [u8; HEADER_LEN] = mended.first_chunk_mut()?;
-    header[..11].copy_from_slice(b"BLMGUARD\x00\x01\x01");
+    header[..11].copy_from_slice(b"BLMGUARD\x00\x02\x01");
     header[13..16].fill(0);
     if let Some(state) = STATES.get(usize::from(header[11] % 5)) {
         header[11] = *state;

@@ -242,24 +242,3 @@ async fn a_handler_that_answers_2xx_for_all_ends_refusals_and_the_log_says_what_
     }
     println!("{}\n{}", found[0], told[0]);
 }
-
-/// In Redis the number comes with the lease, and goes the same way.
-#[tokio::test]
-async fn a_journal_that_is_nearly_full_is_told_of_once_by_a_rebuild() {
-    const FULL: &str = "the journal is nearly full";
-    let (log, _kept) = Log::begin();
-    let guard = users().rebuild(Schedule::manual(), from_iter(|| 0..10_u64)).build().unwrap();
-    guard.ready().await;
-    guard.insert_many(std::iter::repeat_n(7, 799_999)).await.unwrap();
-    guard.rebuild_now().await.unwrap();
-    assert_eq!(log.with(FULL), [""; 0]);
-    guard.insert(&7).await.unwrap();
-    for _ in 0..2 {
-        guard.rebuild_now().await.unwrap();
-        assert_eq!(log.with(FULL).len(), 1, "{:?}", log.with(FULL));
-    }
-    let told = &log.with(FULL)[0];
-    for part in ["WARN", FILTER, "entries=800000", "most=1000000"] {
-        assert!(told.contains(part), "{told}");
-    }
-}

@@ -52,8 +52,7 @@ fn header(vector: &Value) -> Header {
     header.generation = Generation::new(number(&vector["generation"])).unwrap();
     header.nonce = number(&vector["nonce"]);
     header.state = match number::<u8>(&vector["state"]) {
-        0x0f => State::Loading,
-        0x33 => State::CatchingUp,
+        0x33 => State::Building,
         0x55 => State::Live,
         other => panic!("{other} is no state"),
     };

@@ -142,7 +142,7 @@ def position(digest, blocks, hashes, seed):
 def header(state, hashes, generation, nonce, blocks, seed, key_id, run, items, capacity, rate):
     def frame(state):
         return struct.pack(
-            ">8sHBBB3xqQIIIIIIf", b"BLMGUARD", 1, 1, state, hashes, generation, nonce, blocks,
+            ">8sHBBB3xqQIIIIIIf", b"BLMGUARD", 2, 1, state, hashes, generation, nonce, blocks,
             seed, key_id, run, items, capacity, rate,
         )
 
@@ -212,7 +212,7 @@ GEOMETRIES = [
 ]
 
 HEADERS = [
-    dict(state=0x0F, hashes=1, generation=1, nonce=0, blocks=1, seed=0, key_id=0, run=0, items=0,
+    dict(state=0x33, hashes=1, generation=1, nonce=0, blocks=1, seed=0, key_id=0, run=0, items=0,
          capacity=1, rate=0.5),
     dict(state=0x33, hashes=9, generation=1_767_225_600_123_456, nonce=0x0123456789ABCDEF,
          blocks=30_251, seed=0xDEADBEEF, key_id=0x89ABCDEF, run=0x10203040, items=999_999,

@@ -32,7 +32,7 @@ const STORES: [&[&str]; 4] = [
     // Where Redis is.
     &["map"],
     &["link", "scan"],
-    &["condition", "journal_room", "lookup", "progress", "store"],
+    &["condition", "lookup", "progress", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 8] = [

@@ -79,7 +79,7 @@ async fn nothing_is_refused_after((what, damage, doubt): Damage) {
     }
 
     let before = stateless(&redis);
-    newcomer.insert(&7_000).await.expect("an insert is journalled all the same");
+    newcomer.insert(&7_000).await.expect("an insert is recorded all the same");
     assert_eq!(stateless(&redis), before, "{what}: an insert writes nothing else into the key");
     table.commit(7_000);
     heals(&redis, &table, &[&witness, &newcomer]).await;
@@ -111,13 +111,13 @@ fn stateless(redis: &RedisServer) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Journal, marks, metadata and lease, each of another type: inserts and rebuilds go on, and nothing is destroyed.
+/// The record of inserts, metadata and lease, each of another type: inserts and rebuilds go on, and nothing is destroyed.
 #[tokio::test]
 async fn keys_of_another_type_are_put_aside_and_what_they_held_counts_as_lost() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
     let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
-    for (number, part) in (2_000_u64..).zip(["log", "marks", "meta", "lock"]) {
+    for (number, part) in (2_000_u64..).zip(["recent", "fleet", "lock"]) {
         live(&guard).await;
         guard.insert(&number).await.unwrap();
         let key = format!("bg:{{users}}:{part}");
@@ -169,8 +169,8 @@ async fn an_id_inserted_beside_a_damaged_filter_is_refused_by_nobody() {
             assert_eq!(get_looked_up(&witness, &table, 5_000).await, StatusCode::OK, "{byte:?}");
         }
         // As it was, for the next damage; but for its stamp, or it would be an older copy.
-        let seq: u64 = redis.run(&["HGET", "bg:{users}:meta", "seq"]);
-        whole[64..72].copy_from_slice(&seq.to_be_bytes());
+        let last: u64 = redis.run(&["HGET", "bg:{users}:fleet", "last"]);
+        whole[64..72].copy_from_slice(&last.to_be_bytes());
         write(&redis, "SET", &[&whole]);
     }
 }
@@ -180,8 +180,8 @@ async fn an_id_inserted_beside_a_damaged_filter_is_refused_by_nobody() {
 async fn garbage_in_the_metadata_stops_inserts_for_a_poll_at_most_and_refuses_nothing() {
     let garbage = [
         ("reach", "99999999999"),
-        ("seq", "99999999999999999999"),
-        ("blind", ""),
+        ("last", "99999999999999999999"),
+        ("began", ""),
         ("settles", "-1"),
         ("mode", "enforce"),
         ("mode_at", "0x1f"),
@@ -194,7 +194,7 @@ async fn garbage_in_the_metadata_stops_inserts_for_a_poll_at_most_and_refuses_no
         let table = Table::with(0..1_000);
         let guard = guard_over(&redis.url(), &table).build().unwrap();
         live(&guard).await;
-        redis.run::<()>(&["HSET", "bg:{users}:meta", field, value]);
+        redis.run::<()>(&["HSET", "bg:{users}:fleet", field, value]);
         inserted(&guard, [5_000]).await;
         table.commit(5_000);
         assert_eq!(get_looked_up(&guard, &table, 5_000).await, StatusCode::OK, "{field}");

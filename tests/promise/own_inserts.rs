@@ -10,7 +10,7 @@ use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use support::{eventually, throughout};
 
-const META: &str = "bg:{users}:meta";
+const META: &str = "bg:{users}:fleet";
 /// The id whose transaction is open while Redis loses it.
 const OPEN: u64 = 4_711;
 const SOON: Duration = Duration::from_secs(20);

@@ -3,17 +3,17 @@
 use redis::Value;
 use support::redis_server::RedisServer;
 
-const META: &str = "bg:{users}:meta";
-const LOG: &str = "bg:{users}:log";
+const META: &str = "bg:{users}:fleet";
 const JOIN: &str = include_str!("../../src/store/redis/incarnation/join.lua");
-const KEYS: [&str; 5] = [META, LOG, "bg:{users}:bits", "bg:{users}:lock", "bg:{users}:marks"];
+const KEYS: [&str; 5] =
+    [META, "bg:{users}:recent", "bg:{users}:bits", "bg:{users}:next", "bg:{users}:lock"];
 const KEY_ID: &str = "0000002a";
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 /// For how long the callers of these tests have a new filter settle.
 const SETTLE: u64 = 1_000_000;
-/// How long they have marks live.
-const MARK: &str = "1000";
+/// How far back they have the record of inserts reach.
+const REACH: &str = "1000";
 
 /// What a process tells that joins.
 struct Caller {
@@ -32,7 +32,7 @@ impl Site {
     fn new() -> Self {
         let site = Self(RedisServer::start());
         site.set(&[("kid", KEY_ID), ("inc", "first"), ("run", "00000001"), ("since", "1")]);
-        site.set(&[("life", "1"), ("seq", "5"), ("last", "1"), ("reach", MARK)]);
+        site.set(&[("life", "1"), ("last", "5"), ("reach", REACH)]);
         site
     }
 
@@ -63,12 +63,11 @@ impl Site {
     fn join(&self, caller: &Caller) {
         let Caller { key_id, rest, told } = caller;
         let (settle, told) = (SETTLE.to_string(), told.to_string());
-        let (known, entry) = (["first", "1", "5", ""], ["5", "1"]);
+        let known = ["first", "1", "5", ""];
         let mut command = redis::cmd("EVAL");
         command.arg(JOIN).arg(KEYS.len()).arg(&KEYS);
-        command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(MARK).arg("00000001");
+        command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(REACH).arg("00000001");
         command.arg("").arg("2000").arg(&known).arg(settle).arg(*rest).arg("").arg("0").arg(told);
-        command.arg(&entry);
         let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
         assert_eq!(reply.len(), 15);
     }

@@ -251,3 +251,23 @@ async fn attempts_after_a_failed_rebuild_are_no_lines() {
         log.with("")
     );
 }
+
+/// Its operator would take it for one that hangs.
+#[tokio::test]
+async fn a_rebuild_that_waits_as_the_record_of_inserts_is_lost_says_so() {
+    const WAITS: &str = "the record of recent inserts is not whole";
+    let (log, _kept) = Log::begin();
+    let (redis, table) = (RedisServer::start(), Table::with(0..100));
+    let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
+    live(&guard).await;
+    guard.insert(&7).await.unwrap();
+    guard.rebuild_now().await.unwrap();
+    assert_eq!(log.with(WAITS), [""; 0]);
+    redis.run::<i64>(&["DEL", "bg:{users}:recent"]);
+    guard.rebuild_now().await.unwrap();
+    let lines = log.with(WAITS);
+    assert!(lines.len() == 1 && lines[0].starts_with("INFO"), "{lines:?}");
+    for part in ["filter=\"users\"", "wait="] {
+        assert!(lines[0].contains(part), "{part}: {lines:?}");
+    }
+}

@@ -14,4 +14,5 @@ mod shards;
 mod state;
 mod tls;
 mod tls_cluster;
+mod versions;
 mod words;

@@ -1,9 +1,13 @@
 //! What rebuilds leave in Redis.
 
-use support::model::{Table, get, guard_over, live};
+use std::time::Duration;
+
+use bloom_guard::Verdict;
+use support::model::{Table, brief, get, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
+const RECENT: &str = "bg:{users}:recent";
 
 #[tokio::test]
 async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
@@ -19,7 +23,7 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
     let keys = redis.keys();
     let (nulls, others): (Vec<_>, Vec<_>) =
         keys.iter().partition(|key| key.starts_with("bg:{users}:null:"));
-    assert_eq!(others, [BITS, "bg:{users}:log", "bg:{users}:marks", "bg:{users}:meta"]);
+    assert_eq!(others, [BITS, "bg:{users}:fleet", RECENT]);
     assert_eq!(nulls.len(), 1);
     for key in others {
         assert_eq!(redis.run::<i64>(&["TTL", key]), -1, "{key}");
@@ -27,5 +31,36 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
     for key in nulls {
         assert_eq!(key.len(), "bg:{users}:null:".len() + 32);
         assert!(redis.run::<i64>(&["TTL", key]) > 0, "{key}");
+    }
+}
+
+/// An insert was acknowledged, the record of it is lost, and a rebuild begins before its transaction ends.
+#[tokio::test]
+async fn a_scan_waits_for_the_transactions_of_inserts_that_the_record_has_lost() {
+    const OPEN: [u64; 2] = [4_711, 4_712];
+    type Loss = fn(&RedisServer);
+    let losses: [Loss; 3] = [
+        |redis| redis.run(&["DEL", RECENT]),
+        // The last insert is left, and no floor.
+        |redis| redis.run(&["ZREMRANGEBYRANK", RECENT, "0", "-2"]),
+        // The floor is left, and the last insert is not.
+        |redis| redis.run(&["ZREMRANGEBYRANK", RECENT, "-1", "-1"]),
+    ];
+    for (number, loses) in losses.into_iter().enumerate() {
+        let redis = RedisServer::start();
+        let table = Table::with(0..1_000);
+        let guard = brief(guard_over(&redis.url(), &table)).build().unwrap();
+        live(&guard).await;
+        guard.insert_many(OPEN).await.unwrap();
+        loses(&redis);
+        let committing = async {
+            tokio::time::sleep(Duration::from_millis(800)).await;
+            OPEN.map(|id| table.commit(id));
+        };
+        let (report, ()) = tokio::join!(guard.rebuild_now(), committing);
+        assert!(report.unwrap().took > Duration::from_secs(1), "{number}: it waits");
+        for id in OPEN {
+            assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{number}: {id}");
+        }
     }
 }

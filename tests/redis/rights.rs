@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const GUIDE: &str = include_str!("../../src/guide/redis.md");
-/// Ids inserted at once, whose marks later inserts drop, 256 at a time.
+/// Ids inserted at once, whose places in the record later inserts drop.
 const MANY: u64 = 1_500;
 const SOON: Duration = Duration::from_secs(20);
 
@@ -109,10 +109,10 @@ async fn inserts_checks_and_removals(site: &Site, guard: &BloomGuard) {
         inserted(guard, [id]).await;
     }
     inserted(guard, 10_000..10_000 + MANY).await;
-    eventually("marks end, and are dropped", SOON, || async {
+    eventually("they are over, and are dropped", SOON, || async {
         inserted(guard, [2_000]).await;
-        let marks: u64 = site.redis.run(&["ZCARD", "bg:{users}:marks"]);
-        if marks < MANY / 2 { Ok(()) } else { Err(format!("{marks}")) }
+        let recent: u64 = site.redis.run(&["ZCARD", "bg:{users}:recent"]);
+        if recent < MANY / 2 { Ok(()) } else { Err(format!("{recent}")) }
     })
     .await;
     assert_eq!(guard.check(&2_000).await.unwrap(), Verdict::Present);
@@ -150,18 +150,8 @@ async fn the_canary_is_heard(site: &Site, guard: &BloomGuard) {
     guard.set_mode(Mode::Enforce);
 }
 
-/// A rebuild drops the marks that are over, and takes so long that its lease is renewed.
+/// A rebuild takes so long that its lease is renewed.
 async fn a_lease_is_renewed(site: &Site, guard: &BloomGuard, gate: &Semaphore) {
-    inserted(guard, [2_000]).await;
-    eventually("a mark is over", SOON, || async {
-        let (seconds, _): (u64, u64) = site.redis.run(&["TIME"]);
-        let now = format!("{seconds}000");
-        match site.redis.run::<u64>(&["ZCOUNT", "bg:{users}:marks", "-inf", &now]) {
-            0 => Err("not yet".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
     let rebuilding = async { guard.rebuild_now().await.unwrap() };
     let renewing = async {
         eventually("the lease is renewed", SOON, || async {
@@ -176,7 +166,7 @@ async fn a_lease_is_renewed(site: &Site, guard: &BloomGuard, gate: &Semaphore) {
 /// Keys of other types are put aside, data go back in time, and Redis restarts from a dump.
 async fn losses_are_recovered_from(site: &mut Site, guard: &BloomGuard) {
     site.redis.run::<()>(&["SAVE"]);
-    for key in ["meta", "log", "lock", "marks", "bits"].map(|part| format!("bg:{{users}}:{part}")) {
+    for key in ["fleet", "recent", "lock", "bits"].map(|part| format!("bg:{{users}}:{part}")) {
         site.redis.run::<i64>(&["DEL", &key]);
         site.redis.run::<i64>(&["SADD", &key, "mine"]);
         eventually("it is put aside or replaced", SOON, || async {
@@ -234,18 +224,18 @@ async fn works_without(site: Arc<Site>, right: &'static str) {
         // A lease is renewed by a rebuild that takes long.
         gate.forget_permits(1_000);
     }
-    let mark_is_over =
-        || site.redis.run::<i64>(&["ZADD", &format!("bg:{{{right}}}:marks"), "1", "over"]);
+    let recent = format!("bg:{{{right}}}:recent");
+    // The next insert drops them.
+    let two_are_over = || {
+        let ids = ["ZADD", &recent, "1", "one that is over", "2", "two that is over"];
+        site.redis.run::<i64>(&ids)
+    };
     loop {
         site.redis.run::<()>(&["SCRIPT", "FLUSH"]);
-        mark_is_over();
         guard.rebuild_now().await.ok();
-        mark_is_over();
-        site.redis.run::<i64>(&["HSET", &format!("bg:{{{right}}}:meta"), "since", "1"]);
-        // The journal is cut at each 64th.
-        for id in 2_000..2_065_u64 {
-            guard.insert(&id).await.ok();
-        }
+        two_are_over();
+        site.redis.run::<i64>(&["HSET", &format!("bg:{{{right}}}:fleet"), "since", "1"]);
+        guard.insert(&2_000).await.ok();
         let mut checks = JoinSet::new();
         for id in 3_000..3_064_u64 {
             let guard = guard.clone();

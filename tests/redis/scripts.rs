@@ -3,7 +3,7 @@
 use redis::Value;
 use support::redis_server::RedisServer;
 
-const META: &str = "bg:{users}:meta";
+const META: &str = "bg:{users}:fleet";
 const BITS: &str = "bg:{users}:bits";
 const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
 const LIVE: u8 = 0x55;
@@ -13,7 +13,7 @@ const DISPROVED_TWICE: u8 = 0x69;
 /// The header of a filter of generation 8; all that the script looks at.
 fn filter() -> Vec<u8> {
     let mut bytes = vec![0; 256];
-    bytes[..12].copy_from_slice(b"BLMGUARD\0\x01\x01\x55");
+    bytes[..12].copy_from_slice(b"BLMGUARD\0\x02\x01\x55");
     bytes[16..24].copy_from_slice(&8_u64.to_be_bytes());
     bytes
 }

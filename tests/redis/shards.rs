@@ -185,7 +185,7 @@ async fn a_first_build_lets_pass_what_is_in_shards_that_are_not_live_yet() {
     let redis = RedisServer::start();
     let table = Table::with(0..IDS);
     drop(reader(&redis, &table).await);
-    redis.run::<i64>(&["DEL", &key(2, "bits"), &key(2, "meta"), &key(2, "log")]);
+    redis.run::<i64>(&["DEL", &key(2, "bits"), &key(2, "fleet"), &key(2, "recent")]);
     // Its lane takes one request a second.
     let builder = guard(&redis.url()).on_unknown(OnUnknown::PassLimited).lane(1, 1);
     let new = in_shards(builder).build().unwrap();
@@ -210,7 +210,7 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     guards[0].set_fleet_mode(Mode::Off).await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Off));
     for shard in 0..SHARDS {
-        assert_eq!(redis.run::<String>(&["HGET", &key(shard, "meta"), "mode"]), "o", "{shard}");
+        assert_eq!(redis.run::<String>(&["HGET", &key(shard, "fleet"), "mode"]), "o", "{shard}");
     }
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));

@@ -134,7 +134,7 @@ pub fn guard_over(url: &str, table: &Table) -> Builder {
     guard(url).rebuild(Schedule::manual(), table.clone())
 }
 
-/// With transactions and handlers so short that create marks end within a test.
+/// With transactions and handlers so short that no insert is recent for longer than a test.
 pub fn brief(builder: Builder) -> Builder {
     let builder = builder.longest_transaction(Duration::from_secs(1));
     builder.negative_caching(NegativeCaching::new().handler_time(Duration::from_millis(100)))

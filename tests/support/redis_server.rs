@@ -157,9 +157,9 @@ impl RedisServer {
         redis::Cmd::new().arg(words).query(&mut self.try_connect()?)
     }
 
-    /// Puts the filter "users" where it would be after ages on this server: no create mark can be missing.
+    /// Puts the filter "users" where it would be after ages on this server: no insert of before can be recent.
     pub fn age(&self) {
-        self.run::<i64>(&["HSET", "bg:{users}:meta", "since", "1"]);
+        self.run::<i64>(&["HSET", "bg:{users}:fleet", "since", "1"]);
     }
 
     /// All keys, sorted.

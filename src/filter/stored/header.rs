@@ -233,10 +233,10 @@ mod tests {
         let mut bytes = [0xff; HEADER_LEN];
         put(&mut bytes, 0, *b"BLMGUARD");
         for (version_and_layout, words) in [
-            ([0, 2, 1], Some("format version 2")),
-            ([0, 0, 1], None),
-            ([0, 1, 2], Some("layout 2")),
-            ([0, 1, 0], Some("layout 0")),
+            ([0, 3, 1], Some("format version 3")),
+            ([0, 1, 1], None),
+            ([0, 2, 2], Some("layout 2")),
+            ([0, 2, 0], Some("layout 0")),
         ] {
             put(&mut bytes, VERSION_OFFSET, version_and_layout);
             assert_eq!(Header::decode(&bytes), Err(Doubt::Damaged));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::filter::Header;
-use crate::settings::Settings;
+use crate::settings::{INSERT, Settings};
 
 /// Compares this process's settings with what Redis shows of others'.
 pub(crate) struct SettingsMismatchLog {
@@ -56,7 +56,8 @@ impl SettingsMismatchLog {
             return;
         }
         // It reaches back for twice both times, and twice a second.
-        let (own, longest) = (self.settings.record_life() / 2, longest / 2);
+        let both = |life: Duration| (life / 2).saturating_sub(INSERT);
+        let (own, longest) = (both(self.settings.record_life()), both(longest));
         tracing::warn!(
             parent: None,
             filter = &*self.settings.name,

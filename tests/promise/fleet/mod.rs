@@ -14,7 +14,7 @@ use support::model::{Table, get, guard_over, live};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
-const META: &str = "bg:{users}:meta";
+const META: &str = "bg:{users}:fleet";
 const SOON: Duration = Duration::from_secs(10);
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(3600);

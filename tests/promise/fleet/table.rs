@@ -82,7 +82,7 @@ async fn later(redis: &RedisServer, name: &str, process: Builder, table: &Table)
     })
     .await;
     let (now, _): (u64, u64) = redis.run(&["TIME"]);
-    let meta = format!("bg:{{{name}}}:meta");
+    let meta = format!("bg:{{{name}}}:fleet");
     redis.run::<()>(&["HSET", &meta, "settles", &(now * 1_000).to_string()]);
     enforces(&process.settle(LONG).build().unwrap(), table).await
 }
@@ -410,7 +410,7 @@ async fn another_capacity(steps: &mut Steps) -> Harm {
     harm
 }
 
-/// How long the long transactions are, where a second is stated: a rebuild reads the journal four seconds further back, as clocks
+/// How long the long transactions are, where a second is stated: a rebuild reads the record four seconds further back, as clocks
 /// may move.
 const LENGTH: Duration = Duration::from_secs(6);
 

@@ -28,7 +28,7 @@ async fn suspended(redis: &RedisServer, time: Duration) {
     resume();
 }
 
-/// A handler has read the table; then the machine is suspended for longer than a mark lasts.
+/// A handler has read the table; then the machine is suspended for longer than the record of inserts reaches back.
 #[tokio::test]
 async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     const OPEN: u64 = 4_711;
@@ -43,7 +43,7 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     guard.insert(&OPEN).await.unwrap();
     let (answer, answered) = has_read(&guard, &table, OPEN).await;
     table.commit(OPEN);
-    suspended(&redis, Duration::from_millis(8_200)).await;
+    suspended(&redis, Duration::from_millis(10_200)).await;
     // Time for a look at Redis's clock, and not so much that the handler was too slow.
     passes(&redis, Duration::from_millis(1_500)).await;
     answer.send(()).unwrap();

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt};
 
 const BITS: &str = "bg:{users}:bits";
-const META: &str = "bg:{users}:meta";
+const META: &str = "bg:{users}:fleet";
 
 /// A process that trusts a filter which nobody rebuilds: whoever built it has gone.
 async fn witness(redis: &RedisServer, table: &Table) -> BloomGuard {

@@ -70,14 +70,14 @@ async fn an_insert_that_redis_has_forgotten_is_not_refused() {
 
 /// Copies all of the filter's own keys to others, or back.
 fn copy_all(redis: &RedisServer, from: &str, to: &str) {
-    for key in [BITS, META, "bg:{users}:log", "bg:{users}:marks"] {
+    for key in [BITS, META, "bg:{users}:recent"] {
         redis.run::<i64>(&["COPY", &format!("{key}{from}"), &format!("{key}{to}"), "REPLACE"]);
     }
 }
 
-/// No check can see it. A look at what the journal holds does, in the background.
+/// No check can see it. A look at what the record of inserts holds does, in the background.
 #[tokio::test]
-async fn bits_that_were_cleared_under_a_sound_header_are_noticed_by_the_journal() {
+async fn bits_that_were_cleared_under_a_sound_header_are_noticed_by_the_record() {
     let redis = RedisServer::start();
     let table = Table::with(0..1_000);
     let creator = guard_over(&redis.url(), &table).build().unwrap();
