@@ -55,7 +55,7 @@ async fn a_scan_waits_for_the_transactions_of_inserts_that_the_record_has_lost()
         loses(&redis);
         let committing = async {
             tokio::time::sleep(Duration::from_millis(800)).await;
-            OPEN.map(|id| table.commit(id));
+            OPEN.into_iter().for_each(|id| table.commit(id));
         };
         let (report, ()) = tokio::join!(guard.rebuild_now(), committing);
         assert!(report.unwrap().took > Duration::from_secs(1), "{number}: it waits");

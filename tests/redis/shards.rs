@@ -149,7 +149,7 @@ async fn a_shard_that_cannot_be_built_keeps_no_other_from_it_and_its_failure_is_
     let before = generations(&redis);
     // A filter of a later version of this crate.
     let mut later: Vec<u8> = redis.run(&["GETRANGE", &key(5, "bits"), "0", "-1"]);
-    later[9] = 2;
+    later[9] = 3;
     redis::cmd("SET").arg(key(5, "next")).arg(later).exec(&mut redis.connection()).unwrap();
     let error = guard.rebuild_now().await.unwrap_err();
     let RebuildError::Shards { failures: 1, all: 8, .. } = *error else { panic!("{error:?}") };

@@ -148,8 +148,9 @@ async fn a_record_that_reaches_back_too_short_is_told_and_a_rebuild_waits_withou
 
     let other = guard_over(&redis.url(), &table).build().unwrap();
     live(&other).await;
-    redis.run::<i64>(&["DEL", "bg:{users}:recent"]);
     other.insert(&5_000).await.unwrap();
+    redis.run::<i64>(&["DEL", "bg:{users}:recent"]);
+    other.insert(&5_001).await.unwrap();
     let short = |state: &GuardState| state.record.is_some_and(|record| record.is_too_short());
     for guard in [&ours, &other] {
         let state = state(guard, "the record is too short", short).await;

@@ -42,7 +42,7 @@ async fn a_filter_of_the_version_before_is_never_believed_and_is_rebuilt() {
     })
     .await;
     as_before(&redis);
-    let their_meta: Vec<String> = redis.run(&["HGETALL", META]);
+    let their_meta: Vec<Vec<u8>> = redis.run(&["HGETALL", META]);
     // What it lacks may have been inserted by processes of either version.
     table.commit(5_000);
 
@@ -67,5 +67,5 @@ async fn a_filter_of_the_version_before_is_never_believed_and_is_rebuilt() {
         assert_eq!(get(guard, &table, 7_000).await, StatusCode::NOT_FOUND);
     }
     assert_eq!(redis.run::<Vec<u8>>(&["GETRANGE", BITS, "8", "11"]), b"\0\x02\x01\x55");
-    assert_eq!(redis.run::<Vec<String>>(&["HGETALL", META]), their_meta, "theirs is let alone");
+    assert_eq!(redis.run::<Vec<Vec<u8>>>(&["HGETALL", META]), their_meta, "theirs is let alone");
 }

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(seen("string", &head[..63], 63), Err(Doubt::Damaged));
         assert_eq!(seen("string", b"", 0), Err(Doubt::Damaged));
         let mut other = head.clone();
-        other[9] = 2;
+        other[9] = 3;
         assert_eq!(seen("string", &other, header.string_len()), Err(Doubt::Damaged));
         let mut damaged = head;
         damaged[30] ^= 1;
