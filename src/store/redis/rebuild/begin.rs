@@ -10,7 +10,6 @@ use super::build::ShardBuild;
 use super::lease::{CALL, LIFE, Lease, Lock, held_by};
 use super::{Due, RedisBuild};
 use crate::error::StoreError;
-use crate::filter::format::NONCE_OFFSET;
 use crate::filter::{Generation, Header, Sizing, State};
 use crate::random;
 use crate::refusal::Refusal;
@@ -126,7 +125,9 @@ async fn room(due: &[Due], one_filter: u64) -> Result<(), StoreError> {
     let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
     let memory = Reply::new("INFO", memory).text()?;
     let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
-    let needed = used.saturating_add(one_filter.saturating_mul(due.len() as u64));
+    // What is there already makes way.
+    let before = due.iter().map(|due| due.view.next.len).sum();
+    let needed = used.saturating_sub(before).saturating_add(one_filter * due.len() as u64);
     if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
 }
 
@@ -137,16 +138,7 @@ impl Due {
         let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL).await?;
         shard.understood(&view)?;
         let shard = Arc::clone(shard);
-        if rebuilds.is_leased {
-            return Ok(None);
-        }
-        // What a process left behind that ended in a rebuild may be all that has Redis full.
-        if let Some(nonce) = view.next.head.get(NONCE_OFFSET..).and_then(|rest| rest.first_chunk())
-        {
-            let build = u64::from_be_bytes(*nonce);
-            Lock { shard: Arc::clone(&shard), nonce: String::new(), build }.release().await;
-        }
-        Ok(Some(Self { shard, view, rebuilds }))
+        Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))
     }
 
     /// Takes the lease of a shard; nothing where another process has it.

@@ -95,7 +95,7 @@ impl Lock {
         self.run(&RENEW, &args).await;
     }
 
-    pub(super) async fn release(&self) {
+    async fn release(&self) {
         self.run(&RELEASE, &[self.nonce.as_bytes(), &self.build.to_be_bytes()]).await;
     }
 
