@@ -63,6 +63,7 @@ impl Filter {
         Membership::possible_if(groups.all(all_set))
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
     }

@@ -145,10 +145,12 @@ impl Progress {
         status.bytes_total = 0;
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn to_upload(&self, more: u64) {
         self.0.lock().status.bytes_total += more;
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn uploaded(&self, bytes: u64) {
         self.0.lock().status.bytes_uploaded += bytes;
     }
