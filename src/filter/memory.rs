@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use super::block::{Geometry, Group, Membership, Position};
+#[cfg(feature = "redis")]
 use super::lengths::BLOCK_LEN;
 use crate::id::Digest;
 
