@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::shortfall::{Replaces, Shortfall};
@@ -111,7 +112,7 @@ impl RebuildRun<'_> {
         if let Some(Err(error)) = self.progress.status().last
             && let RebuildError::Source(_) = *error
         {
-            IdSink::probe(self.source, self.extractor, self.progress).await?;
+            self.probe().await?;
         }
         let leased = build.lease(sizing).await;
         let ended = match leased {
@@ -189,6 +190,16 @@ impl RebuildRun<'_> {
         match self.progress.status().last {
             Some(Err(_)) => tracing::debug!(cause = %self.cause, "a rebuild begins"),
             _ => tracing::info!(cause = %self.cause, "a rebuild begins"),
+        }
+    }
+
+    /// Scans the source up to its first id, if it gives one.
+    async fn probe(&self) -> Result<(), RebuildError> {
+        let first = Notify::new();
+        let mut sink = IdSink::for_nobody(self.extractor, self.progress, &first);
+        tokio::select! {
+            end = self.source.scan(&mut sink) => end.map_err(RebuildError::Source),
+            () = first.notified() => Ok(()),
         }
     }
 

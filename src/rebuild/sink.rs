@@ -5,7 +5,6 @@ use std::future::pending;
 
 use tokio::sync::Notify;
 
-use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
@@ -44,19 +43,14 @@ impl<'a> IdSink<'a> {
         Self { extractor, to, progress, batch, count: 0, failure: None }
     }
 
-    /// Scans a source up to its first id, if it gives one.
-    pub(super) async fn probe(
-        source: &dyn ErasedSource,
-        extractor: &dyn IdExtractor,
-        progress: &Progress,
-    ) -> Result<(), RebuildError> {
-        let first = Notify::new();
-        let (batch, to) = (Vec::new(), To::Nobody(&first));
-        let mut sink = IdSink { extractor, to, progress, batch, count: 0, failure: None };
-        tokio::select! {
-            end = source.scan(&mut sink) => end.map_err(RebuildError::Source),
-            () = first.notified() => Ok(()),
-        }
+    /// Returns one that keeps no id, and tells of the first.
+    pub(super) fn for_nobody(
+        extractor: &'a dyn IdExtractor,
+        progress: &'a Progress,
+        first: &'a Notify,
+    ) -> Self {
+        let to = To::Nobody(first);
+        Self { extractor, to, progress, batch: Vec::new(), count: 0, failure: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time

@@ -412,7 +412,7 @@ async fn another_capacity(steps: &mut Steps) -> Harm {
 
 /// How long the long transactions are, where a second is stated: a rebuild reads the record four seconds further back, as clocks
 /// may move.
-const LENGTH: Duration = Duration::from_secs(6);
+const LENGTH: Duration = Duration::from_secs(8);
 
 /// Has each process insert records whose transaction takes long; a rebuild of the first falls into it.
 async fn long_transactions(guards: &[&BloomGuard], redis: &RedisServer, table: &Table) {
@@ -474,9 +474,9 @@ async fn shorter_times(steps: &mut Steps) -> Harm {
         return harm;
     }
     drop(old);
-    eventually("the longer time is forgotten", SOON * 3, || async {
+    eventually("the longer time is forgotten", SOON * 5, || async {
         let reach: u64 = redis.run(&["HGET", META, "reach"]);
-        if reach == 2_200 { Ok(()) } else { Err(reach.to_string()) }
+        if reach == 4_200 { Ok(()) } else { Err(reach.to_string()) }
     })
     .await;
     long_transactions(&[&new], &redis, &table).await;
