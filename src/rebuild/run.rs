@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
 use super::shortfall::{Replaces, Shortfall};
 use super::sink::IdSink;
@@ -14,7 +13,7 @@ use crate::error::RebuildError;
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
 use crate::settings::Settings;
-use crate::store::{BoxFuture, Build, Progress, RebuildReport, RebuildStep, Store};
+use crate::store::{Build, Progress, RebuildReport, RebuildStep, Store};
 use crate::verdict::Doubt;
 
 /// How often a source that outgrows its filter is scanned at most.
@@ -119,32 +118,17 @@ impl RebuildRun<'_> {
             Ok(Some(room)) => {
                 let kept = build.keep_lease();
                 let steps = self.steps(&mut build, room, previous, began, scans);
-                self.leased(self.settings.longest_rebuild, kept, steps).await
+                tokio::select! {
+                    biased;
+                    report = steps => report,
+                    () = kept => Err(RebuildError::Busy),
+                }
             }
             Ok(None) => Err(RebuildError::Busy),
             Err(error) => Err(error.into()),
         };
         build.release().await;
         ended
-    }
-
-    /// Runs the steps for as long as there is a lease.
-    async fn leased<T>(
-        &self,
-        limit: Duration,
-        kept: BoxFuture<'static, ()>,
-        steps: impl Future<Output = Result<T, RebuildError>>,
-    ) -> Result<T, RebuildError> {
-        tokio::select! {
-            biased;
-            report = steps => report,
-            () = kept => Err(RebuildError::Busy),
-            // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
-            () = sleep(limit) => Err(RebuildError::GivenUp {
-                reason: format!("the rebuild took longer than its limit of {limit:?}"),
-                advice: "Find out why the scan is slow or hangs. It should read an index on the id's column.",
-            }),
-        }
     }
 
     async fn steps(
@@ -161,6 +145,26 @@ impl RebuildRun<'_> {
         }
         self.progress.enter(RebuildStep::Recent);
         let recent = build.read_recent().await?;
+        let limit = self.settings.longest_rebuild;
+        // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
+        let scanned = self.put_live(build, room, previous, recent, (began, scans));
+        timeout(limit, scanned).await.unwrap_or_else(|_| {
+            Err(RebuildError::GivenUp {
+                reason: format!("the rebuild took longer than its limit of {limit:?}"),
+                advice: "Find out why the scan is slow or hangs. It should read an index on the id's column.",
+            })
+        })
+    }
+
+    /// The steps from *scan* on.
+    async fn put_live(
+        &self,
+        build: &mut Build,
+        room: u64,
+        previous: u64,
+        recent: u64,
+        (began, scans): (Instant, u64),
+    ) -> Result<Option<RebuildReport>, RebuildError> {
         self.progress.enter(RebuildStep::Scan);
         let scanning = Instant::now();
         let ids = self.read_source(build).await?;

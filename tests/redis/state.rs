@@ -144,7 +144,7 @@ async fn a_record_that_reaches_back_too_short_is_told_and_a_rebuild_waits_withou
     let state_before = state(&ours, "the record is asked", |state| state.record.is_some()).await;
     let record = state_before.record.unwrap();
     assert!(record.reaches.is_none() && !record.is_too_short(), "{record}");
-    assert_eq!((record.ids, record.required), (0, Duration::from_millis(2_100)), "{record}");
+    assert_eq!((record.ids, record.required), (0, Duration::from_micros(6_362_500)), "{record}");
 
     let other = guard_over(&redis.url(), &table).build().unwrap();
     live(&other).await;

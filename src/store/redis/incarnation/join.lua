@@ -136,6 +136,8 @@ else
   if back or known and ARGV[11] == '1' then begin_anew() end
 end
 local incarnation = meta.inc
+-- What is built under no lease goes live no more.
+if redis.call('EXISTS', KEYS[5]) == 0 then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- A filter settles while processes may run that do not insert into it: after its metadata were made, or when no process
 -- has looked at them for a minute. A caller that knows better has been there all the time. A swap ends it (swap.lua).

@@ -230,6 +230,7 @@ impl Due {
             damaged_live: self.view.live.damaged().to_vec(),
             header,
             recent: Vec::new(),
+            failure: None,
         }
     }
 }
@@ -246,7 +247,7 @@ impl Lease {
     async fn take(&self, connection: &Connection, header: &Header) -> Result<Reply, StoreError> {
         let lock = self.lock();
         let keys = &lock.shard.known.keys;
-        let keys = [&keys.lock, &keys.meta, &keys.next].map(String::as_str);
+        let keys = [&keys.lock, &keys.meta, &keys.next, &keys.recent].map(String::as_str);
         let life = LIFE.as_millis().to_string();
         let token = header.generation.get().to_string();
         let len = header.string_len().to_string();

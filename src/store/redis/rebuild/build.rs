@@ -36,6 +36,8 @@ pub(crate) struct ShardBuild {
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.
     pub(super) recent: Vec<Digest>,
+    /// Why it does not go live, where that is known before the scan's end.
+    pub(super) failure: Option<StoreError>,
 }
 
 impl ShardBuild {

@@ -1,6 +1,6 @@
 -- Lease: takes the rebuild lease, and allocates the filter to be built. From here on inserts go to it, too (add.lua).
 --
--- KEYS[1] lock   KEYS[2] meta   KEYS[3] next
+-- KEYS[1] lock   KEYS[2] meta   KEYS[3] next   KEYS[4] recent
 -- ARGV[1] what the lock holds while it is the caller's   ARGV[2] life of the lease, ms
 -- ARGV[3] the token, decimal   ARGV[4] header (64 bytes)   ARGV[5] trailer (64 bytes)
 -- ARGV[6] length of the whole filter in bytes   ARGV[7] the incarnation that the caller has joined
@@ -30,6 +30,9 @@ else
   redis.call('SETRANGE', KEYS[3], ARGV[6] - 64, ARGV[5])
   redis.call('SETRANGE', KEYS[3], 0, ARGV[4])
   local last = tonumber(meta[4] or '0')
+  -- A record that was lost, or is an older copy, lacks what was inserted up to the last number (add.lua).
+  local top = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  if tonumber(top[2] or '0') < last then redis.call('ZADD', KEYS[4], string.format('%.0f', last), 'floor') end
   redis.call('SETRANGE', KEYS[3], 64, struct.pack('>I4I4', math.floor(last / 4294967296), last % 4294967296))
 end
 local reach = tonumber(meta[5] or '0')

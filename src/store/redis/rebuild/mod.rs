@@ -85,12 +85,15 @@ impl RedisBuild {
     /// *Recent*: returns once a scan may begin, and how many ids were read that it may miss. Fails where no shard is left.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
         let read = join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await;
-        if read.iter().all(Result::is_err)
-            && let Some(Err(error)) = read.into_iter().next()
-        {
-            return Err(error);
+        let is_left = read.iter().any(Result::is_ok);
+        for (build, read) in self.builds.iter_mut().zip(read) {
+            build.failure = read.err();
         }
-        Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum())
+        let failed = self.builds.iter_mut().filter(|_| !is_left);
+        match failed.into_iter().find_map(|build| build.failure.take()) {
+            Some(error) => Err(error),
+            None => Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum()),
+        }
     }
 
     /// Puts each shard live, one after the other, and returns them as one. One that fails keeps what it had, and keeps none of
@@ -102,7 +105,11 @@ impl RedisBuild {
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<Live>;
         for (build, given) in self.builds.iter_mut().zip(given) {
-            match build.put_live(given, &pace, at).await {
+            let put_live = match build.failure.take() {
+                Some(error) => Err(error),
+                None => build.put_live(given, &pace, at).await,
+            };
+            match put_live {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }
