@@ -329,6 +329,11 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a record that is not whole taken for whole",
         flavours: &[Evicting],
         edits: &[
+            Script {
+                file: "lease.lua",
+                from: "if tonumber(top[2] or '0') < last then",
+                to: "if false then",
+            },
             Raw {
                 file: "store/redis/rebuild/recent.rs",
                 from: "        if !is_whole {\n",
