@@ -34,6 +34,25 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
     }
 }
 
+#[tokio::test]
+async fn a_rebuild_ends_beside_inserts_that_never_pause() {
+    let redis = RedisServer::start();
+    let table = Table::with(0..1_000);
+    let guard = guard_over(&redis.url(), &table).build().unwrap();
+    live(&guard).await;
+    // Always the same ones: the record stays small, and each time it is read there are new numbers.
+    let inserting = (0..16).map(|_| async {
+        loop {
+            guard.insert_many(5_000..5_128_u64).await.unwrap();
+        }
+    });
+    tokio::select! {
+        report = guard.rebuild_now() => assert!(report.unwrap().recent > 0),
+        _ = futures_util::future::join_all(inserting) => {}
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("it reads on and on"),
+    }
+}
+
 /// An insert was acknowledged, the record of it is lost, and a rebuild begins before its transaction ends.
 #[tokio::test]
 async fn a_scan_waits_for_the_transactions_of_inserts_that_the_record_has_lost() {

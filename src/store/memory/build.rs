@@ -62,11 +62,12 @@ impl MemoryBuild {
         let (mut at, mut count) = (0, 0);
         loop {
             let (digests, next) = self.store.books.lock().recent.read(at, BATCH);
-            if digests.is_empty() {
-                break;
-            }
             digests.iter().for_each(|digest| filter.insert(digest));
             count += digests.len() as u64;
+            // What comes behind these has come since the lease. A steady stream of inserts must not keep the rebuild here.
+            if digests.len() < BATCH {
+                break;
+            }
             at = next;
             yield_now().await;
         }

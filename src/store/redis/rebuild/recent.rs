@@ -63,7 +63,9 @@ impl ShardBuild {
                         return outcome("the scan", &answer);
                     }
                 }
-                Err(error) => tracing::debug!(%error, "redis takes no writes"),
+                // The next connection may do better.
+                Err(error @ StoreError::NoAnswer { .. }) => tracing::debug!(%error, "no answer"),
+                Err(error) => return Err(error),
             }
             sleep(EVERY).await;
         }
@@ -78,9 +80,11 @@ impl ShardBuild {
             let read = Packed::from(&one(read)).for_long_replies(IDS_PER_CALL * BYTES_AN_ID);
             let reply = self.same_redis().await?.ask(read, CALL).await?.into_iter().next();
             let (digests, last) = entries(reply.unwrap_or_default())?;
+            let is_full = digests.len() + 1 >= IDS_PER_CALL;
             self.recent.extend(digests);
-            match last {
+            match last.filter(|_| is_full) {
                 Some(last) => from = format!("({last}"),
+                // What comes behind it has come since the lease. A steady stream of inserts must not keep the rebuild here.
                 None => return Ok(()),
             }
         }
