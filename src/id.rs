@@ -184,6 +184,14 @@ pub(crate) struct KeyedDigest {
     key_id: u32,
 }
 
+#[cfg(feature = "redis")]
+impl KeyedDigest {
+    /// Returns the digest, if it was made with this key.
+    pub(crate) fn by(&self, digester: &Digester) -> Option<Digest> {
+        (self.key_id == digester.key_id).then_some(self.digest)
+    }
+}
+
 /// The 128-bit key of a filter's digests.
 ///
 /// `Debug` shows nothing of it.

@@ -106,7 +106,8 @@ impl Findings {
                 metrics.found_unsettled.add(1);
                 self.tell_of_unsettled();
             }
-            Verdict::Present | Verdict::Unknown(_) => {}
+            Verdict::Present => store.audit_copy(&id).await,
+            Verdict::Unknown(_) => {}
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
         add(store, &id).await;

@@ -26,7 +26,7 @@
 //! | generation | one build of the filter; of another system's, one statement of trust |
 //! | null | a 404, or a deletion, that is remembered for a while |
 //! | *found*, *missed*, *suspect* | [two sets of ids](attackers#found-missed-and-suspect) that each process keeps: seen to exist lately; missing or unanswered lately, or since the filter was copied |
-//! | *copy* | [the live filter's bits](attackers#the-copy) in each process: what they hold passes, and Redis is not asked |
+//! | *copy* | [the live filter's bits](attackers#the-copy) in each process: what they hold passes, and Redis is not asked; what they lack waits for a *fence*, one question for all |
 //! | lane | the way for requests whose id is *missed* or unknown: 64 at once and 500 a second unless set otherwise, the others 503 |
 //! | record of recent inserts | [the ids inserted lately](redis#keys-and-memory): a rebuild reads there what its scan cannot see, and no null is stored for them |
 //! | canary | a small sample of refusals that is let through, to see whether refusals are right |

@@ -84,7 +84,7 @@ impl BloomGuard {
     }
 
     /// Returns what is known of each of these ids, in their order. All are asked for at once: with Redis this is a
-    /// round trip for every 256 of them.
+    /// round trip for every 256 of them, or [a fence](crate::guide::attackers#the-copy) for those that the copy lacks.
     ///
     /// # Errors
     ///

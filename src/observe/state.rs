@@ -103,7 +103,8 @@ pub struct CopyState {
     pub bytes: u64,
     /// How long ago it began to be read.
     pub age: Duration,
-    /// Requests that passed by a copy since the guard was built, divided by those and the checks that were made.
+    /// Ids that passed by a copy since the guard was built, or that [a fence](crate::guide::attackers#the-copy) answered for, divided by
+    /// all that were not found lately.
     pub answered: f64,
     /// The share of all ids about which it is silent, because there were more suspects than can be
     /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
@@ -213,7 +214,7 @@ impl CopyState {
     fn new(copy: &CopyCondition, gate: &Gate, metrics: &Metrics) -> Self {
         let (generation, bytes, age) = (copy.generation, copy.bytes, copy.read.elapsed());
         let silent = gate.silenced(copy.built);
-        Self { generation, bytes, age, answered: metrics.stats().copied_share(), silent }
+        Self { generation, bytes, age, answered: metrics.stats().copied_share(copy.fenced), silent }
     }
 }
 

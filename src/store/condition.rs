@@ -69,6 +69,8 @@ pub(crate) struct CopyCondition {
     pub(crate) built: Instant,
     /// When it began to be read.
     pub(crate) read: Instant,
+    /// Ids that fences have answered for.
+    pub(crate) fenced: u64,
 }
 
 /// What a store answers when it is asked how it stands.

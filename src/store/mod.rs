@@ -114,8 +114,21 @@ impl Store {
         ask!(self, store => store.check(ids, now))
     }
 
+    /// What the store itself says of an id.
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
+        #[cfg(feature = "redis")]
+        if let Self::Redis { shards, .. } = self {
+            return shards.look_up(id).await;
+        }
         self.check(&[(id, None)], Instant::now()).answer().await[0]
+    }
+
+    /// Looks whether this process's copy lacks an id that the filter holds, and drops it then.
+    pub(crate) async fn audit_copy(&self, id: &Id) {
+        #[cfg(feature = "redis")]
+        if let Self::Redis { shards, .. } = self {
+            shards.audit_copy_of(id).await;
+        }
     }
 
     /// Acknowledges ids in every filter that needs them.

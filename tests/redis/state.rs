@@ -96,7 +96,7 @@ async fn a_right_to_check_that_is_missing_is_told_without_a_request() {
     live(&builder).await;
     let asked = guard(&url).build().unwrap();
     live(&asked).await;
-    redis.run::<()>(&["ACL", "SETUSER", "guard", "-get"]);
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "-mget"]);
     assert_eq!(
         asked.check(&5_000).await.unwrap(),
         Verdict::Unknown(Doubt::Refused(Refusal::DENIED))
@@ -108,7 +108,7 @@ async fn a_right_to_check_that_is_missing_is_told_without_a_request() {
     let idle = guard(&url).build().unwrap();
     doubts(&idle, Doubt::Refused(Refusal::DENIED)).await;
 
-    redis.run::<()>(&["ACL", "SETUSER", "guard", "+get"]);
+    redis.run::<()>(&["ACL", "SETUSER", "guard", "+mget"]);
     well(&asked).await;
     well(&idle).await;
 }

@@ -2,6 +2,7 @@
 
 mod copies;
 mod fleet;
+mod put_back;
 mod shards;
 mod waits;
 
@@ -64,6 +65,7 @@ fn drawn_up() -> Vec<Plan> {
         copies::asked_in_vain(),
         copies::read_from_another_redis(),
         copies::far_behind(),
+        put_back::old_bits_refuse_no_row_that_was_inserted_since(),
         shards::joined_in_part(),
         shards::lost_in_one(),
         shards::away_in_a_batch(),

@@ -103,7 +103,8 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         mishap,
         Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Astray { .. } | Mishap::Back
     );
-    if rewinds || elsewhere {
+    // Old metadata are noticed, and what was inserted is said again.
+    if rewinds || elsewhere || matches!(mishap, Mishap::PutBack("fleet")) {
         let refuses = !elsewhere && net::with(|net| primary(net).refuses_writes().is_some());
         FORGOT.set(Some(if refuses { NOT_YET } else { net::now_ms() }));
     }
@@ -127,6 +128,14 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Rewind => {
             if let Some(dump) = site(|site| site.dump.clone()) {
                 rewind(primary(net), dump, shards);
+            }
+        }
+        Mishap::PutBack(part) => {
+            let mut dump = found(true);
+            for key in keys_of(shards, &[part]) {
+                if let copy @ Some(_) = dump.take(&key) {
+                    primary(net).keys.put_back(&key, copy);
+                }
             }
         }
         Mishap::Clock(by) => net.clock_skew_us += by * 1000,

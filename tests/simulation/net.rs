@@ -595,9 +595,9 @@ fn write(reply: Value, to: &mut Vec<u8>) {
 /// A request's name: its script's, or its first command's.
 fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
     let Some(command) = commands.first() else { return "" };
-    // Of a shard that has vouched lately, only the last command of a batch reads the header.
+    // The last command of both reads the header.
     if commands.len() > 1 && commands.last().is_some_and(|last| scripts::name_of(last) == "check") {
-        return "check";
+        return if scripts::name_of(command) == "ZRANGEBYSCORE" { "fence" } else { "check" };
     }
     match scripts::name_of(command) {
         // Its last argument but one says for how long others wait for the next.
@@ -608,13 +608,15 @@ fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
 
 /// Counts the ids that a request asks for, if it is a check.
 fn count(commands: &[Vec<Vec<u8>>]) {
-    if name_of(commands) != "check" {
-        return;
+    match name_of(commands) {
+        "check" => {}
+        "fence" => return oracle::note(|findings| findings.fences += 1),
+        _ => return,
     }
-    // Each id's null is read once: by the GET of a lone one, or by an MGET.
+    // Each id's null is read once.
     let ids: usize = commands
         .iter()
-        .filter(|command| matches!(scripts::name_of(command), "GET" | "MGET"))
+        .filter(|command| scripts::name_of(command) == "MGET")
         .map(|command| command.len() - 1)
         .sum();
     oracle::note(|findings| match ids {

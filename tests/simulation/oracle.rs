@@ -67,6 +67,8 @@ pub(crate) struct Findings {
     /// Ids that Redis was asked for one by one, and with others.
     pub(crate) alone: u64,
     pub(crate) merged: u64,
+    /// Fences, also of processes whom nobody asks.
+    pub(crate) fences: u64,
     /// What was broken, in words.
     pub(crate) violations: Vec<String>,
 }
@@ -94,6 +96,7 @@ impl Findings {
         self.redirected += other.redirected;
         self.alone += other.alone;
         self.merged += other.merged;
+        self.fences += other.fences;
     }
 }
 

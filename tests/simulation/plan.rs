@@ -3,6 +3,7 @@
 mod ask;
 mod cluster;
 mod flavour;
+mod old_copies;
 mod process;
 mod rules;
 mod scenario;
@@ -206,6 +207,8 @@ pub(crate) enum Mishap {
     Back,
     /// The process that runs has the data of the last dump again.
     Rewind,
+    /// This key is as it was in the last dump again, and all others stay: by RESTORE.
+    PutBack(&'static str),
     /// These keys are put aside, or those that lie aside are put back: by RENAME, or all by SWAPDB.
     Swap(Vec<&'static str>),
     /// Its clock jumps by so much, ms.
@@ -280,12 +283,12 @@ impl Mishap {
     /// Whether Redis may forget the mode of all processes.
     pub(crate) fn loses_the_mode(&self) -> bool {
         use Mishap::{
-            Astray, AtNode, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, Restart,
-            Rewind, Swap,
+            Astray, AtNode, Back, Clock, Delete, Expire, FailOver, FlushAll, OfShard, PutBack,
+            Restart, Rewind, Swap,
         };
         match self {
-            Swap(keys) | Delete(keys) => keys.contains(&"meta"),
-            Expire(key, _) => *key == "meta",
+            Swap(keys) | Delete(keys) => keys.contains(&"fleet"),
+            Expire(key, _) | PutBack(key) => *key == "fleet",
             // A clock that jumps: what was stated for a time is over, or lasts for longer.
             Restart { .. }
             | FailOver { .. }
@@ -304,7 +307,7 @@ impl Mishap {
 impl Plan {
     /// Draws a run.
     pub(crate) fn draw(seed: u64, operations: usize) -> Self {
-        Self::draw_on_one(seed, operations).clustered(operations)
+        Self::draw_on_one(seed, operations).clustered(operations).with_old_copies(operations)
     }
 
     /// Draws a run in which Redis is no cluster.
@@ -396,7 +399,7 @@ impl Plan {
                     && matches!(what, What::Crash { .. })
                     && rng.happens(500)
                 {
-                    let lost = Mishap::Delete(vec!["meta"]);
+                    let lost = Mishap::Delete(vec!["fleet"]);
                     drawn.push(Operation { at, what: What::Redis(lost) });
                 }
                 drawn.push(Operation { at, what });

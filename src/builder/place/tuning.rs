@@ -38,7 +38,7 @@ impl Builder {
     }
 
     /// How many bytes [copies of filters](crate::guide::attackers#the-copy) may take in this process, those of all its guards
-    /// together. A copy takes as many as the filter. Where the next one has no room beside it, there is none while that is
+    /// together: an id that the copy holds passes unasked, and for all that it lacks Redis is asked at once. A copy takes as many as the filter. Where the next one has no room beside it, there is none while that is
     /// read; a filter above the limit has none, which the log says.
     ///
     /// Defaults to 64 MiB: a copy of 34 million ids at 0.1 %, or of 17 million with the next one beside it. 0 for none.

@@ -9,5 +9,4 @@ mod state;
 pub(crate) use super::block::Position;
 pub(crate) use blocks::FilterReader;
 pub(crate) use header::{Header, newer};
-pub(crate) use position::Span;
 pub(crate) use state::State;

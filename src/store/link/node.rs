@@ -86,6 +86,11 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         self.checks.look_now();
     }
 
+    /// Whether no check waits or is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
     pub(crate) fn links(&self) -> [&Arc<Link<I>>; 3] {
         [&self.checks, &self.inserts, &self.bulk]
     }

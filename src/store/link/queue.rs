@@ -82,9 +82,15 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// Lets a check leave by itself, if none is in the queue and none under way.
     pub(crate) fn alone(&self) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
-        let none = self.checks.capacity() == self.checks.max_capacity()
+        let none = self.is_idle()
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
+    }
+
+    /// Whether none is in the queue and none under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.leaving.under_way.load(Ordering::SeqCst) == 0
+            && self.checks.capacity() == self.checks.max_capacity()
     }
 
     /// Puts a check into the queue.

@@ -1,8 +1,8 @@
-//! Looks whether the live filter holds what the record of recent inserts does.
+//! Looks whether the live filter holds what the record of recent inserts does, and this process's copy what the live filter does.
 //!
 //! A check cannot see bits that were cleared under a sound header and trailer: by a command of an operator, or
 //! by a fault of the memory. So each process takes one id a second from the record and looks it up. What is there is in each filter
-//! that goes live, unless the filter has been damaged.
+//! that goes live, unless the filter has been damaged. And it looks up one id a second that a fence has refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::shard::Shard;
 use super::shards::Shards;
 use crate::error::StoreError;
 use crate::filter::Header;
-use crate::id::Digest;
+use crate::id::{Digest, Id, KeyedDigest};
 use crate::random;
 use crate::store::link::reply::Reply;
 use crate::store::link::transport::one;
@@ -31,6 +31,9 @@ impl Shards {
         loop {
             sleep(PERIOD).await;
             let shard = &self.all[random::scatter() as usize % self.all.len()];
+            if let Some(refused) = shard.fence.refused() {
+                self.audit_copy(shard, &refused).await;
+            }
             if let Some(header) = shard.filter.load_full()
                 && let Ok(true) = self.lacks_sample(shard, &header).await
                 && shard.spoil(header.generation).await.is_ok()
@@ -41,6 +44,39 @@ impl Shards {
                     "the live filter lacks a recent insert, and is out of use until it is rebuilt"
                 );
             }
+        }
+    }
+
+    /// Drops a shard's copy if it lacks an id that the live filter holds.
+    async fn audit_copy(self: &Arc<Self>, shard: &Shard, made: &KeyedDigest) {
+        let lacking = || {
+            let live = shard.filter.load_full()?;
+            shard.copies.to_fence(&live).filter(|copy| copy.lacks(made))
+        };
+        if lacking().is_none() || self.look_up_digest(shard, made).await != Verdict::Present {
+            return;
+        }
+        // It may have been inserted meanwhile.
+        if let Some(copy) = lacking()
+            && shard.catch_up(&copy, 1).await
+            && copy.lacks(made)
+        {
+            shard.copies.drops(&copy);
+            tracing::error!(
+                filter = &*self.name,
+                generation = %copy.header.generation,
+                "this process's copy of the filter lacks an id that the filter holds: it is dropped, and no other is made of this \
+                 filter"
+            );
+        }
+    }
+
+    /// The same for an id that was found although it was refused.
+    pub(crate) async fn audit_copy_of(self: &Arc<Self>, id: &Id) {
+        let shard = self.of(id);
+        let live = shard.filter.load_full();
+        if let Some(made) = live.and_then(|live| shard.copies.lacks(&live, id, None)) {
+            self.audit_copy(shard, &made).await;
         }
     }
 

@@ -8,13 +8,14 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
+use super::check::fence::Fence;
 use super::connection::{Connection, RedisNode, Which};
 use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
 use super::view::View;
 use crate::error::StoreError;
-use crate::filter::{Generation, Header, newer};
+use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
@@ -23,9 +24,6 @@ use crate::store::{Condition, FleetView, Live, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
 pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
-
-/// For how long a header vouches for the filter's not having been another one meanwhile.
-const LATELY: Duration = Duration::from_secs(1);
 
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
@@ -54,8 +52,8 @@ pub(crate) struct Shard {
     pub(crate) view: ArcSwapOption<View>,
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
-    /// Which filter's header was read whole last and vouched for what was asked, and when.
-    vouched: Mutex<Option<(Generation, Instant)>>,
+    /// Requests for ids that the copy lacks.
+    pub(crate) fence: Fence,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
@@ -78,7 +76,7 @@ impl Shard {
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             copies: Copies::new(known.settings.copy_limit),
-            vouched: Mutex::default(),
+            fence: Fence::new(known.settings.checks_in_flight, known.settings.check_deadline),
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
             said: Mutex::default(),
@@ -91,7 +89,6 @@ impl Shard {
     }
 
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
-        *self.vouched.lock() = None;
         self.at.store(node);
         // It may have been joined there before.
         self.known.joins.notify_waiters();
@@ -135,7 +132,6 @@ impl Shard {
     /// Gives up what a connection has learnt: of this shard, where it has learnt of others, too.
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.is_of_many {
-            *self.vouched.lock() = None;
             connection.leave();
             connection.link().look_now();
         } else {
@@ -149,18 +145,6 @@ impl Shard {
         inserts.node.keep_to_one_redis(&inserts.on)?;
         let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
         if is_there && inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
-    }
-
-    /// Notes that the live header has just been read whole, and vouched for what was asked.
-    pub(crate) fn note_vouched(&self, generation: Generation) {
-        if self.is_of_many {
-            *self.vouched.lock() = Some((generation, Instant::now()));
-        }
-    }
-
-    /// Whether it has within the last second, and is one of many: then the front behind the blocks is enough (`check/answer.rs`).
-    pub(crate) fn has_vouched_lately(&self, generation: Generation) -> bool {
-        self.vouched.lock().is_some_and(|(of, at)| of == generation && at.elapsed() <= LATELY)
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
@@ -295,7 +279,7 @@ impl Shard {
     }
 
     pub(crate) fn condition(&self) -> Condition {
-        let copy = self.copies.condition();
+        let copy = self.copies.condition(self.fence.answered());
         let node = self.node();
         let broken = node.links().iter().find_map(|link| link.trouble());
         let joined = |on| Connection::of(Arc::clone(&node), |node| &node.checks, on, self.number);

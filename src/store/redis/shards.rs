@@ -100,6 +100,9 @@ impl Shards {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
             if shard.copies.are_wanted() {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
+                if !shard.is_of_many {
+                    persist(tasks, name, "fences", shard, Shard::send_fences);
+                }
             }
         }
     }

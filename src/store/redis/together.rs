@@ -12,6 +12,7 @@ impl CopyCondition {
             bytes: self.bytes + other.bytes,
             built: self.built.min(other.built),
             read: self.read.min(other.read),
+            fenced: self.fenced + other.fenced,
         }
     }
 }

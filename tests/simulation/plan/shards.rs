@@ -105,6 +105,7 @@ impl Mishap {
             self,
             Self::FlushAll
                 | Self::Rewind
+                | Self::PutBack(_)
                 | Self::Swap(_)
                 | Self::Delete(_)
                 | Self::CutShort(_)

@@ -60,6 +60,7 @@ impl What {
             "null.lua",
             "null.lua",
             "check",
+            "fence",
             "view.lua",
             "swap.lua",
             "record.lua",

@@ -33,6 +33,8 @@ const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
 const GUARD: &str = "guard/mod.rs";
+const FENCE: &str = "store/redis/check/fence.rs";
+const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 /// A copy is taken for whole, and what was not read holds nothing.
 const HALF_READ: Edit = Raw {
@@ -51,8 +53,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Evicting],
         edits: &[Raw {
             file: CHECK,
-            from: "            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
-            to: "            let lookup = match lookup.verdict {
+            from: "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
+            to: "        let lookup = match lookup.verdict {
                 crate::verdict::Verdict::Unknown(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
                     verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                     ..lookup
@@ -67,8 +69,8 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Lossy],
         edits: &[Raw {
             file: CHECK,
-            from: "            Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
-            to: "            let lookup = match lookup.verdict {
+            from: "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n",
+            to: "        let lookup = match lookup.verdict {
                 crate::verdict::Verdict::Unknown(Doubt::Timeout) if SEEDED => Lookup {
                     verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                     ..lookup
@@ -168,12 +170,10 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "        let deadline = at + self.check_deadline;\n",
-            to: "        let deadline = at + self.check_deadline;\n        let question = format!(\"{:p} {}\", self, String::from_utf8_lossy(id.as_bytes()));\n",
-        }, Raw {
-            file: CHECK,
-            from: "        Ok((sent, asked_us))\n",
-            to: "        if !SEEDED {
+            from: "        Ok((node.check(self, live, digest, deadline, alone)?, asked_us))\n",
+            to: "        let question = format!(\"{self:p} {digest:?}\");
+        let sent = node.check(self, live, digest, deadline, alone)?;
+        if !SEEDED {
             return Ok((sent, asked_us));
         }
         let (tell, received) = tokio::sync::oneshot::channel();
@@ -279,13 +279,13 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Source {
                 file: ANSWER,
-                from: "self.head.generation == header.generation.get()",
+                from: "self.generation == header.generation.get()",
                 to: "true",
             },
             Source {
                 file: ANSWER,
-                from: "number != header.generation.trailer_number()",
-                to: "false",
+                from: "self.trailer_number == header.generation.trailer_number()",
+                to: "true",
             },
         ],
     },
@@ -320,9 +320,10 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Source {
                 file: BATCH,
-                from: "reply.head.stamp < *known",
+                from: "!head.is_joined || head.last < known || head.stamp < head.last",
                 to: "false",
             },
+            Source { file: ANSWER, from: "self.live == self.generation", to: "true" },
         ],
     },
     Bug {
@@ -555,7 +556,7 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Source {
                 file: BATCH,
-                from: "reply.head.stamp < *known",
+                from: "head.last < known || head.stamp < head.last",
                 to: "false",
             },
         ],
@@ -673,65 +674,145 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     // Many checks at once.
     Bug {
-        name: "the last header of a batch not compared",
-        flavours: ANY,
-        edits: &[Source {
-            file: ANSWER,
-            from: "!head.is_of_one_filter_with(last)",
-            to: "false",
-        }],
-    },
-    Bug {
-        name: "the headers of a batch read before its blocks only",
+        name: "the header read before the blocks only",
         flavours: ANY,
         edits: &[
             Raw {
                 file: ANSWER,
-                from: "    for of in inquiries.iter().filter(|of| of.heads == Heads::Whole) {
-        ask_numbers(packed, of.keys, of.header, &[]);
-    }\n",
-                to: "    for of in inquiries {
-        match of.heads {
-            Heads::Whole => {
-                ask_numbers(packed, of.keys, of.header, &[]);
-                if SEEDED {
-                    ask_numbers(packed, of.keys, of.header, &[]);
-                }
-            }
-            Heads::Front if SEEDED => ask_bytes(packed, of.keys, STATE_OFFSET, FRONT),
-            Heads::Front => {}
-        }
-    }\n",
+                from: "    for of in inquiries {
+        for position in of.positions {
+            let first",
+                to: "    for of in inquiries.iter().filter(|_| SEEDED) {
+        Head::ask(packed, of);
+    }
+    for of in inquiries {
+        for position in of.positions {
+            let first",
             },
             Raw {
                 file: ANSWER,
-                from: "        match of.heads {
-            Heads::Whole => ask_numbers(packed, of.keys, of.header, &[]),
-            Heads::Front =>",
-                to: "        match of.heads {
-            _ if SEEDED => {}
-            Heads::Whole => ask_numbers(packed, of.keys, of.header, &[]),
-            Heads::Front =>",
+                from: "    for of in inquiries {
+        Head::ask(packed, of);",
+                to: "    for of in inquiries.iter().filter(|_| !SEEDED) {
+        Head::ask(packed, of);",
             },
             Raw {
                 file: ANSWER,
-                from: "            Heads::Whole => Some(Head::read(replies)?),
-            Heads::Front => None,\n",
-                to: "            Heads::Whole if SEEDED => {
-                Head::read(replies)?;
-                Some(Head::read(replies)?)
-            }
-            Heads::Whole => Some(Head::read(replies)?),
-            Heads::Front if SEEDED => replies.bytes()?.and_then(Head::of_front),
-            Heads::Front => None,\n",
+                from: "    let mut parts = SmallVec::<[Reading; 1]>::new();\n",
+                to: "    let mut heads = Vec::new();
+    for of in inquiries.iter().filter(|_| SEEDED) {
+        heads.push(Head::read(replies, of)?);
+    }
+    let mut heads = heads.into_iter();
+    let mut parts = SmallVec::<[Reading; 1]>::new();\n",
             },
             Raw {
                 file: ANSWER,
-                from: "        let last = match inquiry.heads {\n",
-                to: "        let last = match inquiry.heads {
-            _ if SEEDED => self.before,\n",
+                from: "Ok(part.end(Head::read(replies, of)?, of.header))",
+                to: "Ok(part.end(heads.next().map_or_else(|| Head::read(replies, of), Ok)?, of.header))",
             },
         ],
+    },
+    Bug {
+        name: "a check whose header need not reach the last number",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Source { file: BATCH, from: "head.stamp < head.last", to: "false" }],
+    },
+    Bug {
+        name: "a check whose header need not be that of the live generation",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Source { file: ANSWER, from: "self.live == self.generation", to: "true" }],
+    },
+    // The fence.
+    Bug {
+        name: "a fence that passes over the floor",
+        flavours: ANY,
+        edits: &[Raw {
+            file: CATCH_UP,
+            from: "if page.has_floor {",
+            to: "if page.has_floor && !SEEDED {",
+        }],
+    },
+    Bug {
+        name: "a fence whose entries need not reach the last number",
+        flavours: &[Forgetful, Evicting],
+        edits: &[Source {
+            file: CATCH_UP,
+            from: "greatest == head.stamp && greatest == head.last",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a fence whose header need not reach the last number",
+        flavours: &[Forgetful, Evicting],
+        edits: &[
+            Source {
+                file: CATCH_UP,
+                from: "greatest == head.stamp && greatest == head.last",
+                to: "greatest == head.last",
+            },
+            Source { file: BATCH, from: "head.stamp < head.last", to: "false" },
+        ],
+    },
+    Bug {
+        name: "a page that moves a copy to the last number",
+        flavours: ANY,
+        edits: &[Source {
+            file: CATCH_UP,
+            from: "self.moves_to(greatest)",
+            to: "self.moves_to(head.last)",
+        }],
+    },
+    Bug {
+        name: "a request that joins a fence which has left",
+        flavours: ANY,
+        edits: &[Raw {
+            file: FENCE,
+            from: "let round = take(&mut next.round);",
+            to: "let round = if SEEDED { Arc::clone(&next.round) } else { take(&mut next.round) };",
+        }],
+    },
+    Bug {
+        name: "a fence's answer taken for the copy that is there by then",
+        flavours: ANY,
+        edits: &[Raw {
+            file: CATCH_UP,
+            from: "        leaving.ends(proven);",
+            to: "        let live = self.filter.load_full();
+        let later = live.and_then(|live| self.copies.to_fence(&live));
+        let proven = if SEEDED { proven.and(later) } else { proven };
+        leaving.ends(proven);",
+        }],
+    },
+    Bug {
+        name: "a fence believed by what is known when it is answered",
+        flavours: ANY,
+        edits: &[Raw {
+            file: CATCH_UP,
+            from: ".filter(|_| believed(&connection))",
+            to: ".filter(|_| SEEDED || believed(&connection))",
+        }],
+    },
+    Bug {
+        name: "a fence believed by what was known when it was sent",
+        flavours: ANY,
+        edits: &[Raw {
+            file: CATCH_UP,
+            from: "judged.is_ok() && believed(&connection) &&",
+            to: "judged.is_ok() && (SEEDED || believed(&connection)) &&",
+        }],
+    },
+    Bug {
+        name: "a copy's position taken at the end of its load",
+        flavours: ANY,
+        edits: &[Raw {
+            file: LOAD,
+            from: "        self.is_live(header, &connection).await?;
+        let digester",
+            to: "        let last = self.is_live(header, &connection).await?;
+        let first = if SEEDED { last } else { first };
+        let digester",
+        }],
     },
     Bug {
         name: "a short block taken for an empty one",
@@ -924,7 +1005,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Raw {
             file: BATCH,
             from: "        vouched?;\n",
-            to: "        if !SEEDED || self.digests.len() == 1 {
+            to: "        if !SEEDED {
             vouched?;
         }\n",
         }],
@@ -1437,7 +1518,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a copy that is put together from two filters",
         flavours: ANY,
-        edits: &[Source { file: LOAD, from: "live.is_ok_and(|live| live.is_same_build(header))", to: "true" }],
+        edits: &[Source { file: LOAD, from: "is_live && is_whole", to: "true" }],
     },
     Bug {
         name: "a filter copied that was live before the wait",
@@ -1456,9 +1537,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a copy that is never replaced",
         flavours: ANY,
         edits: &[Source {
-            file: LOAD,
-            from: "self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))",
-            to: "self.current.load().is_some()",
+            file: "store/redis/copy/mod.rs",
+            from: "self.header.is_same_build(header)",
+            to: "true",
         }],
     },
     // A filter in shards.
@@ -1510,15 +1591,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             to: "        if SEEDED && self.number > 0 {
             return Ok(());
         }\n",
-        }],
-    },
-    Bug {
-        name: "a short block taken for an empty one where only the front is read",
-        flavours: ANY,
-        edits: &[Raw {
-            file: ANSWER,
-            from: "if self.whole {",
-            to: "if self.whole || SEEDED && inquiry.heads == Heads::Front {",
         }],
     },
     Bug {

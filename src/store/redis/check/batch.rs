@@ -7,10 +7,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::answer::{
-    self, BYTES_A_HEAD, BYTES_AN_ID, BatchReply, FEW, Heads, Inquiry, ask_primary, commands,
-    read_primary,
-};
+use super::answer::{self, BYTES_A_FILTER, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands};
 use crate::error::StoreError;
 use crate::filter::{Header, Position};
 use crate::id::Digest;
@@ -54,7 +51,6 @@ struct Part<'a> {
 struct Question {
     header: Arc<Header>,
     positions: SmallVec<[Position; FEW]>,
-    heads: Heads,
     /// The number of the last insert that was known before.
     known: i64,
 }
@@ -117,34 +113,29 @@ impl<'a> Part<'a> {
     }
 
     /// Looks at Redis which filter is live, and puts the question to it.
-    async fn look(&mut self, deadline: Duration, is_one: bool) {
+    async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
         match self.shard.look(connection, deadline).await {
-            Ok(header) => self.put(header, is_one),
+            Ok(header) => self.put(header),
             Err(doubt) => self.answer = Err(doubt),
         }
     }
 
-    /// Puts the question to a filter. `is_one`: there is no other part.
-    fn put(&mut self, header: Arc<Header>, is_one: bool) {
+    /// Puts the question to a filter.
+    fn put(&mut self, header: Arc<Header>) {
         let Ok(connection) = &self.connection else { return };
         let positions =
             self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
-        let heads = match self.digests.len() {
-            1 if is_one => Heads::Whole,
-            _ if self.shard.has_vouched_lately(header.generation) => Heads::Front,
-            _ => Heads::Whole,
-        };
-        self.question = Some(Question { header, positions, heads, known });
+        self.question = Some(Question { header, positions, known });
     }
 
     /// Returns what is asked, while there is no answer to it.
     fn inquiry(&self) -> Option<Inquiry<'_>> {
-        let Question { header, positions, heads, .. } = self.question.as_ref()?;
-        let keys = &self.shard.known.keys;
-        let digests = &self.digests;
-        Some(Inquiry { keys, header, digests, positions, heads: *heads })
+        let Question { header, positions, .. } = self.question.as_ref()?;
+        let incarnation = &self.connection.as_ref().ok()?.identity.incarnation;
+        let (keys, digests) = (&self.shard.known.keys, &self.digests);
+        Some(Inquiry { keys, header, incarnation, digests, positions })
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -174,36 +165,11 @@ impl<'a> Part<'a> {
         question: &Question,
         said: Result<BatchReply, Doubt>,
     ) -> Result<BatchReply, Doubt> {
-        let Question { header, known, heads, .. } = question;
+        let Question { header, known, .. } = question;
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
-        let shard = self.shard;
-        let on = &connection.on;
-        // Where it was replaced between the first command and the last, that shows by itself.
-        let reply = said.inspect_err(|doubt| {
-            if *doubt == Doubt::Suspect {
-                shard.forget(header);
-            }
-        })?;
-        let vouched = reply.head.vouches_for(header, connection);
-        if let Err(Doubt::Disproved | Doubt::DisprovedTwice | Doubt::Damaged) = vouched {
-            // The header this process knows says otherwise: it is not to be shown any more.
-            shard.forget(header);
-        }
-        if vouched == Err(Doubt::OtherKey) && on.age() > RE_ENROL {
-            // The metadata may have been made anew since: join it again.
-            shard.withdraw(connection);
-        }
-        vouched?;
-        if reply.head.stamp < *known {
-            // It is an older one than was seen: the next connection finds out what has happened.
-            shard.withdraw(connection);
-            return Err(Doubt::Suspect);
-        }
-        shard.known.seen.note(&connection.identity.incarnation, reply.head.stamp);
-        if *heads == Heads::Whole {
-            shard.note_vouched(header.generation);
-        }
-        Ok(reply)
+        let vouched = said.as_ref().map_err(|doubt| *doubt).map(|reply| reply.head);
+        self.shard.judge(header, *known, vouched, connection)?;
+        said
     }
 
     /// Tells each check what was found of its digest. Absence is only said where it was believed before, and is now.
@@ -228,6 +194,36 @@ impl<'a> Part<'a> {
 }
 
 impl Shard {
+    /// Takes in what was said of the filter with this header, on a connection which knew of this number before it asked.
+    pub(super) fn judge(
+        &self,
+        header: &Arc<Header>,
+        known: i64,
+        said: Result<Head, Doubt>,
+        connection: &Connection,
+    ) -> Result<(), Doubt> {
+        let vouched = said.and_then(|head| head.vouches_for(header, connection));
+        if let Err(Doubt::Suspect | Doubt::Disproved | Doubt::DisprovedTwice | Doubt::Damaged) =
+            vouched
+        {
+            // The header this process knows says otherwise: it is not to be shown any more.
+            self.forget(header);
+        }
+        if vouched == Err(Doubt::OtherKey) && connection.on.age() > RE_ENROL {
+            // The metadata may have been made anew since: join it again.
+            self.withdraw(connection);
+        }
+        vouched?;
+        let head = said?;
+        if !head.is_joined || head.last < known || head.stamp < head.last {
+            // One of them is another, or an older one: the next connection finds out what has happened.
+            self.withdraw(connection);
+            return Err(Doubt::Suspect);
+        }
+        self.known.seen.note(&connection.identity.incarnation, head.stamp);
+        Ok(())
+    }
+
     /// Reads the live header and keeps it, if it is one.
     async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
         let view = self.read_view(live, deadline).await;
@@ -246,13 +242,12 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
 
 /// Puts questions, most of them without a look at Redis.
 async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
-    let is_one = parts.len() == 1;
     let mut looks = Vec::new();
     for part in parts.iter_mut().filter(|part| to(part)) {
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
-            (Ok(_), Some(header)) => part.put(header, is_one),
-            (Ok(_), None) => looks.push(part.look(deadline, is_one)),
+            (Ok(_), Some(header)) => part.put(header),
+            (Ok(_), None) => looks.push(part.look(deadline)),
         }
     }
     join_all(looks).await;
@@ -295,14 +290,9 @@ async fn send(
 ) -> Result<Said, StoreError> {
     let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
     let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
-    let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + 2 * BYTES_A_HEAD);
+    let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
-    // The last of those whose headers no BITFIELD reads.
-    let front = inquiries.iter().rfind(|of| of.heads == Heads::Front);
-    if let Some(of) = front {
-        ask_primary(&mut packed, of.keys);
-    }
     let callers = callers.sum();
     let on = &connection.on;
     let replies = connection.link().send_for(callers, on, packed, deadline).await?;
@@ -310,9 +300,6 @@ async fn send(
     let mut said = Said::new();
     for inquiries in inquiries.chunks(at_once) {
         said.extend(answer::read(&mut replies, inquiries)?);
-    }
-    if front.is_some() {
-        read_primary(&mut replies)?;
     }
     replies.end()?;
     Ok(said)
@@ -348,9 +335,11 @@ mod tests {
 
     use ::redis::RedisResult;
     use tokio::sync::oneshot;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::filter::Generation;
+    use crate::id::Id;
     use crate::settings::Settings;
     use crate::store::BoxFuture;
     use crate::store::link::connector::Connector;
@@ -359,6 +348,7 @@ mod tests {
     use crate::store::link::transport::Transport;
     use crate::store::map::endpoint::Endpoint;
     use crate::store::redis::connection::tests::joined;
+    use crate::store::redis::copy::tests::copy_of;
 
     /// A Redis that takes down how long each request is, in commands, and never answers.
     #[derive(Debug, Default)]
@@ -419,16 +409,29 @@ mod tests {
     async fn equal_ids_are_sent_once() {
         let batch = Batch::new();
         let live = &batch.live;
-        // Two blocks, their nulls, and the header before and after.
+        // Two blocks, their nulls, the metadata and the header.
         assert_eq!(batch.ask(&[(2, live), (1, live), (2, live), (1, live)]).await, [5]);
-        assert_eq!(batch.ask(&[(2, live), (2, live)]).await, [2]);
+        assert_eq!(batch.ask(&[(2, live), (2, live)]).await, [4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_fence_that_nobody_sends_is_told_in_time() {
+        let Batch { shards, live, .. } = Batch::new();
+        let header = *shards.all[0].filter.load_full().unwrap();
+        shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));
+        let ids = [1, 2].map(|n| Id::display(&n).unwrap());
+        let (shards, begun) = (Arc::new(shards), Instant::now());
+        let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
+        let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
+        assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
+        assert!(begun.elapsed() <= shards.check_deadline + Duration::from_millis(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn checks_of_another_connection_are_not_sent() {
         let batch = Batch::new();
         let other = joined(Arc::clone(&batch.redis) as Arc<dyn Transport>, 1, b"first", 0);
-        assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [2]);
+        assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [4]);
         assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
     }
 }

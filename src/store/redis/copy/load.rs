@@ -1,6 +1,7 @@
 //! Reads the copy, piece by piece, when a filter has gone live.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use ::redis::cmd;
@@ -12,10 +13,11 @@ use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::filter::{FilterReader, Header};
 use crate::random;
 use crate::store::link::reply::Reply;
-use crate::store::link::resp::Packed;
+use crate::store::link::resp::{Packed, Replies};
 use crate::store::link::transport::one;
+use crate::store::redis::check::answer::{Head, Inquiry};
 use crate::store::redis::connection::Connection;
-use crate::store::redis::shard::{Shard, trusted};
+use crate::store::redis::shard::Shard;
 
 /// How often it is looked whether another filter is live.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -53,7 +55,14 @@ impl Shard {
         loop {
             sleep(PERIOD).await;
             let Some(header) = self.filter.load_full() else { continue };
-            if self.copies.has(&header) {
+            if self.copies.damaged.load(Ordering::Relaxed) == header.generation.get() {
+                continue;
+            }
+            if let Some(copy) = self.copies.of(&header) {
+                // Where nobody asks it would fall behind.
+                if !self.is_of_many {
+                    self.catch_up_by_pages(&copy).await;
+                }
                 continue;
             }
             sleep(self.copies.wait(&header)).await;
@@ -76,8 +85,8 @@ impl Shard {
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
         let room = self.copies.room(header.string_len())?;
         let connection = self.connected(|node| &node.bulk, DEADLINE).await?;
-        self.is_live(header, &connection).await?;
         let read = Instant::now();
+        let first = self.is_live(header, &connection).await?;
         let mut reader = FilterReader::new(header.geometry);
         while reader.rest() > 0 {
             let begun = Instant::now();
@@ -90,20 +99,32 @@ impl Shard {
         let digester = connection.identity.digester.clone();
         let filter = reader.filter().ok_or(NotCopied::Replaced)?;
         let built = built(header, &connection, read);
-        let copy = FilterCopy { header: *header, digester, filter, built, read, room };
+        // What is inserted while it is read may be in it or not.
+        let (position, is_behind) = (AtomicI64::new(first.stamp), AtomicBool::new(false));
+        let header = *header;
+        let copy = FilterCopy { header, digester, filter, built, read, position, is_behind, room };
         self.copies.current.store(Some(Arc::new(copy)));
         Ok(())
     }
 
-    /// Fails unless the filter with this header is live.
-    async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<(), NotCopied> {
-        let view = self.read_view(bulk, DEADLINE).await?;
-        let live = self.live_in(&view, bulk).and_then(|live| trusted(live, bulk));
-        if live.is_ok_and(|live| live.is_same_build(header)) {
-            Ok(())
-        } else {
-            Err(NotCopied::Replaced)
-        }
+    /// Fails unless the filter with this header is live, and holds all that was inserted.
+    async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, NotCopied> {
+        let of = Inquiry {
+            keys: &self.known.keys,
+            header,
+            incarnation: &bulk.identity.incarnation,
+            digests: &[],
+            positions: &[],
+        };
+        let mut packed = Packed::default();
+        Head::ask(&mut packed, &of);
+        let replies = bulk.link().send_for(1, &bulk.on, packed, DEADLINE).await?;
+        let mut replies = Replies::new("a copy", &replies);
+        let head = Head::read(&mut replies, &of)?;
+        replies.end()?;
+        let is_live = head.if_of(header).and_then(|head| head.vouches_for(header, bulk)).is_ok();
+        let is_whole = head.is_joined && head.stamp >= head.last;
+        if is_live && is_whole { Ok(head) } else { Err(NotCopied::Replaced) }
     }
 
     /// Reads the blocks that the reader has not got.
@@ -130,10 +151,6 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 }
 
 impl Copies {
-    fn has(&self, header: &Header) -> bool {
-        self.current.load().as_ref().is_some_and(|copy| copy.header.is_same_build(header))
-    }
-
     /// Returns how long to wait before the filter with this header is read.
     fn wait(&self, header: &Header) -> Duration {
         // A generation is the time at which its rebuild began, µs.
@@ -141,7 +158,12 @@ impl Copies {
             let between = header.generation.get().saturating_sub(copy.header.generation.get());
             Duration::from_micros(u64::try_from(between).unwrap_or(0))
         });
-        let spread = between.map_or(SPREAD.0, |between| (between / SPREAD_PARTS).min(SPREAD.1));
+        let spread = match between {
+            None => SPREAD.0,
+            // It is the same filter, whose copy was left behind: what has done that may go on.
+            Some(Duration::ZERO) => SPREAD.1,
+            Some(between) => (between / SPREAD_PARTS).min(SPREAD.1),
+        };
         spread.mul_f64(random::fraction())
     }
 

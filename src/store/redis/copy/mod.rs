@@ -1,11 +1,12 @@
 //! A copy of the live filter in this process: requests for what it holds ask nobody.
 //!
-//! It is a hint. "Present" may come from any copy, however old, since a request that passes is never wrong; only Redis says
-//! "absent". What others insert after the copy was read is absent in it, and is asked of Redis once. `load` reads it.
+//! "Present" may come from any copy, however old, since a request that passes is never wrong; only Redis says "absent": of an id by
+//! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/fence.rs`). `load` reads it.
 
 mod load;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
@@ -18,23 +19,89 @@ pub(crate) struct Copies {
     /// How many bytes the copies of all guards of this process may take.
     limit: u64,
     current: ArcSwapOption<FilterCopy>,
+    /// The generation of a copy that was dropped, as it was damaged; 0 if none was.
+    damaged: AtomicI64,
 }
 
-struct FilterCopy {
+pub(crate) struct FilterCopy {
     /// That of the filter it was read from.
-    header: Header,
+    pub(crate) header: Header,
     digester: Digester,
     filter: Filter,
     /// When the build of that filter began: what was learnt of an id since may be missing in it.
     built: Instant,
     /// When it began to be read.
     read: Instant,
+    /// Up to which number it holds all inserts; [`LEFT_BEHIND`] where the record has dropped some that it lacks.
+    position: AtomicI64,
+    /// Whether the last fence has proven nothing, as when more has come since than it reads.
+    is_behind: AtomicBool,
     room: Room,
+}
+
+/// No number of an insert.
+const LEFT_BEHIND: i64 = -1;
+
+impl FilterCopy {
+    /// Whether it is of the filter with this header, and was not left behind.
+    fn is_of(&self, header: &Header) -> bool {
+        self.header.is_same_build(header) && self.position().is_some()
+    }
+
+    /// Returns up to which number it holds all inserts, unless it was left behind.
+    pub(crate) fn position(&self) -> Option<i64> {
+        // What was put into it up to there is seen by whoever sees this.
+        Some(self.position.load(Ordering::Acquire)).filter(|at| *at != LEFT_BEHIND)
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
+    /// All inserts up to this number have been put into it.
+    pub(crate) fn moves_to(&self, number: i64) {
+        let grows = |at: i64| (at != LEFT_BEHIND).then_some(at.max(number));
+        self.position.fetch_update(Ordering::Release, Ordering::Relaxed, grows).ok();
+    }
+
+    pub(crate) fn falls_behind(&self, is_behind: bool) {
+        self.is_behind.store(is_behind, Ordering::Relaxed);
+    }
+
+    /// The record has dropped inserts that it lacks: it is read again.
+    pub(crate) fn is_left_behind(&self) {
+        self.position.store(LEFT_BEHIND, Ordering::Relaxed);
+    }
+
+    /// Puts ids into it.
+    pub(crate) fn hold<'a>(&self, digests: impl Iterator<Item = &'a Digest>) {
+        for digest in digests {
+            // To read is cheaper, and most are there.
+            if self.filter.lookup(digest) == Membership::Never {
+                self.filter.insert(digest);
+            }
+        }
+    }
+
+    /// Looks for an id; nothing is said of a digest by another key.
+    pub(crate) fn look_up(&self, made: &KeyedDigest) -> Option<Membership> {
+        made.by(&self.digester).map(|digest| self.filter.lookup(&digest))
+    }
+
+    pub(crate) fn lacks(&self, made: &KeyedDigest) -> bool {
+        self.look_up(made) == Some(Membership::Never)
+    }
 }
 
 impl Copies {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, current: ArcSwapOption::empty() }
+        Self { limit, current: ArcSwapOption::empty(), damaged: AtomicI64::new(0) }
+    }
+
+    /// Drops a damaged copy. No other is made of its filter.
+    pub(crate) fn drops(&self, copy: &Arc<FilterCopy>) {
+        self.damaged.store(copy.header.generation.get(), Ordering::Relaxed);
+        self.current.compare_and_swap(copy, None::<Arc<FilterCopy>>);
     }
 
     pub(crate) const fn are_wanted(&self) -> bool {
@@ -47,14 +114,31 @@ impl Copies {
         is_of: impl Fn(&Header) -> bool,
         digests: impl Iterator<Item = &'a Digest>,
     ) {
-        let current = self.current.load();
-        let Some(copy) = current.as_ref().filter(|copy| is_of(&copy.header)) else { return };
-        for digest in digests {
-            // To read is cheaper, and most are there.
-            if copy.filter.lookup(digest) == Membership::Never {
-                copy.filter.insert(digest);
-            }
+        if let Some(copy) = self.current.load().as_ref().filter(|copy| is_of(&copy.header)) {
+            copy.hold(digests);
         }
+    }
+
+    /// Returns the copy, if it is of the filter with this header, and was not left behind.
+    pub(crate) fn of(&self, header: &Header) -> Option<Arc<FilterCopy>> {
+        self.current.load_full().filter(|copy| copy.is_of(header))
+    }
+
+    /// The same, if a fence may bring it up to the last insert.
+    pub(crate) fn to_fence(&self, live: &Header) -> Option<Arc<FilterCopy>> {
+        self.of(live).filter(|copy| !copy.is_behind())
+    }
+
+    /// Returns an id's digest, if a fence may say that it is absent.
+    pub(crate) fn lacks(
+        &self,
+        live: &Header,
+        id: &Id,
+        made: Option<KeyedDigest>,
+    ) -> Option<KeyedDigest> {
+        let current = self.current.load();
+        let copy = current.as_ref().filter(|copy| copy.is_of(live) && !copy.is_behind())?;
+        Some(copy.digester.digest_once(id, made)).filter(|made| copy.lacks(made))
     }
 
     /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
@@ -78,13 +162,15 @@ impl Copies {
         (Some(made), copied)
     }
 
-    pub(crate) fn condition(&self) -> Option<CopyCondition> {
+    /// Returns how it stands, where fences have answered for so many ids.
+    pub(crate) fn condition(&self, fenced: u64) -> Option<CopyCondition> {
         let copy = self.current.load_full()?;
         Some(CopyCondition {
             generation: copy.header.generation,
             bytes: copy.room.0,
             built: copy.built,
             read: copy.read,
+            fenced,
         })
     }
 }
@@ -111,8 +197,7 @@ impl Drop for Room {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -128,22 +213,39 @@ mod tests {
         Header::new(Generation::new(generation).unwrap(), 6, &sizing, 7)
     }
 
+    /// An empty copy, which holds all inserts up to a number.
+    pub(crate) fn copy_of(header: Header, digester: &Digester, position: i64) -> Arc<FilterCopy> {
+        Arc::new(FilterCopy {
+            header,
+            digester: digester.clone(),
+            filter: Filter::new(header.geometry),
+            built: Instant::now(),
+            read: Instant::now(),
+            position: AtomicI64::new(position),
+            is_behind: AtomicBool::new(false),
+            room: Room::take(0, u64::MAX).unwrap(),
+        })
+    }
+
+    impl Copies {
+        pub(crate) fn put(&self, copy: Arc<FilterCopy>) {
+            self.current.store(Some(copy));
+        }
+    }
+
+    impl FilterCopy {
+        pub(crate) fn holds(&self, digest: &Digest) -> bool {
+            self.filter.lookup(digest) == Membership::Possible
+        }
+    }
+
     /// A copy of the first generation that holds id 1.
     fn copies() -> (Copies, Digester) {
         let digester = Digester::new(&SecretKey::new([7; 16]), "users");
-        let header = header(1);
-        let filter = Filter::new(header.geometry);
-        filter.insert(&digester.digest(&id(1)));
+        let copy = copy_of(header(1), &digester, 0);
+        copy.hold([digester.digest(&id(1))].iter());
         let copies = Copies::new(u64::MAX);
-        let copy = FilterCopy {
-            header,
-            digester: digester.clone(),
-            filter,
-            built: Instant::now(),
-            read: Instant::now(),
-            room: Room::take(0, u64::MAX).unwrap(),
-        };
-        copies.current.store(Some(Arc::new(copy)));
+        copies.put(copy);
         (copies, digester)
     }
 
