@@ -4,7 +4,8 @@
 //! `cargo bench -p bloom-guard-tests --bench existing` serves in a process of its own without a guard, with one that keeps
 //! its filter in that process, and with one whose filter is in a real Redis, without and with a copy, in turns. First requests come at a fixed
 //! rate, whatever the answers do: that gives the process's and Redis's CPU time, and the latency from when a request was
-//! due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers.
+//! due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers;
+//! `ABSENT=95` has so many of 100 requests ask for ids that were never created.
 //! With `POSTGRES=1` the handler reads the row of each id from a real PostgreSQL, by 16 connections. It needs Linux, and
 //! `redis-server` on the PATH.
 
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::serve::ListenerExt;
 use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, from_iter};
@@ -118,7 +120,14 @@ async fn serve(name: &str) {
             let users = Users::connect(&socket).await;
             get(async move |Path(id)| users.name(id).await)
         }
-        Err(_) => get(async || "a user"),
+        Err(_) => {
+            let count = ids();
+            get(
+                async move |Path(id): Path<u64>| {
+                    if id < count { Ok("a user") } else { Err(StatusCode::NOT_FOUND) }
+                },
+            )
+        }
     };
     let mut app = Router::new().route("/users/{id}", users);
     if let Some(guard) = &guard {
@@ -261,9 +270,11 @@ impl Service {
 
 // The load.
 
-/// The ids from 0 on, in an order without an order, each once.
+/// The ids from 0 on, in an order without an order, each once, and others between them.
 struct Ids {
     count: u64,
+    /// How many of 100 were never created.
+    absent: u64,
     taken: AtomicU64,
 }
 
@@ -273,7 +284,8 @@ impl Ids {
         const STEP: u64 = 2_654_435_761;
         let nth = self.taken.fetch_add(1, Ordering::Relaxed);
         assert!(nth < self.count && self.count < STEP, "it takes more ids: set `IDS`");
-        nth * STEP % self.count
+        let id = nth * STEP % self.count;
+        if nth % 100 < self.absent { id + self.count } else { id }
     }
 }
 
@@ -289,7 +301,7 @@ struct Client {
 /// What came of requests.
 #[derive(Default)]
 struct Load {
-    /// How long each answer of 200 took, from when the request was due.
+    /// How long each answer of 200 or 404 took, from when the request was due.
     times: Vec<Duration>,
     /// Answers of another status.
     others: u64,
@@ -316,7 +328,9 @@ impl Client {
             let read = self.stream.read_buf(&mut self.response).await.expect("an open connection");
             assert!(read > 0, "the service closed the connection");
         }
-        if self.response.starts_with(b"HTTP/1.1 200 ") {
+        let is_absent = id >= self.ids.count;
+        let expected = if is_absent { b"HTTP/1.1 404 " } else { b"HTTP/1.1 200 " };
+        if self.response.starts_with(expected) {
             self.load.times.push(due.elapsed());
         } else {
             self.load.others += 1;
@@ -342,7 +356,7 @@ impl Load {
             all.times.extend(load.times);
             all.others += load.others;
         }
-        assert_eq!(all.others, 0, "of {}, answered other than 200", all.times.len());
+        assert_eq!(all.others, 0, "of {}, answered otherwise", all.times.len());
         all.times.sort_unstable();
         all
     }
@@ -426,7 +440,8 @@ fn spent(service: &Service, redis: &RedisServer) -> [f64; 3] {
 async fn run(name: &str, database: Option<&Cluster>) -> Figures {
     let redis = RedisServer::start();
     let service = Service::start(name, &redis.url(), database);
-    let ids = Arc::new(Ids { count: ids(), taken: AtomicU64::new(0) });
+    let absent = setting("ABSENT", 0);
+    let ids = Arc::new(Ids { count: ids(), absent, taken: AtomicU64::new(0) });
     steadily(service.port, &ids, WARM_UP).await;
     let before = spent(&service, &redis);
     let steady = steadily(service.port, &ids, STEADY).await;
