@@ -40,6 +40,7 @@ async fn a_rebuild_ends_beside_inserts_that_never_pause() {
     let table = Table::with(0..1_000);
     let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
+    guard.insert_many(5_000..5_128_u64).await.unwrap();
     // Always the same ones: the record stays small, and each time it is read there are new numbers.
     let inserting = (0..16).map(|_| async {
         loop {
