@@ -29,6 +29,7 @@ const LONGEST: Duration = Duration::from_millis(1);
 /// While some are, another leaves this part of a check's deadline after the last one: as many are under way at the most. So a Redis
 /// that is far away answers in time, too.
 pub(super) const PARTS: u32 = 16;
+
 /// What waits for a shard's next fence.
 pub(crate) struct Fence {
     next: Mutex<Next>,
