@@ -58,6 +58,7 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::settings::Settings;
+use crate::store::link::session::Purpose;
 
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
 const NOT_BUILT: &str = "only the system that writes it builds it";
@@ -92,7 +93,7 @@ impl ForeignStore {
     pub(crate) fn start(&self) {
         self.background.start(|tasks| {
             for part in &self.parts {
-                node::start(part, &part.node, 2, &self.name, tasks);
+                node::start(part, &part.node, &self.name, tasks);
             }
         });
     }
@@ -127,7 +128,7 @@ impl ForeignStore {
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.parts[0].node.inserts.connected(ATTEMPT).await?;
+        let connection = self.parts[0].node.link.connected(Purpose::Inserts, ATTEMPT).await?;
         let now_us = connection.redis_us(Instant::now());
         Ok(Survey { live: self.condition().live, now_us, due_us: None })
     }

@@ -18,13 +18,13 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::connection::Connection;
 use crate::store::link::handshake::{End, Handshake};
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
+use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange, pipeline};
 use crate::store::map::endpoint::Endpoint;
@@ -87,9 +87,12 @@ impl Part {
             of,
             key: key.to_owned(),
             statement: beside(key, "bg:trust"),
-            node: Arc::new(Node::new(&endpoint.connector(|| None), settings, |_| {
-                Arc::new(Weak::clone(part))
-            })),
+            node: Arc::new(Node::new(
+                endpoint.connector(|| None),
+                settings,
+                Arc::new(Weak::clone(part)),
+                &[Purpose::Checks, Purpose::Inserts],
+            )),
             check_deadline: settings.check_deadline,
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
@@ -241,7 +244,7 @@ impl Part {
         at: Instant,
         alone: bool,
     ) -> Result<(SentCheck<Answer>, i64), Doubt> {
-        let live = self.node.checks.current().ok_or(Doubt::Disconnected)?;
+        let live = self.node.link.current().ok_or(Doubt::Disconnected)?;
         let known = self.known().ok_or(Doubt::Disconnected)?;
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
@@ -263,8 +266,8 @@ impl Part {
     }
 
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
-        let connection = self.node.inserts.connected(ATTEMPT).await?;
-        let (transport, run) = (connection.transport(), connection.process.run);
+        let connection = self.node.link.connected(Purpose::Inserts, ATTEMPT).await?;
+        let (transport, run) = (connection.transport(Purpose::Inserts), connection.process.run);
         let known = self.known().ok_or_else(|| self.error("not looked at yet"))?;
         let size = *known.size.as_ref().map_err(|reason| self.error(reason))?;
         let set = match &self.numbers {
@@ -274,12 +277,15 @@ impl Part {
             }
             _ => self.layout.add(size, &self.key, ids),
         };
-        let replies = self.node.inserts.ask(&connection, &self.between(set), ATTEMPT).await;
+        let replies =
+            self.node.link.ask(Purpose::Inserts, &connection, &self.between(set), ATTEMPT).await;
         let read = replies.and_then(|replies| self.read_between(replies, run));
         // Before it is acknowledged: who relies on a statement relies on all that was inserted.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
         let (found, replies) = read?;
-        self.node.keep_to_one_redis(&connection)?;
+        if !self.node.link.uses(&connection) {
+            return Err(LinkTrouble::not_yet().into());
+        }
         replies.into_iter().try_for_each(|reply| is_added(Reply::new("an insert", reply)))?;
         let [before, behind] = &found;
         if before.statement == behind.statement && found.iter().all(|one| one.size == known.size) {
@@ -294,16 +300,15 @@ impl Part {
     /// Ends trust that was stated then: an id that exists was found missing.
     pub(super) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
         self.lose(generation, Doubt::Disproved);
-        let connection = self.node.inserts.connected(ATTEMPT).await?;
+        let connection = self.node.link.connected(Purpose::Inserts, ATTEMPT).await?;
         // It finds the statement, and takes it back.
-        self.look(&*connection.transport(), connection.process.run).await.map(drop)
+        self.look(&*connection.transport(Purpose::Inserts), connection.process.run).await.map(drop)
     }
 
     /// Returns what is known without asking Redis: the statement that holds, and what is wrong, in words.
     pub(super) fn condition(&self) -> (Result<Live, Doubt>, Option<String>) {
-        let links = [&self.node.checks, &self.node.inserts];
-        let broken = links.into_iter().find_map(|link| link.trouble());
-        let Some(known) = self.node.checks.current().and_then(|_| self.known()) else {
+        let broken = self.node.link.trouble();
+        let Some(known) = self.node.link.current().and_then(|_| self.known()) else {
             let LinkTrouble { doubt, reason } = broken.unwrap_or_else(LinkTrouble::not_yet);
             return (Err(doubt), Some(reason));
         };
@@ -362,7 +367,7 @@ impl Checks for Part {
     async fn answer(
         &self,
         node: &Arc<Node<(), Id, Answer>>,
-        live: &Arc<Connection<()>>,
+        live: &Arc<Session<()>>,
         waiting: &mut Vec<PendingCheck<(), Id, Answer>>,
     ) {
         let known = self.known();
@@ -373,7 +378,8 @@ impl Checks for Part {
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
         let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
-        let replies = node.checks.ask_for(count, live, &commands, self.check_deadline).await;
+        let replies =
+            node.link.ask_for(count, Purpose::Checks, live, &commands, self.check_deadline).await;
         let read = replies.and_then(|replies| {
             let (found, between) = self.read_between(replies, live.process.run)?;
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
@@ -381,7 +387,7 @@ impl Checks for Part {
         });
         match &read {
             Ok((found, held)) => {
-                let is_live = node.checks.uses(live);
+                let is_live = node.link.uses(live);
                 let stated = if is_live { self.stated(found, size) } else { Err(Doubt::Suspect) };
                 for (one, held) in waiting.drain(..).zip(held) {
                     let answer = match (held, stated) {
@@ -396,7 +402,7 @@ impl Checks for Part {
         }
         // The next look tries again.
         let read = read.as_ref().map(|(found, _)| &found[..]);
-        self.heed(&*live.transport(), Some(known), read).await.ok();
+        self.heed(&*live.transport(Purpose::Checks), Some(known), read).await.ok();
     }
 }
 
@@ -418,12 +424,8 @@ impl Handshake<()> for Weak<Part> {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         (): &'a (),
-        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
-            if !asks {
-                return Ok(());
-            }
             match self.join(transport, process).await {
                 // A Redis that refuses this answers no check either, and says why: but for missing rights.
                 Err(StoreError::Refused { doubt, .. })

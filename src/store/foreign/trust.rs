@@ -16,8 +16,8 @@ use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::refusal::Refusal;
-use crate::store::link::connection::Connection;
 use crate::store::link::reply::Reply;
+use crate::store::link::session::{Purpose, Session};
 use crate::store::link::transport::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
@@ -91,9 +91,9 @@ impl ForeignStore {
 impl Part {
     /// Looks at all of the part, and sees that its key has the type and the length that the numbers say.
     async fn survey(&self) -> Result<Draft, StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
+        let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let run = connection.process.run;
-        let known = self.look(&*connection.transport(), run).await?;
+        let known = self.look(&*connection.transport(Purpose::Inserts), run).await?;
         let size = *known.size.as_ref().map_err(|reason| self.unfit(reason))?;
         // Redis's clock may have been set back.
         let lost_us = self.lost.lock().map_or(0, |(lost, _)| lost.get());
@@ -120,7 +120,7 @@ impl Part {
     /// Counts the bits of a bitmap, and judges its length.
     async fn measure(
         &self,
-        connection: &Arc<Connection<()>>,
+        connection: &Arc<Session<()>>,
         bytes: u64,
         bits: u64,
     ) -> Result<u64, StoreError> {
@@ -157,12 +157,16 @@ impl Part {
 
     /// Counts those of some ids that are not in the part.
     async fn missing(&self, ids: &[&[u8]], size: BloomSize) -> Result<usize, StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
+        let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let mut missing = 0;
         for ids in ids.chunks(ASKED) {
             let bits = self.layout.ask(size, &self.key, ids);
-            let reply =
-                self.node.inserts.ask(&connection, &pipeline([bits]), DEADLINE).await?.pop();
+            let reply = self
+                .node
+                .link
+                .ask(Purpose::Inserts, &connection, &pipeline([bits]), DEADLINE)
+                .await?
+                .pop();
             let held = held(reply.unwrap_or(Value::Nil), size.hashes, ids.len())?;
             missing += held.into_iter().filter(|held| !held).count();
         }
@@ -171,7 +175,7 @@ impl Part {
 
     /// Writes the statement, if the key has the length that was looked at.
     async fn state(&self, Draft { statement, length }: Draft) -> Result<(), StoreError> {
-        let connection = self.node.inserts.connected(DEADLINE).await?;
+        let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let run = connection.process.run;
         if run != statement.run {
             return Err(self.unfit("another redis process answers"));
@@ -181,7 +185,7 @@ impl Part {
         script.arg(include_str!("state.lua")).arg(keys.len()).arg(keys);
         script.arg(statement.encode()).arg(statement.length).arg(length);
         let is_stated = self.ask_one(&connection, script).await?.flag()?;
-        let known = self.look(&*connection.transport(), run).await?;
+        let known = self.look(&*connection.transport(Purpose::Inserts), run).await?;
         if is_stated && self.trusted(&known) == Ok(&statement) {
             return Ok(());
         }
@@ -190,10 +194,15 @@ impl Part {
 
     async fn ask_one(
         &self,
-        connection: &Arc<Connection<()>>,
+        connection: &Arc<Session<()>>,
         command: Cmd,
     ) -> Result<Reply, StoreError> {
-        let reply = self.node.inserts.ask(connection, &pipeline([command]), DEADLINE).await?.pop();
+        let reply = self
+            .node
+            .link
+            .ask(Purpose::Inserts, connection, &pipeline([command]), DEADLINE)
+            .await?
+            .pop();
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 

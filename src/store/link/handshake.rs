@@ -1,4 +1,4 @@
-//! What a new connection does before it is used.
+//! What a new session does before it is used.
 
 use std::sync::Arc;
 
@@ -7,32 +7,30 @@ use super::transport::Transport;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 
-/// What a store does on a new connection, and once a second after that. `I` is what it learns there.
+/// What a store does on the first connection of a new session, and once a second after that. `I` is what it learns there.
 pub(crate) trait Handshake<I>: Send + Sync {
-    /// Learns what has to be known before the connection is used.
+    /// Learns what has to be known before the session is used.
     fn join<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<Arc<I>, StoreError>>;
 
-    /// Looks whether that still holds; else says what happened. Of a node's links one asks Redis (`asks`); the others go by what
-    /// that one has found.
+    /// Looks whether that still holds; else says what happened.
     fn recheck<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
-        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>>;
 
-    /// Whether a connection serves several filters, and outlasts what happens to one.
+    /// Whether a session serves several filters, and outlasts what happens to one.
     fn serves_several(&self) -> bool {
         false
     }
 }
 
-/// Why a connection is given up, in words.
+/// Why a session is given up, in words.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
     /// Redis is gone, or answers no more.

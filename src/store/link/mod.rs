@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `node` | a Redis: a link for each kind of work, and the checks that wait for it |
+//! | `node` | a Redis: its link, and the checks that wait for it |
 //! | `resp` | RESP2: commands packed, replies read where they lie |
 //! | `connector` | opens connections |
 //! | `access` | what they are opened with, beside what the URL says |
@@ -11,31 +11,29 @@
 //! | `driver` | an open connection: requests out, replies in |
 //! | `transport` | one exchange on an open connection, and what its errors mean |
 //! | `process` | which Redis process answers, and what it may evict |
-//! | `handshake` | what a new connection does before it is used |
+//! | `handshake` | what a new session does before it is used |
 //! | `breaker` | the circuit breaker: while Redis does not answer, nothing more is sent to it |
-//! | `outage` | what links tell each other; one line in the log when Redis is lost, and one when it is back |
 //! | `queue` | checks that wait to be sent, and leave in batches |
-//! | `connection` | an open connection, and what is known of the process at its other end |
-//! | `supervised` | keeps one connection open for each kind of work |
+//! | `session` | the connections to one Redis process, and what was learnt when they were made |
+//! | `supervised` | keeps a session open |
 //! | `script`, `reply`, `refusal` | scripts, and what the answers mean |
 //! | `attempts` | how often an insert is tried, and how long |
 
 pub(crate) mod access;
 pub(crate) mod attempts;
 mod breaker;
-pub(crate) mod connection;
 pub(crate) mod connector;
 pub(crate) mod credentials;
 mod driver;
 pub(crate) mod handshake;
 pub(crate) mod node;
-pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod resp;
 pub(crate) mod script;
+pub(crate) mod session;
 pub(crate) mod supervised;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

@@ -1,4 +1,4 @@
-//! A Redis, as a store uses it: a link for each kind of work, and the checks that wait for it. It knows no key.
+//! A Redis, as a store uses it: its link, and the checks that wait for it. It knows no key.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,14 +7,12 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::Connection;
 use super::connector::Connector;
 use super::handshake::Handshake;
-use super::outage::Outage;
 use super::queue::{BATCHES, PendingCheck, Queue};
-use super::supervised::{Link, Purpose};
+use super::session::{Purpose, Session};
+use super::supervised::Link;
 use crate::background::persist;
-use crate::error::StoreError;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::verdict::Doubt;
@@ -24,11 +22,9 @@ use crate::verdict::Doubt;
 /// Redis is far away, and a swap waits for a shard's first call for two seconds only.
 const REPEATS: usize = 32;
 
-/// A Redis. `I` is what the store's handshake learns on a connection, `Q` what a check asks for, `A` what it is told.
+/// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for, `A` what it is told.
 pub(crate) struct Node<I, Q, A> {
-    pub(crate) checks: Arc<Link<I>>,
-    pub(crate) inserts: Arc<Link<I>>,
-    pub(crate) bulk: Arc<Link<I>>,
+    pub(crate) link: Arc<Link<I>>,
     /// The turns of calls that repeat inserts.
     pub(crate) repeats: Semaphore,
     /// Checks that wait to be sent; without room there the answer is unknown.
@@ -41,11 +37,11 @@ pub(crate) trait Checks: Send + Sync + 'static {
     type Asked: Send + 'static;
     type Answer: Send + 'static;
 
-    /// Answers a batch by a node, and leaves none of it. All of it was asked for by this connection, which is in use.
+    /// Answers a batch by a node, and leaves none of it. All of it was asked for by this session, which is in use.
     fn answer(
         &self,
         node: &Arc<Node<Self::Identity, Self::Asked, Self::Answer>>,
-        live: &Arc<Connection<Self::Identity>>,
+        live: &Arc<Session<Self::Identity>>,
         checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked, Self::Answer>>,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -54,24 +50,17 @@ pub(crate) trait Checks: Send + Sync + 'static {
 type NodeOf<S> = Node<<S as Checks>::Identity, <S as Checks>::Asked, <S as Checks>::Answer>;
 
 impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, A> {
-    /// Returns a node for which each purpose has its handshake.
     pub(crate) fn new(
-        connector: &Arc<dyn Connector>,
+        connector: Arc<dyn Connector>,
         settings: &Settings,
-        handshake: impl Fn(Purpose) -> Arc<dyn Handshake<I>>,
+        handshake: Arc<dyn Handshake<I>>,
+        purposes: &[Purpose],
     ) -> Self {
-        let outage = Arc::new(Outage::default());
         // No filter's name has a `#`.
         let observer = if settings.observes { "#observer" } else { "" };
         let name = format!("{}{observer}", settings.name);
-        let link = |purpose| {
-            let (connector, outage) = (Arc::clone(connector), Arc::clone(&outage));
-            Arc::new(Link::new(connector, handshake(purpose), outage, purpose, &name))
-        };
         Self {
-            checks: link(Purpose::Checks),
-            inserts: link(Purpose::Inserts),
-            bulk: link(Purpose::Rebuilds),
+            link: Arc::new(Link::new(connector, handshake, purposes, &name)),
             repeats: Semaphore::new(REPEATS),
             queue: Queue::new(
                 settings.checks_in_flight as usize,
@@ -81,46 +70,9 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         }
     }
 
-    /// Has each link look now whether what its connection has learnt still holds, and learn what it has not.
-    pub(crate) fn look_now(&self) {
-        self.checks.look_now();
-    }
-
     /// Whether no check waits or is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_idle()
-    }
-
-    pub(crate) fn links(&self) -> [&Arc<Link<I>>; 3] {
-        [&self.checks, &self.inserts, &self.bulk]
-    }
-
-    /// Gives up connections that lead to different Redis processes, as after a failover by name: inserts must reach the
-    /// process that checks ask.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoAnswer`] if the connection for inserts is not in use any more.
-    pub(crate) fn keep_to_one_redis(&self, inserts: &Arc<Connection<I>>) -> Result<(), StoreError> {
-        // One that was replaced says nothing of the others.
-        let is_used = self.inserts.uses(inserts);
-        let mut strays = false;
-        for link in [&self.checks, &self.bulk] {
-            if let Some(other) = link.current().filter(|_| is_used)
-                && other.process != inserts.process
-            {
-                link.withdraw(&other);
-                strays = true;
-            }
-        }
-        if strays {
-            self.inserts.withdraw(inserts);
-        }
-        if self.inserts.uses(inserts) {
-            return Ok(());
-        }
-        let reason = "the connection was given up".to_owned();
-        Err(StoreError::disconnected(reason))
     }
 
     /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.
@@ -131,7 +83,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q, Answer = A>>(
         self: &Arc<Self>,
         store: &Arc<S>,
-        live: Arc<Connection<I>>,
+        live: Arc<Session<I>>,
         asked: Q,
         deadline: Instant,
         alone: bool,
@@ -185,17 +137,14 @@ impl<A> SentCheck<A> {
     }
 }
 
-/// Starts the tasks of a node: they keep it connected, for these purposes, and send its checks.
+/// Starts the tasks of a node: they keep it connected, and send its checks.
 pub(crate) fn start<S: Checks>(
     store: &Arc<S>,
     node: &Arc<NodeOf<S>>,
-    purposes: usize,
     filter: &Arc<str>,
     tasks: &mut JoinSet<()>,
 ) {
-    for link in node.links().into_iter().take(purposes) {
-        persist(tasks, filter, "connection", link, Link::supervise);
-    }
+    persist(tasks, filter, "session", &node.link, Link::supervise);
     for _ in 0..BATCHES {
         let both = Arc::new((Arc::clone(store), Arc::clone(node)));
         persist(tasks, filter, "checks", &both, send_checks);
@@ -219,10 +168,10 @@ pub(crate) async fn answer<S: Checks>(
     node: &Arc<NodeOf<S>>,
     checks: &mut Vec<PendingCheck<S::Identity, S::Asked, S::Answer>>,
 ) {
-    let Some(live) = node.checks.current() else {
+    let Some(live) = node.link.current() else {
         return refuse(checks.drain(..), Doubt::Disconnected);
     };
-    // Another connection may lead to another Redis, or have learnt something else.
+    // Another session may lead to another Redis, or have learnt something else.
     refuse(checks.extract_if(.., |check| !Arc::ptr_eq(&check.live, &live)), Doubt::Disconnected);
     if !checks.is_empty() {
         store.answer(node, &live, checks).await;

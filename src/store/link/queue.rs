@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::Connection;
+use super::session::Session;
 use crate::verdict::Doubt;
 
 /// The most batches that may be under way.
@@ -49,8 +49,8 @@ struct Leaving {
 
 /// A check that waits in the queue, and then in a batch.
 pub(crate) struct PendingCheck<I, Q, A> {
-    /// The connection that it was asked for by, and no other.
-    pub(crate) live: Arc<Connection<I>>,
+    /// The session that it was asked for by, and no other.
+    pub(crate) live: Arc<Session<I>>,
     pub(crate) asked: Q,
     pub(crate) answer: oneshot::Sender<Result<A, Doubt>>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct PendingCheck<I, Q, A> {
 impl<I, Q, A> PendingCheck<I, Q, A> {
     /// Returns one, and the receiver of its answer. One whose receiver is dropped is not sent any more.
     pub(crate) fn new(
-        live: Arc<Connection<I>>,
+        live: Arc<Session<I>>,
         asked: Q,
     ) -> (Self, oneshot::Receiver<Result<A, Doubt>>) {
         let (answer, received) = oneshot::channel();
@@ -148,8 +148,8 @@ mod tests {
 
     use super::*;
     use crate::store::BoxFuture;
-    use crate::store::link::connection::tests::connection;
     use crate::store::link::resp::Packed;
+    use crate::store::link::session::tests::session;
     use crate::store::link::transport::Transport;
 
     struct Unused;
@@ -163,7 +163,7 @@ mod tests {
     /// Puts a check into the queue.
     fn enter(
         queue: &Queue<(), u8, ()>,
-        live: &Arc<Connection<()>>,
+        live: &Arc<Session<()>>,
         asked: u8,
     ) -> oneshot::Receiver<Result<(), Doubt>> {
         let (check, received) = PendingCheck::new(Arc::clone(live), asked);
@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
-        let live = connection(Arc::new(Unused), 1, ());
+        let live = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25), 1);
         let first = queue.alone();
         assert!(first.is_some());
@@ -188,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
-        let live = connection(Arc::new(Unused), 1, ());
+        let live = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8, ()>::new(BATCH * 4, Duration::from_millis(32), 1);
         let enter = || enter(&queue, &live, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
-        let live = connection(Arc::new(Unused), 1, ());
+        let live = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8, ()>::new(BATCH * 2, Duration::from_millis(25), 1);
         let enter = |byte| enter(&queue, &live, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();

@@ -1,31 +1,32 @@
-//! A link: one connection after the other, supervised.
+//! A link: one session with Redis after the other, supervised.
 //!
 //! A client that reconnects by itself hides that another Redis process answers now. A [`Link`] publishes
-//! a connection only after INFO and the handshake were answered on it. It polls INFO once a second,
-//! because a proxy can put another server behind an open connection. At the first doubt it gives the
-//! connection up. Each kind of work has a link of its own, so that no check queues behind a bulk upload.
+//! a session only after INFO was answered on each of its connections, by one process, and the handshake on the first. It polls INFO
+//! once a second, because a proxy can put another server behind an open connection. At the first doubt it gives the
+//! session up.
 
 mod renewal;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::redis::Value;
 use arc_swap::ArcSwapOption;
+use futures_util::future::{select_all, try_join_all};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio::{join, select};
 
 use super::breaker::CircuitBreaker;
-use super::connection::Connection;
 use super::connector::Connector;
 use super::driver::QUEUE;
 use super::handshake::{End, Handshake};
-use super::outage::Outage;
 use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
+use super::session::{Purpose, Session, Transports};
 use super::transport::{Clock, Transport, Trouble, inspect, one, send};
 use crate::error::StoreError;
 use crate::random;
@@ -37,7 +38,7 @@ use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
-/// How often while the breaker is open.
+/// How often while a breaker is open.
 const OPEN_POLL: Duration = Duration::from_millis(100);
 /// Calls under way on a connection; further ones wait, within their deadlines.
 const ROOM: usize = QUEUE / 2;
@@ -46,29 +47,37 @@ const SURFEIT: u32 = ROOM as u32;
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// One supervised connection after the other.
+/// Changes that are found within this are told of once.
+const TOGETHER: Duration = Duration::from_secs(3);
+
+/// One supervised session after the other.
 pub(crate) struct Link<I> {
     connector: Arc<dyn Connector>,
     handshake: Arc<dyn Handshake<I>>,
-    /// Shared by all links of a guard.
-    outage: Arc<Outage>,
-    current: ArcSwapOption<Connection<I>>,
+    current: ArcSwapOption<Session<I>>,
     /// Notified of every attempt to connect that has ended.
     connected: Notify,
     trouble: ArcSwapOption<LinkTrouble>,
-    /// Whether there is no connection, and the last attempt to make one has failed.
+    /// Whether there is no session, and the last attempt to make one has failed.
     unreachable: AtomicBool,
-    broken: Notify,
-    /// Why the last connection was taken out of use by a call.
+    /// There is something to look at before the next poll.
+    look: Notify,
+    /// Why the last session was taken out of use by a call.
     withdrawn: ArcSwapOption<End>,
+    /// By purpose.
+    lanes: Box<[Lane]>,
+}
+
+/// The calls of one kind.
+struct Lane {
+    purpose: Purpose,
     breaker: CircuitBreaker,
     room: Semaphore,
-    purpose: Purpose,
     /// What Redis is told of a connection: whose it is, and what for.
     name: String,
 }
 
-/// Why there is no connection, or why the last one was given up.
+/// Why there is no session, or why the last one was given up.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkTrouble {
     pub(crate) doubt: Doubt,
@@ -91,32 +100,37 @@ impl From<LinkTrouble> for StoreError {
     }
 }
 
-/// What a link is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Checks,
-    Inserts,
-    Rebuilds,
-}
+impl Lane {
+    fn new(purpose: Purpose, filter: &str) -> Self {
+        let name = format!("bloom-guard:{filter}:{}", purpose.as_str());
+        Self { purpose, breaker: CircuitBreaker::new(SURFEIT), room: Semaphore::new(ROOM), name }
+    }
 
-impl Purpose {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Checks => "checks",
-            Self::Inserts => "inserts",
-            Self::Rebuilds => "rebuilds",
+    /// Waits for room for a call, and until the breaker is closed. Returns nothing where that is not waited for.
+    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        loop {
+            if self.purpose.waits_for_breaker() {
+                self.breaker.closes().await;
+            } else if self.breaker.is_open() {
+                return None;
+            }
+            let room = self.room.acquire().await.ok()?;
+            // It may have opened during the wait.
+            if !self.breaker.is_open() {
+                return Some(room);
+            }
         }
     }
 
-    /// Whether calls wait, within their deadlines, until the breaker is closed. Checks have another answer at hand.
-    fn waits_for_breaker(self) -> bool {
-        self != Self::Checks
-    }
-
-    /// Whether calls wait, within their deadlines, for a Redis that the last attempt has not reached. An
-    /// insert may hold a connection to the database meanwhile, which requests wait for that only read.
-    fn waits_for_the_unreachable(self) -> bool {
-        self == Self::Rebuilds
+    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off. It
+    /// is sent after the first reply: a server that hangs up says why in reply to the first command.
+    fn introduction(&self) -> Packed {
+        let mut packed = Packed::default();
+        packed.begin(3);
+        for word in ["CLIENT", "SETNAME", &self.name] {
+            packed.word(&[word.as_bytes()]);
+        }
+        packed
     }
 }
 
@@ -124,35 +138,30 @@ impl<I: Send + Sync> Link<I> {
     pub(crate) fn new(
         connector: Arc<dyn Connector>,
         handshake: Arc<dyn Handshake<I>>,
-        outage: Arc<Outage>,
-        purpose: Purpose,
+        purposes: &[Purpose],
         filter: &str,
     ) -> Self {
         Self {
             connector,
             handshake,
-            outage,
             current: ArcSwapOption::empty(),
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             unreachable: AtomicBool::new(false),
-            broken: Notify::new(),
+            look: Notify::new(),
             withdrawn: ArcSwapOption::empty(),
-            breaker: CircuitBreaker::new(SURFEIT),
-            room: Semaphore::new(ROOM),
-            purpose,
-            name: format!("bloom-guard:{filter}:{}", purpose.as_str()),
+            lanes: purposes.iter().map(|purpose| Lane::new(*purpose, filter)).collect(),
         }
     }
 
-    /// Returns the connection, if there is one.
-    pub(crate) fn current(&self) -> Option<Arc<Connection<I>>> {
+    /// Returns the session, if there is one.
+    pub(crate) fn current(&self) -> Option<Arc<Session<I>>> {
         self.current.load_full()
     }
 
-    /// Whether this is the connection in use.
-    pub(crate) fn uses(&self, connection: &Arc<Connection<I>>) -> bool {
-        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
+    /// Whether this is the session in use.
+    pub(crate) fn uses(&self, session: &Arc<Session<I>>) -> bool {
+        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, session))
     }
 
     /// Returns what ends with the next attempt to connect, from this call on.
@@ -160,25 +169,24 @@ impl<I: Send + Sync> Link<I> {
         self.connected.notified()
     }
 
-    /// Waits for a connection, up to a deadline; not at all where Redis is known to be out of reach.
+    /// Waits for a session, up to a deadline; where Redis is known to be out of reach, for some purposes only.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoAnswer`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
+        purpose: Purpose,
         deadline: Duration,
-    ) -> Result<Arc<Connection<I>>, StoreError> {
+    ) -> Result<Arc<Session<I>>, StoreError> {
         let connected = async {
             loop {
-                // Listening comes first: a connection made between the two is not missed.
+                // Listening comes first: a session made between the two is not missed.
                 let next = self.next_connection();
-                if let Some(connection) = self.current() {
-                    return Some(connection);
+                if let Some(session) = self.current() {
+                    return Some(session);
                 }
-                if self.unreachable.load(Ordering::SeqCst)
-                    && !self.purpose.waits_for_the_unreachable()
-                {
+                if self.unreachable.load(Ordering::SeqCst) && !purpose.waits_for_the_unreachable() {
                     return None;
                 }
                 next.await;
@@ -203,11 +211,12 @@ impl<I: Send + Sync> Link<I> {
     /// The first thing that went wrong with any of them.
     pub(crate) async fn ask(
         &self,
-        connection: &Arc<Connection<I>>,
+        purpose: Purpose,
+        session: &Arc<Session<I>>,
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        self.ask_for(1, connection, commands, deadline).await
+        self.ask_for(1, purpose, session, commands, deadline).await
     }
 
     /// The same for several callers: without an answer, each of them counts as given up.
@@ -218,14 +227,15 @@ impl<I: Send + Sync> Link<I> {
     pub(crate) async fn ask_for(
         &self,
         callers: usize,
-        connection: &Arc<Connection<I>>,
+        purpose: Purpose,
+        session: &Arc<Session<I>>,
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
         let packed = commands.into();
         let count = packed.commands;
-        let replies = self.send_for(callers, connection, packed, deadline).await?;
-        values(&replies, count).inspect_err(|_| self.withdraw(connection))
+        let replies = self.send_for(callers, purpose, session, packed, deadline).await?;
+        values(&replies, count).inspect_err(|_| self.withdraw(session))
     }
 
     /// Sends packed commands for several callers, and returns the bytes of their replies.
@@ -236,16 +246,18 @@ impl<I: Send + Sync> Link<I> {
     pub(crate) async fn send_for(
         &self,
         callers: usize,
-        connection: &Arc<Connection<I>>,
+        purpose: Purpose,
+        session: &Arc<Session<I>>,
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
         let late = || StoreError::late(deadline);
         let begun = Instant::now();
-        let Ok(Some(_room)) = timeout(deadline, self.enter()).await else { return Err(late()) };
-        let call = self.breaker.call(callers);
+        let lane = &self.lanes[purpose as usize];
+        let Ok(Some(_room)) = timeout(deadline, lane.enter()).await else { return Err(late()) };
+        let call = lane.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
-        let sent = send(&*connection.transport(), packed, rest).await;
+        let sent = send(&*session.transport(purpose), packed, rest).await;
         if let Err(Trouble { error: StoreError::NoAnswer { doubt: Doubt::Timeout, .. }, .. }) = sent
         {
             return Err(late());
@@ -256,27 +268,11 @@ impl<I: Send + Sync> Link<I> {
                 ConnectionAfter::Keep => {}
                 ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
                 ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
-                    self.withdraw_because(connection, End::Lost(reason(&error)));
+                    self.withdraw_because(session, End::Lost(reason(&error)));
                 }
             }
             error
         })
-    }
-
-    /// Waits for room for a call, and until the breaker is closed. Returns nothing where that is not waited for.
-    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
-        loop {
-            if self.purpose.waits_for_breaker() {
-                self.breaker.closes().await;
-            } else if self.breaker.is_open() {
-                return None;
-            }
-            let room = self.room.acquire().await.ok()?;
-            // It may have opened during the wait.
-            if !self.breaker.is_open() {
-                return Some(room);
-            }
-        }
     }
 
     /// Runs a script.
@@ -286,7 +282,8 @@ impl<I: Send + Sync> Link<I> {
     /// Whatever [`ask`](Self::ask) reports.
     pub(crate) async fn script(
         &self,
-        connection: &Arc<Connection<I>>,
+        purpose: Purpose,
+        session: &Arc<Session<I>>,
         script: &Script,
         keys: &[&str],
         args: &[&[u8]],
@@ -294,7 +291,7 @@ impl<I: Send + Sync> Link<I> {
     ) -> Result<Reply, StoreError> {
         let send = async |sending| {
             let command = one(script.command(sending, keys, args));
-            let reply = self.ask(connection, &command, deadline).await?.into_iter().next();
+            let reply = self.ask(purpose, session, &command, deadline).await?.into_iter().next();
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {
@@ -305,58 +302,67 @@ impl<I: Send + Sync> Link<I> {
         }
     }
 
-    /// Has all links of the node look now whether what their connections have learnt still holds.
+    /// Has it looked now whether what the session has learnt still holds.
     pub(crate) fn look_now(&self) {
-        self.outage.tell();
+        self.look.notify_one();
     }
 
-    /// Takes a connection out of use that leads elsewhere by now, and has a new one made.
-    pub(crate) fn withdraw(&self, connection: &Arc<Connection<I>>) {
+    /// Takes a session out of use that leads elsewhere by now, and has a new one made.
+    pub(crate) fn withdraw(&self, session: &Arc<Session<I>>) {
         let reason = "redis, the filter's metadata or the clocks are not those the connection met";
-        self.withdraw_because(connection, End::Left(reason.to_owned()));
+        self.withdraw_because(session, End::Left(reason.to_owned()));
     }
 
-    fn withdraw_because(&self, connection: &Arc<Connection<I>>, end: End) {
-        let before = self.current.compare_and_swap(connection, None::<Arc<Connection<I>>>);
-        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, connection)) {
+    fn withdraw_because(&self, session: &Arc<Session<I>>, end: End) {
+        let before = self.current.compare_and_swap(session, None::<Arc<Session<I>>>);
+        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, session)) {
             self.withdrawn.store(Some(Arc::new(end)));
-            self.broken.notify_one();
+            self.look_now();
         }
     }
 
     /// Keeps the link connected for as long as it is polled.
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
-        // A connection of an earlier runtime is dead.
-        self.end();
+        let mut log = OutageLog::default();
+        // Connections of an earlier runtime are dead.
+        self.current.store(None);
         loop {
-            let found = self.outage.found();
             match self.connect().await {
-                Ok(connection) => {
-                    self.publish(&connection);
+                Ok(session) => {
+                    self.publish(&session);
+                    log.made(&self.connector);
                     let end = select! {
                         biased;
-                        end = self.poll(&connection, found) => end,
-                        never = self.keep_credentials(&connection) => match never {},
+                        end = self.poll(&session) => end,
+                        never = self.keep_credentials(&session) => match never {},
                     };
-                    self.end();
+                    self.current.store(None);
                     let is_lost = matches!(end, End::Lost(_));
                     let (End::Lost(reason) | End::Left(reason)) = end;
                     let reason = self.named(reason);
                     if is_lost {
-                        self.outage.lost(&self.connector, self.purpose.as_str(), &reason);
+                        log.lost(&self.connector, &reason);
                     } else {
-                        self.outage.left(&self.connector, &reason);
+                        log.left(&self.connector, &reason);
                     }
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // A shorter use is followed by a wait, in case two servers answer by turns.
-                    if connection.age() >= POLL {
+                    if session.age() >= POLL {
                         wait = BACKOFF.0;
                         continue;
                     }
                 }
-                Err(error) => self.note_failure(&error),
+                Err(error) => {
+                    let mut trouble = LinkTrouble::of(&error);
+                    trouble.reason = self.named(trouble.reason);
+                    log.lost(&self.connector, &trouble.reason);
+                    self.trouble.store(Some(Arc::new(trouble)));
+                    self.unreachable.store(true, Ordering::SeqCst);
+                    // Calls that wait for a session need not wait for longer.
+                    self.connected.notify_waiters();
+                }
             }
             // Processes that lose a Redis together do not look for it together.
             sleep(wait.mul_f64(0.5 + random::fraction() / 2.0)).await;
@@ -364,24 +370,16 @@ impl<I: Send + Sync> Link<I> {
         }
     }
 
-    /// Notes that there is no connection.
-    fn end(&self) {
-        self.current.store(None);
-        if self.purpose == Purpose::Checks {
-            self.outage.set_checks_look(false);
-        }
-    }
-
-    fn publish(&self, connection: &Arc<Connection<I>>) {
-        self.breaker.note_answered();
+    fn publish(&self, session: &Arc<Session<I>>) {
+        self.note_answered();
         self.trouble.store(None);
-        if self.purpose == Purpose::Checks {
-            self.outage.set_checks_look(true);
-        }
-        self.current.store(Some(Arc::clone(connection)));
+        self.current.store(Some(Arc::clone(session)));
         self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
-        self.outage.made(&self.connector, self.purpose.as_str());
+    }
+
+    fn note_answered(&self) {
+        self.lanes.iter().for_each(|lane| lane.breaker.note_answered());
     }
 
     /// Names the server in a reason, where it is one of several.
@@ -392,103 +390,148 @@ impl<I: Send + Sync> Link<I> {
         }
     }
 
-    /// Notes a failed attempt to connect.
-    fn note_failure(&self, error: &StoreError) {
-        let mut trouble = LinkTrouble::of(error);
-        trouble.reason = self.named(trouble.reason);
-        self.outage.lost(&self.connector, self.purpose.as_str(), &trouble.reason);
-        self.trouble.store(Some(Arc::new(trouble)));
-        self.unreachable.store(true, Ordering::SeqCst);
-        // Calls that wait for a connection need not wait for longer.
-        self.connected.notify_waiters();
-    }
-
     /// Connects: INFO first, then the handshake.
-    async fn connect(&self) -> Result<Arc<Connection<I>>, StoreError> {
-        let transport = self.open().await?;
-        let (process, clock, eviction) = self.inspect(&*transport).await?;
-        transport.tell(self.introduction());
-        let identity = self.handshake.join(&*transport, &process).await?;
-        if let Some(reason) = transport.replaced().await {
+    async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
+        let (transports, process, clock, eviction) = self.open().await?;
+        let first = &*transports[0];
+        let identity = self.handshake.join(first, &process).await?;
+        if let Some(reason) = first.replaced().await {
             return Err(StoreError::disconnected(reason));
         }
-        Ok(Arc::new(Connection::new(transport, process, identity, clock, eviction)))
+        Ok(Arc::new(Session::new(transports, process, identity, clock, eviction)))
     }
 
-    /// Opens a connection on which nothing has been asked.
-    async fn open(&self) -> Result<Arc<dyn Transport>, StoreError> {
+    /// Opens a connection for each purpose, all to one process.
+    async fn open(&self) -> Result<(Transports, RedisProcess, Clock, Eviction), StoreError> {
+        let opened = try_join_all(self.lanes.iter().map(|lane| self.open_one(lane))).await?;
+        let (transports, looks): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+        let (process, clock, eviction) = one_process(looks)?;
+        Ok((transports.into(), process, clock, eviction))
+    }
+
+    async fn open_one(&self, lane: &Lane) -> Result<(Arc<dyn Transport>, Look), StoreError> {
         let deadline = self.connector.patience();
         let opened = timeout(deadline, self.connector.connect()).await;
-        let opened = opened.map_err(|_| StoreError::late(deadline))?;
-        Ok(opened.map_err(Trouble::from)?)
+        let transport = opened.map_err(|_| StoreError::late(deadline))?.map_err(Trouble::from)?;
+        let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
+        transport.tell(lane.introduction());
+        Ok((transport, look))
     }
 
-    /// Returns, with the reason, when the connection is not to be trusted any more.
-    /// `found` is how often there was something to look at when it was made.
-    async fn poll(&self, connection: &Arc<Connection<I>>, mut found: u64) -> End {
+    /// Returns, with the reason, when the session is not to be trusted any more.
+    async fn poll(&self, session: &Arc<Session<I>>) -> End {
         loop {
-            let is_open = self.breaker.is_open();
+            let is_open = self.lanes.iter().any(|lane| lane.breaker.is_open());
+            let opens = self.lanes.iter().map(|lane| Box::pin(lane.breaker.opens()));
             tokio::select! {
                 biased;
-                () = self.broken.notified() => {
+                () = self.look.notified() => {
                     // It may have been the one before, given up for another reason at the same time.
-                    if self.uses(connection) {
-                        continue;
+                    if !self.uses(session) {
+                        let end = self.withdrawn.swap(None);
+                        return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
                     }
-                    let end = self.withdrawn.swap(None);
-                    return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
                 }
-                () = self.breaker.opens() => {}
-                // What they have found, this one may find, too.
-                () = self.outage.another(&mut found) => {}
+                _ = select_all(opens) => {}
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
             }
-            match self.inspect(&*connection.transport()).await {
-                Ok((process, ..)) if process != connection.process => {
+            let looks = self.lanes.iter().map(async |lane| {
+                let transport = session.transport(lane.purpose);
+                inspect(&*transport, lane.purpose == Purpose::Checks).await
+            });
+            match try_join_all(looks).await.and_then(one_process) {
+                Ok((process, ..)) if process != session.process => {
                     let reason = "another redis process answers on the same connection";
                     return End::Left(reason.to_owned());
                 }
                 // No filter by itself would find that out on each connection.
-                Ok((_, clock, _)) if self.handshake.serves_several() && !connection.has(clock) => {
+                Ok((_, clock, _)) if self.handshake.serves_several() && !session.has(clock) => {
                     return End::Left("redis's clock and this machine's have parted".to_owned());
                 }
                 Ok((_, clock, eviction)) => {
-                    connection.note_eviction(eviction);
-                    self.breaker.note_answered();
-                    if let Err(end) = self.recheck(connection).await {
+                    session.note_eviction(eviction);
+                    self.note_answered();
+                    if let Err(end) = self.recheck(session).await {
                         return end;
                     }
-                    connection.note_clock(clock);
+                    session.note_clock(clock);
                 }
                 Err(error) => return End::Lost(reason(&error)),
             }
         }
     }
 
-    /// Asks which process answers. What is evicted concerns refusals only.
-    async fn inspect(
-        &self,
-        transport: &dyn Transport,
-    ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
-        inspect(transport, self.purpose == Purpose::Checks).await
-    }
-
-    /// Whether what the connection has learnt still holds. Redis is asked by one link of a node, or by each that there is.
-    async fn recheck(&self, connection: &Connection<I>) -> Result<(), End> {
-        let process = &connection.process;
-        let identity = &connection.identity;
-        let transport = connection.transport();
-        let asks = self.purpose == Purpose::Checks || !self.outage.checks_look();
-        let recheck = self.handshake.recheck(&*transport, process, identity, asks);
-        if !asks {
-            return recheck.await;
-        }
+    /// Whether what the session has learnt still holds.
+    async fn recheck(&self, session: &Session<I>) -> Result<(), End> {
+        let transport = session.transport(Purpose::Checks);
+        let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
         let (replaced, rechecked) = join!(transport.replaced(), recheck);
         replaced.map_or(rechecked, |reason| Err(End::Left(reason)))
     }
 }
 
-/// Says why there is no connection.
+/// What a connection was told by INFO and TIME.
+type Look = (RedisProcess, Clock, Eviction);
+
+/// Returns what the first connection was told, if one process has answered on all.
+fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
+    let mut looks = looks.into_iter();
+    let first = looks.next().ok_or_else(LinkTrouble::not_yet)?;
+    if looks.all(|(process, ..)| process == first.0) {
+        Ok(first)
+    } else {
+        Err(StoreError::disconnected("different redis processes answer at the same address"))
+    }
+}
+
+/// Says in the log that Redis is lost, that it is back, or that it has changed: one line each.
+#[derive(Default)]
+struct OutageLog {
+    /// Since when there has been no session.
+    lost: Option<Instant>,
+    /// When one was left last.
+    left: Option<Instant>,
+}
+
+impl OutageLog {
+    /// Notes that a session was lost, or could not be made.
+    fn lost(&mut self, redis: &dyn fmt::Debug, reason: &str) {
+        if self.lost.is_some() {
+            return;
+        }
+        self.lost = Some(Instant::now());
+        tracing::warn!(
+            ?redis,
+            reason,
+            "there is no connection to redis: of what is there, ids found lately or copied pass, other requests share the lane or do \
+             as on_unknown says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
+             reached from here, and takes the url's credentials"
+        );
+    }
+
+    /// Notes that a session is left for a new one, because what Redis holds is not what it held. That is no outage,
+    /// unless the new one cannot be made.
+    fn left(&mut self, redis: &dyn fmt::Debug, reason: &str) {
+        let before = self.left.replace(Instant::now());
+        if before.is_none_or(|before| before.elapsed() > TOGETHER) {
+            tracing::warn!(
+                ?redis,
+                reason,
+                "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may \
+                 lack ids"
+            );
+        }
+    }
+
+    /// Notes that a session is there.
+    fn made(&mut self, redis: &dyn fmt::Debug) {
+        if let Some(since) = self.lost.take() {
+            tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
+        }
+    }
+}
+
+/// Says why there is no session.
 fn reason(error: &StoreError) -> String {
     match error {
         StoreError::NoAnswer { doubt, reason } if *doubt != Doubt::Timeout => reason.clone(),
@@ -506,9 +549,9 @@ pub(crate) mod tests {
     use super::*;
 
     impl<I: Send + Sync> Link<I> {
-        /// Puts a connection into use.
-        pub(crate) fn put_into_use(&self, connection: &Arc<Connection<I>>) {
-            self.publish(connection);
+        /// Puts a session into use.
+        pub(crate) fn put_into_use(&self, session: &Arc<Session<I>>) {
+            self.publish(session);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::connection::{Connection, LINKS};
+use super::connection::Connection;
 use super::incarnation::GRACE;
 use super::shard::Shard;
 use super::view::{Seen, View};
@@ -16,6 +16,8 @@ use crate::settings::INSERT;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
+use crate::store::link::session::Purpose;
+use crate::store::link::supervised::LinkTrouble;
 
 static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
 /// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
@@ -69,7 +71,7 @@ impl Shard {
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
-        let (view, connection) = (self.view.load(), self.current(|node| &node.inserts));
+        let (view, connection) = (self.view.load(), self.current(Purpose::Inserts));
         if let (Some(view), Some(connection)) = (&*view, connection)
             && let Some(header) = view.adds_to_live()
         {
@@ -92,7 +94,7 @@ impl Shard {
     }
 
     async fn try_add(&self, ids: &[Id]) -> Result<Added, StoreError> {
-        let connection = self.connected(|node| &node.inserts, ATTEMPT).await?;
+        let connection = self.connected(Purpose::Inserts, ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> =
@@ -109,8 +111,10 @@ impl Shard {
             // Also into that of a filter that is live no more: what is there passes, and is never wrong.
             let is_ours = |copy: &Header| copy.key_id == digester.key_id();
             self.copies.hold(is_ours, digests.iter());
-            // A replay on a later connection may have begun without them.
-            self.keep_to_one_redis(&connection)?;
+            // A replay in a later session may have begun without them.
+            if !self.is_on(&connection) {
+                return Err(LinkTrouble::not_yet().into());
+            }
         }
         Ok(added)
     }
@@ -217,11 +221,7 @@ impl Shard {
             "OTHER" => {
                 // The metadata was lost or made anew: join it again.
                 self.view.store(None);
-                for which in LINKS {
-                    if let Some(current) = connection.beside(which) {
-                        self.withdraw(&current);
-                    }
-                }
+                self.withdraw(connection);
                 Ok(Added::Stale)
             }
             _ => Err(odd()),

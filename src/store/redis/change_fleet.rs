@@ -12,6 +12,7 @@ use crate::mode::Mode;
 use crate::store::FleetChange;
 use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::{Script, hex};
+use crate::store::link::session::Purpose;
 
 static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
 /// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
@@ -37,7 +38,7 @@ impl Shard {
         change: &FleetChange,
         how: Change,
     ) -> Result<(), StoreError> {
-        let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
+        let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let mut fields = self.ask_for(change, how, &connection).await?.into_iter();
         let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
         let outcome = next()?.text()?;

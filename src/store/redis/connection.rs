@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 
-use super::incarnation::identity::{Identities, Identity, JoinedAll, Link};
+use super::incarnation::identity::{Identities, Identity, JoinedAll};
 use crate::error::StoreError;
 use crate::id::Digest;
 use crate::store::Lookup;
@@ -14,66 +14,55 @@ use crate::store::link::node::Node;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
 use crate::verdict::Doubt;
 
 /// The Redis that shards are on.
 pub(crate) type RedisNode = Node<Identities, Digest, Lookup>;
-/// Which of its links.
-pub(crate) type Which = fn(&RedisNode) -> &Arc<Link>;
-
-/// All of them.
-pub(crate) const LINKS: [Which; 3] = [|node| &node.checks, |node| &node.inserts, |node| &node.bulk];
-
-/// A connection of a node's link, which all shards of the node share.
-pub(crate) struct NodeConnection {
+/// A node's session, which all shards of the node share.
+pub(crate) struct NodeSession {
     /// The node it leads to. A shard may be on another one by now.
     pub(crate) node: Arc<RedisNode>,
-    pub(crate) which: Which,
     pub(crate) on: Arc<JoinedAll>,
 }
 
-/// A connection that has joined a shard's metadata.
+/// A connection of a session that has joined a shard's metadata.
 pub(crate) struct Connection {
     /// A batch has one for all its shards: threads would wait for each other at a count that all of them change.
-    shared: Arc<NodeConnection>,
+    shared: Arc<NodeSession>,
+    purpose: Purpose,
     shard: usize,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl Deref for Connection {
-    type Target = NodeConnection;
+    type Target = NodeSession;
 
-    fn deref(&self) -> &NodeConnection {
+    fn deref(&self) -> &NodeSession {
         &self.shared
     }
 }
 
 impl Connection {
-    /// Returns a connection of a node's link for the shard of this number.
+    /// Returns the connection for a purpose, for the shard of this number.
     pub(crate) fn of(
         node: Arc<RedisNode>,
-        which: Which,
         on: Arc<JoinedAll>,
+        purpose: Purpose,
         shard: usize,
     ) -> Result<Self, LinkTrouble> {
-        Self::by(Arc::new(NodeConnection { node, which, on }), shard)
+        Self::by(Arc::new(NodeSession { node, on }), purpose, shard)
     }
 
-    /// Returns the same of a connection that is there.
-    pub(crate) fn by(shared: Arc<NodeConnection>, shard: usize) -> Result<Self, LinkTrouble> {
+    /// Returns the same of a session that is shared.
+    pub(crate) fn by(
+        shared: Arc<NodeSession>,
+        purpose: Purpose,
+        shard: usize,
+    ) -> Result<Self, LinkTrouble> {
         let identity = shared.on.identity.of(shard)?;
-        Ok(Self { shared, shard, identity })
-    }
-
-    /// Returns the connection of a link of the same node, if there is one that has joined the same shard's metadata.
-    pub(crate) fn beside(&self, which: Which) -> Option<Self> {
-        let on = which(&self.node).current()?;
-        Self::of(Arc::clone(&self.node), which, on, self.shard).ok()
-    }
-
-    pub(crate) fn link(&self) -> &Link {
-        (self.which)(&self.node)
+        Ok(Self { shared, purpose, shard, identity })
     }
 
     pub(crate) fn is_joined(&self) -> bool {
@@ -95,7 +84,17 @@ impl Connection {
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        self.link().ask(&self.on, commands, deadline).await
+        self.node.link.ask(self.purpose, &self.on, commands, deadline).await
+    }
+
+    /// Sends packed commands for several callers, and returns the bytes of their replies.
+    pub(crate) async fn send_for(
+        &self,
+        callers: usize,
+        packed: Packed,
+        deadline: Duration,
+    ) -> Result<Vec<u8>, StoreError> {
+        self.node.link.send_for(callers, self.purpose, &self.on, packed, deadline).await
     }
 
     pub(crate) async fn script(
@@ -105,7 +104,7 @@ impl Connection {
         args: &[&[u8]],
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
-        self.link().script(&self.on, script, keys, args, deadline).await
+        self.node.link.script(self.purpose, &self.on, script, keys, args, deadline).await
     }
 }
 

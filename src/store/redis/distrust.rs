@@ -10,6 +10,7 @@ use crate::id::{Digest, Id};
 use crate::store::Distrusted;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
 
@@ -42,7 +43,7 @@ impl Shard {
         state: u8,
         lacks: Option<&Id>,
     ) -> Result<Distrusted, StoreError> {
-        let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
+        let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
         let (generation_offset, state_offset) =
             (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());

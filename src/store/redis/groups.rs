@@ -1,5 +1,5 @@
 //! Which shards are on which node. On one Redis all are. In a cluster those whose slots one node serves are a group, and share its
-//! three connections; a group follows the slot of its first shard wherever another node takes it over.
+//! session; a group follows the slot of its first shard wherever another node takes it over.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::incarnation::known_shard::KnownShard;
 use crate::settings::Settings;
 use crate::store::link::handshake::Handshake;
 use crate::store::link::node::Node;
+use crate::store::link::session::Purpose;
 use crate::store::map::cluster::Slots;
 use crate::store::map::endpoint::Endpoint;
 
@@ -69,7 +70,7 @@ impl Group {
         let first = move || of.first().map(|number| shards[number].key());
         let connector = endpoint.connector(first);
         let handshake: Arc<dyn Handshake<_>> = Arc::clone(&join) as Arc<_>;
-        let node = Arc::new(Node::new(&connector, settings, |_| Arc::clone(&handshake)));
+        let node = Arc::new(Node::new(connector, settings, handshake, &Purpose::ALL));
         Self { node, join }
     }
 }

@@ -12,6 +12,7 @@ use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::store::link::reply::odd;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::{NewNull, NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
@@ -31,7 +32,7 @@ enum Source {
 impl Shard {
     /// Remembers that the handler found an id missing.
     pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Remembered {
-        let Some(live) = self.current(|node| &node.checks) else { return Remembered::Failed };
+        let Some(live) = self.current(Purpose::Checks) else { return Remembered::Failed };
         let deadline = self.known.settings.check_deadline;
         let writing = self.write_null(&live, &id, null, Source::Response, deadline);
         // In all: a response waits for this, also where the script has to be sent again.
@@ -43,7 +44,7 @@ impl Shard {
 
     /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        let live = self.connected(|node| &node.inserts, REMOVE).await?;
+        let live = self.connected(Purpose::Inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&live, REMOVE).await?;
         let Ok(header) = view.live() else {

@@ -27,7 +27,7 @@ struct Running {
 impl Running {
     fn new(group: Group, shards: &Arc<Shards>) -> Self {
         let mut tasks = JoinSet::new();
-        node::start(shards, &group.node, 3, &shards.name, &mut tasks);
+        node::start(shards, &group.node, &shards.name, &mut tasks);
         Self { group, _tasks: tasks }
     }
 }
@@ -40,7 +40,7 @@ impl Shards {
 
     /// Starts the tasks of the node that all shards are on.
     pub(super) fn start_node(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        node::start(self, &self.groups.first.node, 3, &self.name, tasks);
+        node::start(self, &self.groups.first.node, &self.name, tasks);
     }
 
     /// Keeps each shard in the group of the node that serves its slot, for as long as it is polled.
@@ -90,6 +90,6 @@ impl Shards {
         let Group { node, join } = &running[at].group;
         self.all[number].move_to(Arc::clone(node));
         join.take(number);
-        node.look_now();
+        node.link.look_now();
     }
 }

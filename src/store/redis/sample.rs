@@ -17,6 +17,7 @@ use crate::filter::Header;
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::random;
 use crate::store::link::reply::Reply;
+use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::verdict::{Proof, Verdict};
 
@@ -86,8 +87,7 @@ impl Shards {
         shard: &Shard,
         header: &Header,
     ) -> Result<bool, StoreError> {
-        let Some(bulk) = shard.current(|node| &node.bulk) else { return Ok(false) };
-        let Some(checks) = bulk.beside(|node| &node.checks) else { return Ok(false) };
+        let Some(bulk) = shard.current(Purpose::Rebuilds) else { return Ok(false) };
         let ids = bulk.identity.fleet.load().record.map_or(0, |record| record.ids);
         let rank = random::scatter() % ids.max(1);
         let mut read = cmd("ZREVRANGE");
@@ -98,8 +98,8 @@ impl Shards {
         let Ok(digest) = <[u8; Digest::LEN]>::try_from(member.bytes()?) else { return Ok(false) };
         let digest = Digest::from_bytes(digest);
         let deadline = Instant::now() + self.check_deadline;
-        let on = Arc::clone(&checks.on);
-        let Ok(sent) = checks.node.check(self, on, digest, deadline, true) else {
+        let on = Arc::clone(&bulk.on);
+        let Ok(sent) = bulk.node.check(self, on, digest, deadline, true) else {
             return Ok(false);
         };
         Ok(sent.answer().await.is_ok_and(|checked| {

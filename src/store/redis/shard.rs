@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::fence::Fence;
-use super::connection::{Connection, RedisNode, Which};
+use super::connection::{Connection, RedisNode};
 use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
@@ -19,7 +19,7 @@ use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
-use crate::store::link::supervised::LinkTrouble;
+use crate::store::link::session::Purpose;
 use crate::store::{Condition, FleetView, Live, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
@@ -94,18 +94,18 @@ impl Shard {
         self.known.joins.notify_waiters();
     }
 
-    /// Returns a link's connection, if there is one that has joined this shard's metadata.
-    pub(crate) fn current(&self, which: Which) -> Option<Connection> {
+    /// Returns a connection, if there is one that has joined this shard's metadata.
+    pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
         let node = self.node();
-        let on = which(&node).current()?;
-        Connection::of(node, which, on, self.number).ok()
+        let on = node.link.current()?;
+        Connection::of(node, on, purpose, self.number).ok()
     }
 
-    /// Waits for such a connection of a link of the shard's node, whichever that is by then, up to a deadline.
+    /// Waits, up to a deadline, for a connection that has joined this shard's metadata, on whichever node the shard is.
     /// Fails with [`StoreError::NoAnswer`] with what the last attempt met.
     pub(crate) async fn connected(
         &self,
-        which: Which,
+        purpose: Purpose,
         deadline: Duration,
     ) -> Result<Connection, StoreError> {
         let end = Instant::now() + deadline;
@@ -115,11 +115,11 @@ impl Shard {
             let node = self.node();
             let on = tokio::select! {
                 biased;
-                on = which(&node).connected(end - Instant::now()) => on?,
+                on = node.link.connected(purpose, end - Instant::now()) => on?,
                 // It may be on another node by now.
                 () = &mut joins => continue,
             };
-            let trouble = match Connection::of(node, which, on, self.number) {
+            let trouble = match Connection::of(node, on, purpose, self.number) {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
@@ -133,18 +133,17 @@ impl Shard {
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.is_of_many {
             connection.leave();
-            connection.link().look_now();
+            connection.node.link.look_now();
         } else {
-            connection.link().withdraw(&connection.on);
+            connection.node.link.withdraw(&connection.on);
         }
     }
 
-    /// Gives up connections of a node that lead to other Redis processes than this one, which is for inserts.
-    /// Fails with [`StoreError::NoAnswer`] if this one is not in use any more, or the shard is not joined on it or has left its node.
-    pub(crate) fn keep_to_one_redis(&self, inserts: &Connection) -> Result<(), StoreError> {
-        inserts.node.keep_to_one_redis(&inserts.on)?;
-        let is_there = Arc::ptr_eq(&self.node(), &inserts.node);
-        if is_there && inserts.is_joined() { Ok(()) } else { Err(LinkTrouble::not_yet().into()) }
+    /// Whether a connection's session is still in use, and this shard still joined on it, on the node that it is on now.
+    pub(crate) fn is_on(&self, connection: &Connection) -> bool {
+        connection.node.link.uses(&connection.on)
+            && Arc::ptr_eq(&self.node(), &connection.node)
+            && connection.is_joined()
     }
 
     pub(crate) fn note_doubt(&self, doubt: Doubt) {
@@ -203,13 +202,13 @@ impl Shard {
     }
 
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
-        let connection = self.connected(|node| &node.bulk, SURVEY).await?;
+        let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
         self.read_view_and_fleet(&connection, SURVEY).await.map(|(_, fleet, _)| fleet)
     }
 
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.connected(|node| &node.bulk, SURVEY).await?;
+        let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
         let (view, _, Rebuilds { asked_us, .. }) =
             self.read_view_and_fleet(&connection, SURVEY).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
@@ -217,14 +216,7 @@ impl Shard {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
         });
         match &live {
-            // The metadata may have been made anew since the checks' connection joined it.
-            Ok(header) => {
-                if let Some(checks) = connection.beside(|node| &node.checks)
-                    && trusted(*header, &checks) == Err(Doubt::OtherKey)
-                {
-                    self.withdraw(&checks);
-                }
-            }
+            Ok(_) => {}
             Err(doubt) => {
                 self.note_doubt(*doubt);
                 self.filter.store(None);
@@ -281,9 +273,9 @@ impl Shard {
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition(self.fence.answered());
         let node = self.node();
-        let broken = node.links().iter().find_map(|link| link.trouble());
-        let joined = |on| Connection::of(Arc::clone(&node), |node| &node.checks, on, self.number);
-        let connection = match node.checks.current().map(joined) {
+        let broken = node.link.trouble();
+        let joined = |on| Connection::of(Arc::clone(&node), on, Purpose::Checks, self.number);
+        let connection = match node.link.current().map(joined) {
             Some(Ok(connection)) => connection,
             unjoined => {
                 let trouble = unjoined.and_then(Result::err).or(broken);

@@ -26,6 +26,7 @@ use crate::filter::Generation;
 use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
+use crate::store::link::session::Purpose;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{
     Answer, Condition, Copied, Distrusted, FleetChange, FleetView, NewNull, Remembered, Survey,
@@ -121,7 +122,7 @@ impl Shards {
     /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, placed) = self.place(id, None);
-        let live = || shard.current(|node| &node.checks);
+        let live = || shard.current(Purpose::Checks);
         placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 

@@ -520,8 +520,17 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/add.rs",
-            from: "self.keep_to_one_redis(&connection)?",
-            to: "()",
+            from: "self.is_on(&connection)",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "a session whose connections lead to two processes",
+        flavours: &[Forgetful],
+        edits: &[Source {
+            file: "store/link/supervised.rs",
+            from: "process == first.0",
+            to: "true",
         }],
     },
     Bug {
@@ -1248,7 +1257,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         name: "a clock that has jumped believed where nothing else could be asked",
         flavours: ANY,
         edits: &[Source {
-            file: "store/link/connection.rs",
+            file: "store/link/session.rs",
             from: "self.clock.load().agrees(clock)",
             to: "true",
         }],

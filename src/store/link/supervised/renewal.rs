@@ -1,4 +1,4 @@
-//! A connection that goes on by another transport, with new credentials.
+//! A session that goes on by other connections, with new credentials.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -8,25 +8,23 @@ use tokio::time::{sleep, sleep_until};
 
 use super::{BACKOFF, Link, LinkTrouble};
 use crate::error::StoreError;
-use crate::store::link::connection::Connection;
 use crate::store::link::credentials::renewal;
-use crate::store::link::resp::Packed;
+use crate::store::link::session::Session;
 
 impl<I: Send + Sync> Link<I> {
-    /// Has a connection go on by another transport before the credentials of the one in use end, for as long as it is polled. Where
+    /// Has a session go on by other connections before the credentials of those in use end, for as long as it is polled. Where
     /// there are none to be had it stays as it is, for as long as Redis bears it.
-    pub(super) async fn keep_credentials(&self, connection: &Arc<Connection<I>>) -> Infallible {
-        while let Some(end) = connection.transport().until() {
+    pub(super) async fn keep_credentials(&self, session: &Arc<Session<I>>) -> Infallible {
+        while let Some(end) = session.credentials_end() {
             sleep_until(renewal(end)).await;
             let mut wait = BACKOFF.0;
-            while let Err(error) = self.renew(connection).await {
+            while let Err(error) = self.renew(session).await {
                 let trouble = LinkTrouble::of(&error);
                 if wait == BACKOFF.0 {
                     tracing::warn!(
                         redis = ?self.connector,
-                        purpose = self.purpose.as_str(),
                         reason = trouble.reason,
-                        "the credentials of a connection in use end, and there are no new ones yet"
+                        "the credentials of the connections in use end, and there are no new ones yet"
                     );
                 }
                 self.trouble.store(Some(Arc::new(trouble)));
@@ -38,30 +36,17 @@ impl<I: Send + Sync> Link<I> {
         pending().await
     }
 
-    /// Has a connection go by a new transport, if that leads to the same process.
-    async fn renew(&self, connection: &Arc<Connection<I>>) -> Result<(), StoreError> {
-        let transport = self.open().await?;
-        let (process, ..) = self.inspect(&*transport).await?;
-        if process != connection.process {
-            self.withdraw(connection);
+    /// Has a session go by new connections, if they lead to the same process.
+    async fn renew(&self, session: &Arc<Session<I>>) -> Result<(), StoreError> {
+        let (transports, process, ..) = self.open().await?;
+        if process != session.process {
+            self.withdraw(session);
             return Ok(());
         }
-        transport.tell(self.introduction());
-        if let Some(reason) = transport.replaced().await {
+        if let Some(reason) = transports[0].replaced().await {
             return Err(StoreError::disconnected(reason));
         }
-        connection.go_by(transport);
+        session.go_by(transports);
         Ok(())
-    }
-
-    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off. It
-    /// is sent after the first reply: a server that hangs up says why in reply to the first command.
-    pub(super) fn introduction(&self) -> Packed {
-        let mut packed = Packed::default();
-        packed.begin(3);
-        for word in ["CLIENT", "SETNAME", &self.name] {
-            packed.word(&[word.as_bytes()]);
-        }
-        packed
     }
 }

@@ -17,7 +17,8 @@ use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::{Packed, Replies};
-use crate::store::redis::connection::{Connection, NodeConnection, RedisNode};
+use crate::store::link::session::Purpose;
+use crate::store::redis::connection::{Connection, NodeSession, RedisNode};
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
@@ -68,7 +69,7 @@ impl Checks for Shards {
     ) {
         let node = Arc::clone(node);
         let on = Arc::clone(live);
-        let shared = Arc::new(NodeConnection { node, which: |node| &node.checks, on });
+        let shared = Arc::new(NodeSession { node, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
@@ -93,8 +94,9 @@ impl Checks for Shards {
 }
 
 impl<'a> Part<'a> {
-    fn new(shard: &'a Shard, shared: Arc<NodeConnection>, checks: &[PendingCheck]) -> Self {
-        let connection = Connection::by(shared, shard.number).map_err(|trouble| trouble.doubt);
+    fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
+        let connection =
+            Connection::by(shared, Purpose::Checks, shard.number).map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let callers = checks.len();
@@ -262,7 +264,7 @@ async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let said = send(parts, connection, at_once, deadline).await;
     if let Err(StoreError::GivenUp { .. }) = said {
         // Whose reply it is, is not known any more.
-        connection.link().withdraw(&connection.on);
+        connection.node.link.withdraw(&connection.on);
     }
     match said {
         Ok(said) => {
@@ -294,8 +296,7 @@ async fn send(
     let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
     let callers = callers.sum();
-    let on = &connection.on;
-    let replies = connection.link().send_for(callers, on, packed, deadline).await?;
+    let replies = connection.send_for(callers, packed, deadline).await?;
     let mut replies = Replies::new("a check", &replies);
     let mut said = Said::new();
     for inquiries in inquiries.chunks(at_once) {
@@ -383,7 +384,7 @@ mod tests {
             let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)));
             let redis = Arc::new(Silent::default());
             let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-            shards.groups.first.node.checks.put_into_use(&live.on);
+            shards.groups.first.node.link.put_into_use(&live.on);
             let generation = Generation::new(1).unwrap();
             let header = Header::new(generation, 1, &settings.sizing, 1);
             shards.all[0].filter.store(Some(Arc::new(header)));

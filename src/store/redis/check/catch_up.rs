@@ -13,6 +13,7 @@ use crate::filter::Header;
 use crate::id::Digest;
 use crate::store::link::reply::odd;
 use crate::store::link::resp::{Packed, Replies};
+use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::shard::Shard;
@@ -67,7 +68,7 @@ impl Shard {
 
     /// Asks Redis what the copy lacks, and puts it there.
     async fn ask_for_the_rest(&self, copy: &FilterCopy, callers: usize) -> bool {
-        let Some(connection) = self.current(|node| &node.checks) else { return false };
+        let Some(connection) = self.current(Purpose::Checks) else { return false };
         let believed =
             |connection: &Connection| connection.is_joined() && self.believes(connection).is_ok();
         let Some(since) = copy.position().filter(|_| believed(&connection)) else { return false };
@@ -79,7 +80,7 @@ impl Shard {
         let said = self.ask_since(&header, since, &connection, callers).await;
         if let Err(StoreError::GivenUp { .. }) = said {
             // Whose reply it is, is not known any more.
-            connection.link().withdraw(&connection.on);
+            connection.node.link.withdraw(&connection.on);
         }
         let Ok((page, head)) = said else { return false };
         let judged = self.judge(&header, known, head.if_of(&header), &connection);
@@ -109,7 +110,7 @@ impl Shard {
         // What waits for it has waited for a part of its time.
         let deadline = self.known.settings.check_deadline;
         let deadline = deadline - deadline / PARTS;
-        let replies = connection.link().send_for(callers, &connection.on, packed, deadline).await?;
+        let replies = connection.send_for(callers, packed, deadline).await?;
         let mut replies = Replies::new("a fence", &replies);
         let page = Page::read(&mut replies)?;
         let head = Head::read(&mut replies, &of)?;

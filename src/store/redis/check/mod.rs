@@ -93,7 +93,7 @@ impl Shards {
         alone: bool,
     ) -> Result<(SentCheck<Lookup>, i64), Doubt> {
         let node = shard.at.load();
-        let Some((live, digest)) = node.checks.current().and_then(|live| {
+        let Some((live, digest)) = node.link.current().and_then(|live| {
             let digest = live.identity.see(shard.number, digest)??;
             Some((live, digest))
         }) else {

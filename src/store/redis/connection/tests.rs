@@ -8,8 +8,8 @@ use super::*;
 use crate::id::{Digester, SecretKey};
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::link::connection::tests::connection;
 use crate::store::link::connector::Connector;
+use crate::store::link::session::tests::session;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::fleet::Fleet;
@@ -48,8 +48,8 @@ pub(crate) fn joined(
     let identities = Identities::none(1);
     identities.joined(0, identity);
     let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.first.node);
-    let on = connection(transport, run, identities);
-    Connection::of(node, |node| &node.checks, on, 0).unwrap()
+    let on = session(transport, run, identities);
+    Connection::of(node, on, Purpose::Checks, 0).unwrap()
 }
 
 struct Silent;
@@ -61,23 +61,12 @@ impl Transport for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_on_a_connection_that_was_replaced_gives_up_no_other() {
-    let old = joined(Arc::new(Silent), 1, b"first", 0);
-    let new = joined(Arc::new(Silent), 2, b"second", 0);
-    for link in old.node.links() {
-        link.put_into_use(&new.on);
-    }
-    assert!(old.node.keep_to_one_redis(&old.on).is_err());
-    assert!(old.node.links().iter().all(|link| link.uses(&new.on)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_before() {
     let shards = unreached(&Settings::new("users".into()));
     let shard = &shards.all[0];
     let there = joined(Arc::new(Silent), 1, b"first", 0);
-    there.node.inserts.put_into_use(&there.on);
-    let waiting = shard.connected(|node| &node.inserts, Duration::from_secs(60));
+    there.node.link.put_into_use(&there.on);
+    let waiting = shard.connected(Purpose::Inserts, Duration::from_secs(60));
     let moving = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         shard.move_to(Arc::clone(&there.node));
@@ -89,18 +78,19 @@ async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_insert_by_a_node_that_the_shard_has_left_is_not_acknowledged() {
+async fn an_insert_by_a_session_or_a_node_that_the_shard_has_left_is_not_acknowledged() {
     let shards = unreached(&Settings::new("users".into()));
     let shard = &shards.all[0];
     let own = joined(Arc::new(Silent), 1, b"first", 0);
     let node = shard.node();
-    node.inserts.put_into_use(&own.on);
-    let inserts = Connection::of(node, |node| &node.inserts, Arc::clone(&own.on), 0).unwrap();
-    assert!(shard.keep_to_one_redis(&inserts).is_ok());
-    // What the node it is on now has learnt is not given up for that.
-    let other = joined(Arc::new(Silent), 2, b"first", 0);
-    other.node.checks.put_into_use(&other.on);
+    node.link.put_into_use(&own.on);
+    let inserts = Connection::of(node, Arc::clone(&own.on), Purpose::Inserts, 0).unwrap();
+    assert!(shard.is_on(&inserts));
+    let other = joined(Arc::new(Silent), 1, b"first", 0);
+    shard.node().link.put_into_use(&other.on);
+    assert!(!shard.is_on(&inserts), "in a later session they are repeated");
+    shard.node().link.put_into_use(&own.on);
+    assert!(shard.is_on(&inserts));
     shard.move_to(Arc::clone(&other.node));
-    assert!(shard.keep_to_one_redis(&inserts).is_err());
-    assert!(other.node.checks.uses(&other.on));
+    assert!(!shard.is_on(&inserts));
 }

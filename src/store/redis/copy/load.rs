@@ -14,6 +14,7 @@ use crate::filter::{FilterReader, Header};
 use crate::random;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, Replies};
+use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::redis::check::answer::{Head, Inquiry};
 use crate::store::redis::connection::Connection;
@@ -84,7 +85,7 @@ impl Shard {
     /// Reads the filter with this header, if it is live before and after.
     async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
         let room = self.copies.room(header.string_len())?;
-        let connection = self.connected(|node| &node.bulk, DEADLINE).await?;
+        let connection = self.connected(Purpose::Rebuilds, DEADLINE).await?;
         let read = Instant::now();
         let first = self.is_live(header, &connection).await?;
         let mut reader = FilterReader::new(header.geometry);
@@ -118,7 +119,7 @@ impl Shard {
         };
         let mut packed = Packed::default();
         Head::ask(&mut packed, &of);
-        let replies = bulk.link().send_for(1, &bulk.on, packed, DEADLINE).await?;
+        let replies = bulk.send_for(1, packed, DEADLINE).await?;
         let mut replies = Replies::new("a copy", &replies);
         let head = Head::read(&mut replies, &of)?;
         replies.end()?;

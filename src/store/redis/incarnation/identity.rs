@@ -1,4 +1,4 @@
-//! What a connection learns when it joins the filter's metadata.
+//! What a session learns when it joins the filter's metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,21 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::time::Instant;
 
 use crate::id::Digester;
+use crate::store::link::session::Session;
 use crate::store::link::supervised::LinkTrouble;
-use crate::store::link::{connection, supervised};
 use crate::store::redis::fleet::Fleet;
 
-/// What a connection learnt when it joined the metadata of each shard, by number; or why it has not joined one.
+/// What a session learnt when it joined the metadata of each shard, by number; or why it has not joined one.
 pub(crate) struct Identities(Box<[Place]>);
 
-/// What a connection knows of one shard.
+/// What a session knows of one shard.
 struct Place {
     identity: ArcSwapOption<Identity>,
     trouble: ArcSwapOption<LinkTrouble>,
 }
 
-/// A connection that has done so.
-pub(crate) type JoinedAll = connection::Connection<Identities>;
-/// What keeps such connections open.
-pub(crate) type Link = supervised::Link<Identities>;
+/// A session that has done so.
+pub(crate) type JoinedAll = Session<Identities>;
 
 impl Identities {
     /// Returns those of so many shards, of which none has been joined yet.
@@ -66,7 +64,7 @@ impl Identities {
     }
 }
 
-/// What a connection learnt when it joined a shard's metadata.
+/// What a session learnt when it joined a shard's metadata.
 pub(crate) struct Identity {
     pub(crate) digester: Digester,
     /// Random, and new whenever the metadata had to be created or lives on another Redis process. What
@@ -78,6 +76,6 @@ pub(crate) struct Identity {
     pub(crate) joined: Instant,
     /// The last generation that had gone live; 0 if none had. None that is older is trusted.
     pub(crate) newest: i64,
-    /// What the metadata say of the fleet, as they were last looked at on this connection.
+    /// What the metadata say of the fleet, as they were last looked at in this session.
     pub(crate) fleet: ArcSwap<Fleet>,
 }

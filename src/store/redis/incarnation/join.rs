@@ -269,12 +269,6 @@ impl KnownShard {
         }
         is_same
     }
-
-    /// The same, by what was found when it was asked last on any link of the node.
-    pub(super) fn holds(&self, process: &RedisProcess, identity: &Identity) -> Result<(), End> {
-        let known = self.seen.on(process.run).incarnation;
-        if known.is_empty() || known == identity.incarnation { Ok(()) } else { Err(made_anew()) }
-    }
 }
 
 fn parted() -> StoreError {

@@ -1,4 +1,4 @@
-//! A new connection joins the metadata of every shard on its node. Shards come and go on it.
+//! A new session joins the metadata of every shard on its node. Shards come and go on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use crate::verdict::Doubt;
 const IN_TURN: usize = 16;
 const MOST_TURNS: usize = 16;
 
-/// How many shards a new connection joins at a time. Each has its own time limit, so that those of many processes come to an end
+/// How many shards a new session joins at a time. Each has its own time limit, so that those of many processes come to an end
 /// when all connect at once.
 const AT_ONCE: usize = 8;
 
@@ -129,7 +129,7 @@ impl JoinAll {
         transport: &dyn Transport,
         process: &RedisProcess,
         identities: &Identities,
-        asks: Option<usize>,
+        turn: usize,
     ) -> Result<Option<String>, End> {
         let shard = &self.shards[number];
         if !self.has(number) {
@@ -142,13 +142,11 @@ impl JoinAll {
             self.join_one(number, transport, process, identities).await?;
             return Ok(None);
         };
-        let holds = match asks {
-            None => shard.holds(process, &identity),
-            Some(turn) if is_turn_of(number, self.shards.len(), turn) => {
-                shard.recheck(transport, process, &identity).await
-            }
-            Some(_) if shard.is_as_it_was(transport, process, &identity).await => Ok(()),
-            Some(_) => shard.recheck(transport, process, &identity).await,
+        let is_turn = is_turn_of(number, self.shards.len(), turn);
+        let holds = if !is_turn && shard.is_as_it_was(transport, process, &identity).await {
+            Ok(())
+        } else {
+            shard.recheck(transport, process, &identity).await
         };
         match holds {
             Err(End::Left(reason)) if !self.is_of_one() => {
@@ -196,12 +194,11 @@ impl Handshake<Identities> for JoinAll {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identities: &'a Identities,
-        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
         Box::pin(async move {
-            let asks = asks.then(|| self.turn.fetch_add(1, Ordering::Relaxed));
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let looks = (0..self.shards.len())
-                .map(|number| self.look_at(number, transport, process, identities, asks));
+                .map(|number| self.look_at(number, transport, process, identities, turn));
             let left: Vec<String> = try_join_all(looks).await?.into_iter().flatten().collect();
             if let Some(reason) = left.first() {
                 tracing::warn!(

@@ -23,6 +23,7 @@ use tokio::time::sleep;
 use super::recent::Replay;
 use crate::error::StoreError;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::shard::Shard;
@@ -48,9 +49,8 @@ impl Shard {
         loop {
             // Listening comes first: a connection made meanwhile is not missed.
             let (joins, node) = (self.known.joins.notified(), self.node());
-            let [checks, adds, bulk] = node.links().map(|link| link.next_connection());
-            if let Some(connection) = self.current(|node| &node.inserts) {
-                self.keep_to_one_redis(&connection).ok();
+            let sessions = node.link.next_connection();
+            if let Some(connection) = self.current(Purpose::Inserts) {
                 if let Err(error) = self.replay_once(&connection).await {
                     // Logged once, and not at every attempt.
                     if failures == 0 {
@@ -60,7 +60,7 @@ impl Shard {
                     // A new connection may do better: scans wait for this process, but not for long.
                     tokio::select! {
                         biased;
-                        () = adds => {}
+                        () = sessions => {}
                         () = joins => {}
                         () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
                     }
@@ -74,9 +74,7 @@ impl Shard {
             }
             tokio::select! {
                 biased;
-                () = adds => {}
-                () = checks => {}
-                () = bulk => {}
+                () = sessions => {}
                 () = joins => {}
                 () = sleep(PRUNE) => {}
             }

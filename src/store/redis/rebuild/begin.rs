@@ -16,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
@@ -120,7 +121,7 @@ impl RedisBuild {
 /// cannot hold would have it refuse all checks.
 async fn room(due: &[Due], one_filter: u64) -> Result<(), StoreError> {
     let Some(last) = due.last() else { return Ok(()) };
-    let connection = last.shard.connected(|node| &node.bulk, CALL).await?;
+    let connection = last.shard.connected(Purpose::Rebuilds, CALL).await?;
     let asked = one(cmd("INFO").arg("memory").clone());
     let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
     let memory = Reply::new("INFO", memory).text()?;
@@ -134,7 +135,7 @@ async fn room(due: &[Due], one_filter: u64) -> Result<(), StoreError> {
 impl Due {
     /// Looks at a shard; nothing where another process has its lease.
     async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let connection = shard.connected(|node| &node.bulk, CALL).await?;
+        let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
         let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL).await?;
         shard.understood(&view)?;
         let shard = Arc::clone(shard);
@@ -144,12 +145,12 @@ impl Due {
     /// Takes the lease of a shard; nothing where another process has it.
     async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
         for _ in 0..LOOKS {
-            let connection = self.shard.connected(|node| &node.bulk, CALL).await?;
+            let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
             let (lease, header) = self.prepare(sizing, &connection)?;
             let reply = match lease.take(&connection, &header).await {
                 // A lost reply may have been a lease: the same lock takes it up.
                 Err(StoreError::NoAnswer { .. }) => {
-                    let again = self.shard.connected(|node| &node.bulk, CALL).await?;
+                    let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
                     lease.take(&again, &header).await?
                 }
                 reply => reply?,
@@ -276,7 +277,7 @@ impl Terms {
         let leased_us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
         if !connection.on.shows(leased_us) {
             // The record is judged by that clock.
-            connection.link().withdraw(&connection.on);
+            connection.node.link.withdraw(&connection.on);
             return Err(StoreError::lost("the lease"));
         }
         let open_ms = not_before.int()? - leased_us / 1000;

@@ -12,6 +12,7 @@ use crate::id::{Digest, Digester};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
@@ -43,7 +44,7 @@ pub(crate) struct ShardBuild {
 impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     pub(super) async fn same_redis(&self) -> Result<Connection, StoreError> {
-        let connection = self.shard.connected(|node| &node.bulk, CALL).await?;
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
         if connection.on.process.run == self.run {
             Ok(connection)
         } else {

@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::id::Digest;
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
+use crate::store::link::session::Purpose;
 use crate::store::redis::connection::RedisNode;
 use crate::store::redis::shard::Shard;
 
@@ -74,7 +75,7 @@ impl Drop for Lease {
 /// end of the connection for checks, which `CLIENT LIST` has, too.
 pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
     let nonce = Digest::from_bytes(nonce);
-    match node.checks.current().and_then(|checks| checks.transport().local()) {
+    match node.link.current().and_then(|checks| checks.transport(Purpose::Checks).local()) {
         Some(address) => format!("{nonce}@{address}"),
         None => nonce.to_string(),
     }
@@ -103,7 +104,7 @@ impl Lock {
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shard.connected(|node| &node.bulk, LOCK_WAIT).await {
+            let ran = match self.shard.connected(Purpose::Rebuilds, LOCK_WAIT).await {
                 Ok(connection) => connection.script(script, &keys, args, CALL).await,
                 Err(error) => Err(error),
             };

@@ -23,6 +23,7 @@ use super::shards::Shards;
 use super::view::View;
 use crate::error::{RebuildError, StoreError};
 use crate::store::link::reply::Reply;
+use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::scan::{Given, Scan};
 use crate::store::{Live, Progress, RebuildStep};
@@ -68,7 +69,7 @@ impl RedisBuild {
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
         let shard = &self.shards.all[0];
-        let connection = shard.connected(|node| &node.bulk, CALL).await?;
+        let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
         let meta = &shard.known.keys.meta;
         let asked = one(cmd("HGET").arg(meta).arg("source").clone());
         let noted = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();

@@ -76,38 +76,6 @@ async fn absences_are_believed_where_the_own_inserts_are() {
     assert_eq!(shard.believes(&elsewhere), Err(Doubt::Suspect));
 }
 
-#[tokio::test(start_paused = true)]
-async fn connections_that_lead_to_two_redises_are_given_up_all_three() {
-    for stray in 0..3 {
-        let shard = shard();
-        let connections: Vec<_> =
-            (0..3).map(|at| to(if at == stray { 2 } else { 1 }, b"first", 0)).collect();
-        for (link, connection) in shard.node().links().into_iter().zip(&connections) {
-            link.put_into_use(&connection.on);
-        }
-        shard.node().keep_to_one_redis(&connections[1].on).ok();
-        let used: Vec<bool> = shard
-            .node()
-            .links()
-            .into_iter()
-            .zip(&connections)
-            .map(|(link, connection)| link.uses(&connection.on))
-            .collect();
-        let strays_only: Vec<bool> =
-            (0..3).map(|at| at != 1 && at != stray && stray != 1).collect();
-        assert_eq!(used, strays_only, "{stray}");
-    }
-    let shard = shard();
-    let connections: Vec<_> = (0..3).map(|_| to(1, b"first", 0)).collect();
-    for (link, connection) in shard.node().links().into_iter().zip(&connections) {
-        link.put_into_use(&connection.on);
-    }
-    shard.node().keep_to_one_redis(&connections[1].on).ok();
-    assert!(
-        shard.node().links().into_iter().zip(&connections).all(|(link, own)| link.uses(&own.on))
-    );
-}
-
 /// A Redis to which many connect at once: each command waits for those before it.
 struct Busy(Mutex<Instant>);
 

@@ -59,22 +59,20 @@ impl Handshake<()> for Server {
         _: &'a dyn Transport,
         _: &'a RedisProcess,
         (): &'a (),
-        asks: bool,
     ) -> BoxFuture<'a, Result<(), End>> {
         let are_ours = self.0.lock().metadata_are_ours;
-        let end = if are_ours || !asks { Ok(()) } else { Err(End::Left("lost".to_owned())) };
+        let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
         Box::pin(std::future::ready(end))
     }
 }
 
 /// Returns a link with a connection, which is there for longer than a poll, and what then changes the other end.
-async fn connected() -> (Arc<Link<()>>, Arc<Connection<()>>, Arc<Mutex<Far>>) {
+async fn connected() -> (Arc<Link<()>>, Arc<Session<()>>, Arc<Mutex<Far>>) {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
-    let link = Link::new(server(), server(), Arc::default(), Purpose::Checks, "users");
-    let link = Arc::new(link);
+    let link = Arc::new(Link::new(server(), server(), &Purpose::ALL, "users"));
     tokio::spawn(Arc::clone(&link).supervise());
-    let connection = link.connected(POLL).await.unwrap();
+    let connection = link.connected(Purpose::Checks, POLL).await.unwrap();
     sleep(POLL * 5).await;
     assert!(link.uses(&connection), "nothing is wrong");
     (link, connection, far)
@@ -126,29 +124,64 @@ impl Connector for Replaced {
 async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made() {
     let server = || Server(Arc::new(Mutex::new(SOUND)));
     let (connector, handshake) = (Arc::new(Replaced(server())), Arc::new(server()));
-    let link = Arc::new(Link::new(connector, handshake, Arc::default(), Purpose::Checks, "users"));
+    let link = Arc::new(Link::new(connector, handshake, &Purpose::ALL, "users"));
     tokio::spawn(Arc::clone(&link).supervise());
-    assert!(link.connected(POLL * 5).await.is_err());
+    assert!(link.connected(Purpose::Checks, POLL * 5).await.is_err());
     assert_eq!(link.trouble().unwrap().reason, "another primary is named");
 }
 
-/// Else nobody would notice that the metadata are lost, while inserts go on.
+/// A name behind which there are two servers by turns.
+#[derive(Debug)]
+struct ByTurns(Mutex<usize>);
+
+impl Connector for ByTurns {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        let mut turn = self.0.lock();
+        *turn += 1;
+        let run_id = ["0000000a", "0000000b"][*turn % 2];
+        let server = Server(Arc::new(Mutex::new(Far { run_id, ..SOUND })));
+        Box::pin(async move { Ok(Arc::new(server) as Arc<dyn Transport>) })
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn each_link_looks_for_itself_while_that_for_checks_has_no_connection() {
-    let far = Arc::new(Mutex::new(SOUND));
-    let server = || Arc::new(Server(Arc::clone(&far)));
-    let outage = Arc::new(Outage::default());
-    let link =
-        Arc::new(Link::new(server(), server(), Arc::clone(&outage), Purpose::Inserts, "users"));
+async fn connections_to_two_redises_are_no_session() {
+    let handshake = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
+    let link = Link::new(Arc::new(ByTurns(Mutex::default())), handshake, &Purpose::ALL, "users");
+    let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
-    outage.set_checks_look(true);
-    let connection = link.connected(POLL).await.unwrap();
-    far.lock().metadata_are_ours = false;
-    sleep(POLL * 5).await;
-    assert!(link.uses(&connection), "the link for checks looks");
-    outage.set_checks_look(false);
-    sleep(OPEN_POLL).await;
-    assert!(!link.uses(&connection), "it looks at once");
+    assert!(link.connected(Purpose::Rebuilds, POLL * 5).await.is_err());
+    assert!(link.trouble().unwrap().reason.contains("different redis processes"));
+}
+
+/// Behind one connection of three another server may be put.
+#[tokio::test(start_paused = true)]
+async fn another_redis_behind_one_connection_ends_the_session_within_a_poll() {
+    for strays in 0..3 {
+        let far = [(); 3].map(|()| Arc::new(Mutex::new(SOUND)));
+        let servers = far.each_ref().map(|far| Server(Arc::clone(far)));
+        let handshake = Arc::new(Server(Arc::clone(&far[0])));
+        let connector = Arc::new(InOrder(servers, Mutex::new(0)));
+        let link = Arc::new(Link::new(connector, handshake, &Purpose::ALL, "users"));
+        tokio::spawn(Arc::clone(&link).supervise());
+        let session = link.connected(Purpose::Checks, POLL).await.unwrap();
+        far[strays].lock().run_id = "0000000b";
+        sleep(POLL + OPEN_POLL).await;
+        assert!(!link.uses(&session), "{strays}");
+    }
+}
+
+/// A server for each connection, in the order in which they are made.
+#[derive(Debug)]
+struct InOrder([Server; 3], Mutex<usize>);
+
+impl Connector for InOrder {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        let mut made = self.1.lock();
+        let far = Arc::clone(&self.0[*made % 3].0);
+        *made += 1;
+        Box::pin(async move { Ok(Arc::new(Server(far)) as Arc<dyn Transport>) })
+    }
 }
 
 /// Where nothing is, and when it was looked for.
@@ -169,7 +202,7 @@ async fn links_that_lost_a_node_together_do_not_look_for_it_together() {
         let nowhere = Arc::new(Nowhere::default());
         let server = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
         let connector = Arc::clone(&nowhere) as Arc<dyn Connector>;
-        let link = Link::<()>::new(connector, server, Arc::default(), Purpose::Checks, "users");
+        let link = Link::<()>::new(connector, server, &Purpose::ALL, "users");
         tokio::spawn(Arc::new(link).supervise());
         nowhere
     });
