@@ -278,7 +278,7 @@ impl Part {
             _ => self.layout.add(size, &self.key, ids),
         };
         let replies =
-            self.node.link.ask(Purpose::Inserts, &connection, &self.between(set), ATTEMPT).await;
+            self.node.link.ask(1, Purpose::Inserts, &connection, &self.between(set), ATTEMPT).await;
         let read = replies.and_then(|replies| self.read_between(replies, run));
         // Before it is acknowledged: who relies on a statement relies on all that was inserted.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
@@ -336,8 +336,8 @@ pub(super) async fn looked_up((sent, asked_us): (SentCheck<Answer>, i64)) -> Loo
 }
 
 /// Reads which of some ids have all their bits.
-pub(super) fn held(reply: Value, hashes: u32, ids: usize) -> Result<Vec<bool>, StoreError> {
-    let bits = Reply::new(STEP, reply).array()?;
+pub(super) fn held(bits: Reply, hashes: u32, ids: usize) -> Result<Vec<bool>, StoreError> {
+    let bits = bits.array()?;
     let bits = bits.iter().map(Reply::flag).collect::<Result<Vec<_>, _>>()?;
     let hashes = hashes as usize;
     if bits.len() != ids * hashes {
@@ -379,11 +379,11 @@ impl Checks for Part {
         let count = ids.len();
         let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
         let replies =
-            node.link.ask_for(count, Purpose::Checks, live, &commands, self.check_deadline).await;
+            node.link.ask(count, Purpose::Checks, live, &commands, self.check_deadline).await;
         let read = replies.and_then(|replies| {
             let (found, between) = self.read_between(replies, live.process.run)?;
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
-            Ok((found, held(bits, size.hashes, count)?))
+            Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
         });
         match &read {
             Ok((found, held)) => {
@@ -484,9 +484,9 @@ mod tests {
     #[test]
     fn no_odd_reply_is_an_absence_and_none_acknowledges_an_insert() {
         let all = |value: Value| Value::Array(vec![value; 14]);
-        assert_eq!(held(all(Value::Int(0)), 7, 2).unwrap(), [false; 2]);
-        assert_eq!(held(all(Value::Int(1)), 7, 2).unwrap(), [true; 2]);
-        assert_eq!(held(Value::Array(Vec::new()), 0, 2).unwrap(), [true; 2]);
+        assert_eq!(held(Reply::new(STEP, all(Value::Int(0))), 7, 2).unwrap(), [false; 2]);
+        assert_eq!(held(Reply::new(STEP, all(Value::Int(1))), 7, 2).unwrap(), [true; 2]);
+        assert_eq!(held(Reply::new(STEP, Value::Array(Vec::new())), 0, 2).unwrap(), [true; 2]);
         for odd in [
             Value::Nil,
             Value::Okay,
@@ -498,7 +498,7 @@ mod tests {
             Value::Array(vec![Value::Int(0); 13]),
             Value::Array(vec![Value::Int(0); 15]),
         ] {
-            assert!(held(odd.clone(), 7, 2).is_err(), "{odd:?}");
+            assert!(held(Reply::new(STEP, odd.clone()), 7, 2).is_err(), "{odd:?}");
         }
         for odd in [Value::Nil, Value::Okay, all(Value::Nil)] {
             assert!(is_added(Reply::new("a test", odd.clone())).is_err(), "{odd:?}");

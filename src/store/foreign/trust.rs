@@ -160,14 +160,8 @@ impl Part {
         let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let mut missing = 0;
         for ids in ids.chunks(ASKED) {
-            let bits = self.layout.ask(size, &self.key, ids);
-            let reply = self
-                .node
-                .link
-                .ask(Purpose::Inserts, &connection, &pipeline([bits]), DEADLINE)
-                .await?
-                .pop();
-            let held = held(reply.unwrap_or(Value::Nil), size.hashes, ids.len())?;
+            let reply = self.ask_one(&connection, self.layout.ask(size, &self.key, ids)).await?;
+            let held = held(reply, size.hashes, ids.len())?;
             missing += held.into_iter().filter(|held| !held).count();
         }
         Ok(missing)
@@ -197,12 +191,8 @@ impl Part {
         connection: &Arc<Session<()>>,
         command: Cmd,
     ) -> Result<Reply, StoreError> {
-        let reply = self
-            .node
-            .link
-            .ask(Purpose::Inserts, connection, &pipeline([command]), DEADLINE)
-            .await?
-            .pop();
+        let (link, command) = (&self.node.link, pipeline([command]));
+        let reply = link.ask(1, Purpose::Inserts, connection, &command, DEADLINE).await?.pop();
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 

@@ -27,7 +27,7 @@ use super::handshake::{End, Handshake};
 use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
 use super::session::{Purpose, Session, Transports};
-use super::transport::{Clock, Transport, Trouble, inspect, one, send};
+use super::transport::{self, Clock, Transport, Trouble, inspect, one};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::ConnectionAfter;
@@ -204,27 +204,12 @@ impl<I: Send + Sync> Link<I> {
         self.trouble.load().as_deref().cloned()
     }
 
-    /// Sends commands in one go and returns their replies.
+    /// Sends commands in one go and returns their replies. Without an answer, each of the callers counts as given up.
     ///
     /// # Errors
     ///
     /// The first thing that went wrong with any of them.
     pub(crate) async fn ask(
-        &self,
-        purpose: Purpose,
-        session: &Arc<Session<I>>,
-        commands: impl Into<Packed>,
-        deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        self.ask_for(1, purpose, session, commands, deadline).await
-    }
-
-    /// The same for several callers: without an answer, each of them counts as given up.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn ask_for(
         &self,
         callers: usize,
         purpose: Purpose,
@@ -234,16 +219,16 @@ impl<I: Send + Sync> Link<I> {
     ) -> Result<Vec<Value>, StoreError> {
         let packed = commands.into();
         let count = packed.commands;
-        let replies = self.send_for(callers, purpose, session, packed, deadline).await?;
+        let replies = self.send(callers, purpose, session, packed, deadline).await?;
         values(&replies, count).inspect_err(|_| self.withdraw(session))
     }
 
-    /// Sends packed commands for several callers, and returns the bytes of their replies.
+    /// Sends packed commands and returns the bytes of their replies.
     ///
     /// # Errors
     ///
     /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn send_for(
+    pub(crate) async fn send(
         &self,
         callers: usize,
         purpose: Purpose,
@@ -257,7 +242,7 @@ impl<I: Send + Sync> Link<I> {
         let Ok(Some(_room)) = timeout(deadline, lane.enter()).await else { return Err(late()) };
         let call = lane.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
-        let sent = send(&*session.transport(purpose), packed, rest).await;
+        let sent = transport::send(&*session.transport(purpose), packed, rest).await;
         if let Err(Trouble { error: StoreError::NoAnswer { doubt: Doubt::Timeout, .. }, .. }) = sent
         {
             return Err(late());
@@ -291,7 +276,7 @@ impl<I: Send + Sync> Link<I> {
     ) -> Result<Reply, StoreError> {
         let send = async |sending| {
             let command = one(script.command(sending, keys, args));
-            let reply = self.ask(purpose, session, &command, deadline).await?.into_iter().next();
+            let reply = self.ask(1, purpose, session, &command, deadline).await?.into_iter().next();
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
         match send(Sending::ByHash).await {

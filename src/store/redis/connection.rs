@@ -84,17 +84,17 @@ impl Connection {
         commands: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        self.node.link.ask(self.purpose, &self.on, commands, deadline).await
+        self.node.link.ask(1, self.purpose, &self.on, commands, deadline).await
     }
 
     /// Sends packed commands for several callers, and returns the bytes of their replies.
-    pub(crate) async fn send_for(
+    pub(crate) async fn send(
         &self,
         callers: usize,
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<u8>, StoreError> {
-        self.node.link.send_for(callers, self.purpose, &self.on, packed, deadline).await
+        self.node.link.send(callers, self.purpose, &self.on, packed, deadline).await
     }
 
     pub(crate) async fn script(

@@ -41,6 +41,14 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) positions: &'a [Position],
 }
 
+impl<'a> Inquiry<'a> {
+    /// Asks for no id.
+    pub(crate) fn of(header: &'a Header, connection: &'a Connection, keys: &'a Keys) -> Self {
+        let incarnation = &connection.identity.incarnation;
+        Self { keys, header, incarnation, digests: &[], positions: &[] }
+    }
+}
+
 /// What Redis said of one filter.
 pub(crate) struct BatchReply {
     pub(crate) head: Head,

@@ -296,7 +296,7 @@ async fn send(
     let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
     let callers = callers.sum();
-    let replies = connection.send_for(callers, packed, deadline).await?;
+    let replies = connection.send(callers, packed, deadline).await?;
     let mut replies = Replies::new("a check", &replies);
     let mut said = Said::new();
     for inquiries in inquiries.chunks(at_once) {

@@ -96,13 +96,7 @@ impl Shard {
         connection: &Connection,
         callers: usize,
     ) -> Result<(Page, Head), StoreError> {
-        let of = Inquiry {
-            keys: &self.known.keys,
-            header,
-            incarnation: &connection.identity.incarnation,
-            digests: &[],
-            positions: &[],
-        };
+        let of = Inquiry::of(header, connection, &self.known.keys);
         let mut packed = Packed::with_capacity(BYTES_A_FILTER);
         Page::ask(&mut packed, &of, since);
         Head::ask(&mut packed, &of);
@@ -110,7 +104,7 @@ impl Shard {
         // What waits for it has waited for a part of its time.
         let deadline = self.known.settings.check_deadline;
         let deadline = deadline - deadline / PARTS;
-        let replies = connection.send_for(callers, packed, deadline).await?;
+        let replies = connection.send(callers, packed, deadline).await?;
         let mut replies = Replies::new("a fence", &replies);
         let page = Page::read(&mut replies)?;
         let head = Head::read(&mut replies, &of)?;

@@ -110,16 +110,10 @@ impl Shard {
 
     /// Fails unless the filter with this header is live, and holds all that was inserted.
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, NotCopied> {
-        let of = Inquiry {
-            keys: &self.known.keys,
-            header,
-            incarnation: &bulk.identity.incarnation,
-            digests: &[],
-            positions: &[],
-        };
+        let of = Inquiry::of(header, bulk, &self.known.keys);
         let mut packed = Packed::default();
         Head::ask(&mut packed, &of);
-        let replies = bulk.send_for(1, packed, DEADLINE).await?;
+        let replies = bulk.send(1, packed, DEADLINE).await?;
         let mut replies = Replies::new("a copy", &replies);
         let head = Head::read(&mut replies, &of)?;
         replies.end()?;
