@@ -1,4 +1,4 @@
-//! What a store, its nulls and its rebuilds have to be told, with defaults and bounds.
+//! What decides, a store, its nulls and its rebuilds have to be told, with defaults and bounds.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,16 +15,35 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// How long an insert may be under way, from its sending until its answer is handled.
 pub(crate) const INSERT: Duration = SECOND;
 
-/// Ids remembered as found at the most, whatever the capacity: 16 MB.
-pub(crate) const MOST_FOUND: u64 = 1_000_000;
+/// What to do with a request when the answer about its id is unknown. It is never refused with 404.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// It enters the [lane](crate::Builder::lane), or is answered 503 with `Retry-After`.
+    #[default]
+    PassLimited,
+    /// It passes.
+    Pass,
+    /// It is answered 503 with `Retry-After`.
+    Shed,
+}
 
-/// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
-/// smaller.
+/// The settings of decisions, filter, nulls and rebuilds. Those without a setter are constants, which tests make smaller.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are about a filter in Redis"))]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
+    pub(crate) on_unknown: OnUnknown,
+    /// Requests in the lane at once, and in a burst.
+    pub(crate) lane_concurrency: u32,
+    /// Ids that may enter the lane in a second.
+    pub(crate) lane_per_second: u32,
+    /// Refusals that pass as a sample, a second.
+    pub(crate) audits: u32,
+    /// Ids remembered as missed.
+    pub(crate) missed: u64,
+    /// The life of a null, give or take a tenth.
     pub(crate) null_ttl: Duration,
     /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
     pub(crate) nulls_per_second: u32,
@@ -62,6 +81,11 @@ impl Settings {
         Self {
             name,
             sizing: Sizing::DEFAULT,
+            on_unknown: OnUnknown::default(),
+            lane_concurrency: 64,
+            lane_per_second: 500,
+            audits: 1,
+            missed: 1 << 17,
             null_ttl: NegativeCaching::new().ttl,
             nulls_per_second: 1_000,
             removed_ttl: None,

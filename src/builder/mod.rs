@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::place::Place;
-use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
@@ -64,7 +63,6 @@ pub struct Builder {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
-    pub(crate) policy: Policy,
     /// The setters that were called.
     called: BTreeSet<&'static str>,
     problems: Vec<(&'static str, SettingError)>,
@@ -93,7 +91,6 @@ impl BloomGuard {
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
-            policy: Policy::default(),
             called: BTreeSet::new(),
             problems: Vec::new(),
         };
@@ -137,7 +134,7 @@ impl Builder {
         const HANDLER_TIME: &str = "negative_caching handler_time";
         self.settings.null_ttl = caching.ttl;
         self.settings.handler_time = caching.handler_time;
-        self.options.nulls = caching.rules(self.extractor.is_ambiguous());
+        self.options.nulls = caching.behind(self.extractor.is_ambiguous());
         self.judge(TTL, settings::duration(TTL, caching.ttl, &bounds::NULL_TTL)).judge(
             HANDLER_TIME,
             settings::duration(HANDLER_TIME, caching.handler_time, &bounds::HANDLER_TIME),
@@ -173,7 +170,7 @@ impl Builder {
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits; or that has no effect where the
     /// filter lives.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, mut place, source, extractor, options, policy, called, .. } = self;
+        let Self { settings, mut place, source, extractor, options, called, .. } = self;
         let mut problems = self.problems;
         let misplaced = match (called.contains("in_process"), called.contains("redis")) {
             (false, false) => Some(NO_PLACE),
@@ -186,8 +183,7 @@ impl Builder {
         if source.is_none() {
             tell_that_nobody_builds(&settings.name, &store);
         }
-        let policy = policy.with(&settings);
-        let guard = Guard::new(store, extractor, source, &settings, &policy, options);
+        let guard = Guard::new(store, extractor, source, &settings, options);
         let guard = BloomGuard::new(guard);
         place.note(&guard);
         guard.start();
@@ -211,13 +207,6 @@ impl Builder {
     }
 }
 
-impl Policy {
-    fn with(self, settings: &Settings) -> Self {
-        let found = settings.sizing.capacity.min(settings::MOST_FOUND);
-        Self { found, null_ttl: settings.null_ttl, ..self }
-    }
-}
-
 /// A guard without a source lets everything pass until another process has built its filter.
 fn tell_that_nobody_builds(filter: &str, store: &Store) {
     #[cfg(feature = "redis")]
@@ -236,12 +225,11 @@ fn tell_that_nobody_builds(filter: &str, store: &Store) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, place, options, policy, problems, .. } = self;
+        let Self { settings, place, options, problems, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
             .field("place", place)
             .field("options", options)
-            .field("policy", policy)
             .field("problems", problems)
             .finish_non_exhaustive()
     }

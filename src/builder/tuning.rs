@@ -3,10 +3,8 @@
 use http::Method;
 
 use super::Builder;
-use crate::decide::lane::Width;
-use crate::decide::policy::OnUnknown;
 use crate::guard::options::OnInvalid;
-use crate::settings::{bounds, number};
+use crate::settings::{OnUnknown, bounds, number};
 
 /// Settings for tuning.
 impl Builder {
@@ -15,7 +13,7 @@ impl Builder {
     ///
     /// Defaults to [`OnUnknown::PassLimited`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
-        self.policy.on_unknown = on_unknown;
+        self.settings.on_unknown = on_unknown;
         self
     }
 
@@ -28,7 +26,8 @@ impl Builder {
     ///
     /// Defaults to 64 and 500 a second; from 1 to 100,000 and from 1 to 1,000,000.
     pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {
-        self.policy.lane = Width { concurrency, per_second };
+        self.settings.lane_concurrency = concurrency;
+        self.settings.lane_per_second = per_second;
         self.judge(
             "lane concurrency",
             number("lane concurrency", concurrency, &bounds::LANE_CONCURRENCY),
@@ -60,7 +59,7 @@ impl Builder {
     /// Defaults to 1; from 0, which audits nothing, to 10,000.
     pub fn audits_per_second(mut self, audits: u32) -> Self {
         const NAME: &str = "audits_per_second";
-        self.policy.audits = audits;
+        self.settings.audits = audits;
         self.judge(NAME, number(NAME, audits, &bounds::AUDITS))
     }
 }

@@ -18,13 +18,15 @@ use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Permit};
-use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::refusal::Refusal;
+use crate::settings::{OnUnknown, Settings};
 use crate::verdict::{Doubt, Proof, Verdict};
 
+/// Ids remembered as found at the most, whatever the capacity: 16 MB.
+const MOST_FOUND: u64 = 1_000_000;
 /// For how long a record counts as found lately.
 const FOUND: Duration = Duration::from_secs(10 * 60);
 /// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
@@ -132,18 +134,18 @@ enum Row {
 }
 
 impl Gate {
-    pub(crate) fn new(policy: &Policy, fleet: Arc<SharedMode>) -> Self {
+    pub(crate) fn new(settings: &Settings, fleet: Arc<SharedMode>) -> Self {
         Self {
-            on_unknown: policy.on_unknown,
+            on_unknown: settings.on_unknown,
             mode: SharedMode::default(),
             fleet,
             built: AtomicBool::new(false),
             unbuilt: Mutex::default(),
             hasher: IdHasher::new(),
-            found: RecentIds::new(policy.found, FOUND),
-            missed: RecentIds::new(policy.missed, policy.null_ttl.mul_f64(MISSED_LIFE)),
-            lane: Lane::new(policy.lane),
-            sample: Bucket::empty(policy.audits),
+            found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
+            missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
+            lane: Lane::new(settings.lane_concurrency, settings.lane_per_second),
+            sample: Bucket::empty(settings.audits),
         }
     }
 

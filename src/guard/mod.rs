@@ -24,7 +24,6 @@ use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::Bucket;
 use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
-use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
@@ -87,7 +86,6 @@ impl Guard {
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
         settings: &Settings,
-        policy: &Policy,
         options: Options,
     ) -> Self {
         let store = Arc::new(store);
@@ -102,9 +100,9 @@ impl Guard {
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
-            gate: Gate::new(policy, store.fleet_mode()),
-            findings: Findings::new(policy.audits),
-            invalid: InvalidCanary::new(policy.audits),
+            gate: Gate::new(settings, store.fleet_mode()),
+            findings: Findings::new(settings.audits),
+            invalid: InvalidCanary::new(settings.audits),
             no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),

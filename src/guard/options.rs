@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 use crate::extract::IdExtractor;
 use crate::id::InvalidId;
 use crate::nulls::caching::NegativeCaching;
-use crate::nulls::rules::NullRules;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +41,7 @@ impl OnInvalid {
 pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
-    pub(crate) nulls: NullRules,
+    pub(crate) nulls: NegativeCaching,
 }
 
 impl Options {
@@ -51,7 +50,7 @@ impl Options {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            nulls: NegativeCaching::new().rules(extractor.is_ambiguous()),
+            nulls: NegativeCaching::new().behind(extractor.is_ambiguous()),
         }
     }
 }

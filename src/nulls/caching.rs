@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::rules::NullRules;
-
 /// Which 404s are remembered, for which requests, and for how long. A remembered 404 is a *null*: the guide's page
 /// [`contract`](crate::guide::contract#what-a-404-teaches) has the rules.
 ///
@@ -25,10 +23,12 @@ use super::rules::NullRules;
 pub struct NegativeCaching {
     pub(crate) ttl: Duration,
     pub(crate) handler_time: Duration,
-    gone_counts: bool,
-    shared: bool,
-    /// None for what the extractor says.
-    marker: Option<bool>,
+    /// A 410 counts as a 404 does.
+    pub(crate) gone_counts: bool,
+    /// An absence is the same for everybody, signed in or not.
+    pub(crate) shared: bool,
+    /// Whether only a response with [`Missing`](crate::Missing) says that the record is missing; none for what the extractor says.
+    pub(crate) marker: Option<bool>,
 }
 
 impl NegativeCaching {
@@ -84,10 +84,10 @@ impl NegativeCaching {
         Self { marker: Some(required), ..self }
     }
 
-    /// Returns the rules, behind an extractor whose 404s may be about something else than the record.
-    pub(crate) fn rules(self, is_ambiguous: bool) -> NullRules {
-        let Self { gone_counts, shared, marker, .. } = self;
-        NullRules { gone_counts, shared, marker: marker.unwrap_or(is_ambiguous) }
+    /// Returns the same, and requires a marker where nothing was said and the extractor's 404s may be about something else than
+    /// the record.
+    pub(crate) fn behind(self, is_ambiguous: bool) -> Self {
+        Self { marker: self.marker.or(Some(is_ambiguous)), ..self }
     }
 }
 

@@ -9,6 +9,7 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
+use super::caching::NegativeCaching;
 use super::freshness::fresh_for;
 use super::scope::Scope;
 
@@ -30,16 +31,6 @@ use super::scope::Scope;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct NullRules {
-    /// A 410 counts as a 404 does.
-    pub(crate) gone_counts: bool,
-    /// An absence is the same for everybody, signed in or not.
-    pub(crate) shared: bool,
-    /// Only a response with [`Missing`] says that the record is missing.
-    pub(crate) marker: bool,
-}
 
 /// What of a request's head matters to nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +77,7 @@ pub(crate) struct Lesson {
     pub(crate) fresh: Duration,
 }
 
-impl NullRules {
+impl NegativeCaching {
     /// Judges a request by its head.
     pub(crate) fn kind(self, request: &Parts) -> RequestKind {
         let needs = self.needs(request);
@@ -94,7 +85,7 @@ impl NullRules {
         let upgrade = request.headers.contains_key(header::UPGRADE);
         let teaches = if request.method != Method::GET || upgrade {
             Teaches::Nothing
-        } else if needs == Scope::Everyone || query || self.marker {
+        } else if needs == Scope::Everyone || query || self.requires_marker() {
             Teaches::WhenMarked
         } else {
             Teaches::Always
@@ -119,7 +110,7 @@ impl NullRules {
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)
         {
-            if self.marker && !is_marked(response.extensions()) {
+            if self.requires_marker() && !is_marked(response.extensions()) {
                 return Outcome::NotAnswered;
             }
             Outcome::Missing(self.lesson(kind, response))
@@ -128,6 +119,10 @@ impl NullRules {
         } else {
             Outcome::SaysNothing
         }
+    }
+
+    fn requires_marker(self) -> bool {
+        self.marker.unwrap_or(true)
     }
 
     fn lesson<B>(self, kind: RequestKind, response: &Response<B>) -> Option<Lesson> {
@@ -206,9 +201,9 @@ mod tests {
 
     use super::*;
 
-    const STRICT: NullRules = NullRules { gone_counts: false, shared: false, marker: false };
-    const SHARED: NullRules = NullRules { shared: true, ..STRICT };
-    const MARKER: NullRules = NullRules { marker: true, ..STRICT };
+    const STRICT: NegativeCaching = NegativeCaching::new().require_marker(false);
+    const SHARED: NegativeCaching = STRICT.shared_absence(true);
+    const MARKER: NegativeCaching = STRICT.require_marker(true);
 
     fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Parts {
         let request = Request::builder().method(method).uri(uri);
@@ -233,12 +228,12 @@ mod tests {
         request(Method::GET, "/users/7", &[])
     }
 
-    fn outcome(rules: NullRules, request: &Parts, response: &Response<()>) -> Outcome {
+    fn outcome(rules: NegativeCaching, request: &Parts, response: &Response<()>) -> Outcome {
         rules.outcome(rules.kind(request), response)
     }
 
     /// For whom a null is learnt.
-    fn taught(rules: NullRules, request: &Parts, response: &Response<()>) -> Option<Scope> {
+    fn taught(rules: NegativeCaching, request: &Parts, response: &Response<()>) -> Option<Scope> {
         match outcome(rules, request, response) {
             Outcome::Missing(lesson) => lesson.map(|lesson| lesson.scope),
             _ => None,
@@ -261,7 +256,7 @@ mod tests {
             }
         }
         assert_eq!(taught(STRICT, &plain(), &response(404, &[])), Some(Scope::Anonymous));
-        let gone = NullRules { gone_counts: true, ..STRICT };
+        let gone = STRICT.gone_counts(true);
         assert_eq!(taught(gone, &plain(), &response(410, &[])), Some(Scope::Anonymous));
     }
 

@@ -1414,8 +1414,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "decide/gate.rs",
-            from: "policy.null_ttl.mul_f64(MISSED_LIFE)",
-            to: "policy.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
+            from: "settings.null_ttl.mul_f64(MISSED_LIFE)",
+            to: "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
         }],
     },
     // A copy of the filter in each process.
