@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::shortfall::{Replaces, Shortfall};
-use super::sink::IdSink;
+use super::shortfall::Shortfall;
+use super::sink::{IdSink, To};
 use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
@@ -197,7 +197,7 @@ impl Runner {
     /// Scans the source up to its first id, if it gives one.
     async fn probe(&self) -> Result<(), RebuildError> {
         let first = Notify::new();
-        let mut sink = IdSink::for_nobody(&*self.extractor, &self.progress, &first);
+        let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Nobody(&first));
         tokio::select! {
             end = self.source()?.scan(&mut sink) => end.map_err(RebuildError::Source),
             () = first.notified() => Ok(()),
@@ -206,7 +206,7 @@ impl Runner {
 
     /// Has the source push all of its ids; returns how many there are.
     async fn read_source(&self, build: &mut Build) -> Result<u64, RebuildError> {
-        let mut sink = IdSink::new(&*self.extractor, build, &self.progress);
+        let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Build(build));
         let end = self.source()?.scan(&mut sink).await;
         // What the source says of an id that is none, or of a store that failed, is said here already.
         let ids = sink.end().await?;
@@ -239,9 +239,8 @@ impl Runner {
         } else if found as f64 >= previous as f64 * (1.0 - limit) {
             Ok(())
         } else {
-            let live = self.store.survey().await?.live;
-            let replaces =
-                live.map_or(Replaces::Nothing, |live| Replaces::Trusted(live.generation));
+            let live = self.store.survey().await?.live.ok();
+            let replaces = live.map(|live| live.generation);
             if !self.shortfall.lasts(found, replaces, Instant::now()) {
                 return Err(RebuildError::Shrunk { previous, found, limit });
             }
