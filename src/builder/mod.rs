@@ -4,7 +4,6 @@
 pub(crate) mod place;
 mod tuning;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,9 +62,8 @@ pub struct Builder {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
-    /// The setters that were called.
-    called: BTreeSet<&'static str>,
-    problems: Vec<(&'static str, SettingError)>,
+    /// The setters that were called, and what is wrong with each.
+    judged: Vec<(&'static str, Result<(), SettingError>)>,
 }
 
 impl BloomGuard {
@@ -91,8 +89,7 @@ impl BloomGuard {
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
-            called: BTreeSet::new(),
-            problems: Vec::new(),
+            judged: Vec::new(),
         };
         builder.judge("name", named)
     }
@@ -170,16 +167,16 @@ impl Builder {
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits; or that has no effect where the
     /// filter lives.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, mut place, source, extractor, options, called, .. } = self;
-        let mut problems = self.problems;
-        let misplaced = match (called.contains("in_process"), called.contains("redis")) {
-            (false, false) => Some(NO_PLACE),
-            (true, true) => Some("in_process and redis: the filter lives in one of the two"),
-            (true, false) | (false, true) => None,
+        let called = |setter| self.judged.iter().any(|(called, _)| *called == setter);
+        let misplaced = match (called("in_process"), called("redis")) {
+            (false, false) => Err(NO_PLACE),
+            (true, true) => Err("in_process and redis: the filter lives in one of the two"),
+            (true, false) | (false, true) => Ok(()),
         };
-        let misplaced = misplaced.map(|reason| SettingError::Combination { reason });
-        problems.extend(misplaced.map(|problem| ("in_process", problem)));
-        let store = place.store(&settings, &called, problems).map_err(ConfigError::new)?;
+        let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
+        let Self { settings, mut place, source, extractor, options, mut judged, .. } = self;
+        judged.push(("place", misplaced));
+        let store = place.store(&settings, judged).map_err(ConfigError::new)?;
         if source.is_none() {
             tell_that_nobody_builds(&settings.name, &store);
         }
@@ -200,9 +197,8 @@ impl Builder {
 
     /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.
     fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
-        self.called.insert(setting);
-        self.problems.retain(|(name, _)| *name != setting);
-        self.problems.extend(judged.err().map(|problem| (setting, problem)));
+        self.judged.retain(|(name, _)| *name != setting);
+        self.judged.push((setting, judged));
         self
     }
 }
@@ -225,12 +221,12 @@ fn tell_that_nobody_builds(filter: &str, store: &Store) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, place, options, problems, .. } = self;
+        let Self { settings, place, options, judged, .. } = self;
         f.debug_struct("Builder")
             .field("settings", settings)
             .field("place", place)
             .field("options", options)
-            .field("problems", problems)
+            .field("judged", judged)
             .finish_non_exhaustive()
     }
 }

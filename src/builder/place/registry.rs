@@ -11,25 +11,17 @@ use crate::background::Background;
 use crate::middleware::layer::BloomGuard;
 use crate::store::map::endpoint::Endpoint;
 
-static REGISTRY: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
-
-struct Registered {
-    name: Arc<str>,
-    redis: String,
-    guard: Weak<Background>,
-}
+/// Name and Redis of each guard, for as long as that lives.
+static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
 
 /// Notes a guard on a Redis, and warns if there is one of this name already.
 pub(super) fn note(guard: &BloomGuard, redis: &Endpoint) {
     let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
+    let key = format!("{name} {redis}");
     let mut registry = REGISTRY.lock();
-    registry.retain(|other| other.guard.strong_count() > 0);
-    let is_second = registry.iter().any(|other| other.name == *name && other.redis == redis);
-    registry.push(Registered {
-        name: Arc::clone(name),
-        redis: redis.clone(),
-        guard: Arc::downgrade(&guard.background),
-    });
+    registry.retain(|(_, other)| other.strong_count() > 0);
+    let is_second = registry.iter().any(|(other, _)| *other == key);
+    registry.push((key, Arc::downgrade(&guard.background)));
     drop(registry);
     if is_second {
         tracing::warn!(
