@@ -57,23 +57,17 @@ pub(crate) struct Gate {
 
 #[derive(Debug)]
 pub(crate) enum Ruling {
-    Admit(Admission),
+    /// It passes, with a permit for the lane, if it needs one, until it is answered.
+    Admit {
+        why: Why,
+        permit: Option<Permit>,
+    },
     Refuse(Proof),
-    /// There is no room for it now.
+    /// There is no room for it now, and an id that needs the lane has this verdict.
     Busy {
         verdict: Verdict,
         retry_after: Duration,
     },
-}
-
-#[derive(Debug)]
-pub(crate) struct Admission {
-    /// Why it passes.
-    pub(crate) why: Why,
-    /// The verdict on an id that needs the lane, if there is one.
-    pub(crate) verdict: Verdict,
-    /// Its permit for the lane, until it is answered.
-    pub(crate) permit: Option<Permit>,
 }
 
 pub(crate) struct Subject {
@@ -105,8 +99,8 @@ pub(crate) enum Why {
     Sample(Proof),
     /// It would be refused in [`Mode::Enforce`].
     Shadow(Proof),
-    /// There would be no room for it in [`Mode::Enforce`].
-    ShadowBusy,
+    /// There would be no room for it in [`Mode::Enforce`], as an id that needs the lane has this verdict.
+    ShadowBusy(Verdict),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -192,15 +186,9 @@ impl Gate {
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         if let [Subject { known: Known::Unasked(why), row, .. }] = ids {
             *row = Row::Pass(*why);
-            return Ruling::Admit(Admission { why: *why, verdict: Verdict::Present, permit: None });
+            return Ruling::Admit { why: *why, permit: None };
         }
-        let mut rows = Tally {
-            why: Why::Found,
-            refused: 0,
-            proof: Proof::Filter,
-            limited: Ok(0),
-            verdict: Verdict::Present,
-        };
+        let mut rows = Tally::NONE;
         for of in &mut *ids {
             of.row = self.row(of.hash, of.known, now);
             rows.count(of.row);
@@ -214,19 +202,21 @@ impl Gate {
             Ok(_) if !is_absent => why,
             Ok(_) if is_milder => Why::Shadow(proof),
             Ok(_) => return Ruling::Refuse(proof),
-            Err(_) if is_milder => Why::ShadowBusy,
+            Err(_) if is_milder => Why::ShadowBusy(verdict),
             Err(retry_after) => return Ruling::Busy { verdict, retry_after: *retry_after },
         };
         if is_milder {
             for of in ids {
                 of.row = match of.row {
                     Row::Refuse(proof) => Row::Pass(Why::Shadow(proof)),
-                    Row::Lane(..) | Row::Shed(_) if room.is_err() => Row::Pass(Why::ShadowBusy),
+                    Row::Lane(_, verdict) | Row::Shed(verdict) if room.is_err() => {
+                        Row::Pass(Why::ShadowBusy(verdict))
+                    }
                     row => row,
                 };
             }
         }
-        Ruling::Admit(Admission { why, verdict, permit: room.ok().flatten() })
+        Ruling::Admit { why, permit: room.ok().flatten() }
     }
 
     fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
@@ -351,7 +341,7 @@ impl Why {
         match self {
             Self::Found => 0,
             Self::Copied => 1,
-            Self::Present | Self::Shadow(_) | Self::ShadowBusy => 2,
+            Self::Present | Self::Shadow(_) | Self::ShadowBusy(_) => 2,
             Self::Unknown | Self::Unsettled => 3,
             Self::Sample(_) => 4,
         }
@@ -400,6 +390,14 @@ struct Tally {
 }
 
 impl Tally {
+    const NONE: Self = Self {
+        why: Why::Found,
+        refused: 0,
+        proof: Proof::Filter,
+        limited: Ok(0),
+        verdict: Verdict::Present,
+    };
+
     fn count(&mut self, row: Row) {
         match row {
             Row::Pass(why) => self.weigh(why),

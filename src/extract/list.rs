@@ -143,34 +143,19 @@ impl<T> fmt::Debug for QueryList<T> {
     }
 }
 
-/// The ids that a request lists: at least one, each once, in the order of their bytes.
-pub(crate) struct IdList {
-    pub(crate) ids: Vec<Id>,
-    /// How many more are listed that are no ids.
-    pub(crate) unread: usize,
-}
-
-impl IdList {
-    /// Returns the list, if the request lists anything.
-    /// Fails where it is too long, or has no id: why the first is none.
-    pub(crate) fn new(listed: Vec<Result<Id, InvalidId>>) -> Result<Option<Self>, InvalidId> {
-        let len = listed.len();
-        if len > Id::MAX_LISTED {
-            return Err(InvalidId::TooMany { len });
-        }
-        let mut invalid = None;
-        let mut ids: Vec<Id> = listed
-            .into_iter()
-            .filter_map(|id| id.map_err(|reason| invalid = invalid.or(Some(reason))).ok())
-            .collect();
-        let unread = len - ids.len();
-        ids.sort_unstable();
-        ids.dedup();
-        match invalid {
-            Some(reason) if ids.is_empty() => Err(reason),
-            _ => Ok(Some(Self { ids, unread }).filter(|list| !list.ids.is_empty())),
-        }
+/// Returns the ids that a request lists, each once, in the order of their bytes, and how many more are listed that are no ids.
+/// Fails where the list is too long, or has no id: why the first is none.
+pub(crate) fn readable(listed: Vec<Result<Id, InvalidId>>) -> Result<(Vec<Id>, usize), InvalidId> {
+    let len = listed.len();
+    if len > Id::MAX_LISTED {
+        return Err(InvalidId::TooMany { len });
     }
+    let first = listed.first().and_then(|id| id.as_ref().err().copied());
+    let mut ids: Vec<Id> = listed.into_iter().flatten().collect();
+    let unread = len - ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    first.filter(|_| ids.is_empty()).map_or(Ok((ids, unread)), Err)
 }
 
 #[cfg(test)]
@@ -226,10 +211,10 @@ mod tests {
         let Extraction::Ids(listed) = separated::<u64>("/?ids=1,,+2") else { panic!("a list") };
         let malformed = Err(InvalidId::Malformed);
         assert_eq!(listed, [Id::new("1"), malformed.clone(), malformed]);
-        let list = IdList::new(listed).unwrap().unwrap();
-        assert_eq!((list.ids.len(), list.unread), (1, 2));
+        let (ids, unread) = readable(listed).unwrap();
+        assert_eq!((ids.len(), unread), (1, 2));
         let Extraction::Ids(listed) = separated::<u64>("/?ids=,") else { panic!("a list") };
-        assert_eq!(IdList::new(listed).err(), Some(InvalidId::Malformed));
+        assert_eq!(readable(listed).err(), Some(InvalidId::Malformed));
     }
 
     #[test]
@@ -238,14 +223,15 @@ mod tests {
         assert!(matches!(separated::<u64>(&target(100)), Extraction::Ids(ids) if ids.len() == 100));
         let too_many = InvalidId::TooMany { len: 101 };
         assert_eq!(separated::<u64>(&target(101)), Extraction::Invalid(too_many));
-        assert_eq!(IdList::new(vec![Id::new("7"); 101]).err(), Some(too_many));
+        assert_eq!(readable(vec![Id::new("7"); 101]).err(), Some(too_many));
         assert_eq!(too_many.to_string(), "list of 101 ids is longer than the limit of 100");
     }
 
     #[test]
     fn an_id_that_is_listed_twice_is_there_once() {
-        let list = IdList::new(["2", "1", "2"].map(Id::new).to_vec()).unwrap().unwrap();
-        assert_eq!(list.ids, ["1", "2"].map(|text| Id::new(text).unwrap()));
-        assert!(IdList::new(Vec::new()).unwrap().is_none());
+        let (ids, unread) = readable(["2", "1", "2"].map(Id::new).to_vec()).unwrap();
+        assert_eq!(ids, ["1", "2"].map(|text| Id::new(text).unwrap()));
+        assert_eq!(unread, 0);
+        assert!(readable(Vec::new()).unwrap().0.is_empty());
     }
 }

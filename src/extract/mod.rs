@@ -23,8 +23,8 @@ use http::request::Parts;
 #[cfg(feature = "axum")]
 pub use self::captures::Captures;
 pub use self::header::Header;
-pub(crate) use self::list::IdList;
 pub use self::list::QueryList;
+pub(crate) use self::list::readable;
 pub use self::path::PathPattern;
 pub use self::pattern::PatternError;
 pub use self::query::Query;

@@ -123,7 +123,9 @@ impl Guard {
 
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
-        persist(tasks, name, "canary", self, Self::look_into_findings);
+        persist(tasks, name, "canary", self, |guard| async move {
+            guard.findings.look_into(&guard.store, &guard.metrics).await;
+        });
         persist(tasks, name, "state", self, Self::watch);
         if self.rebuilder.has_source() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
@@ -164,16 +166,14 @@ impl Guard {
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
-            Ruling::Admit(admission) => {
-                self.count_admission(admission.why, admission.verdict, now);
-            }
+            Ruling::Admit { why, .. } => self.count_admission(*why, now),
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
     }
 
-    fn count_admission(&self, why: Why, verdict: Verdict, now: Instant) {
+    fn count_admission(&self, why: Why, now: Instant) {
         self.metrics.admitted.add(1);
         match why {
             Why::Present => {}
@@ -182,7 +182,7 @@ impl Guard {
             Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
             Why::Sample(_) => self.metrics.audits.add(1),
             Why::Shadow(_) => self.metrics.shadowed.add(1),
-            Why::ShadowBusy => self.count_busy(verdict, now),
+            Why::ShadowBusy(verdict) => self.count_busy(verdict, now),
         }
     }
 
@@ -231,7 +231,7 @@ impl Guard {
                 }
             }
             // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
-            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy => {}
+            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy(_) => {}
         }
     }
 
@@ -262,11 +262,6 @@ impl Guard {
         remembered.map(move |remembered| metrics.null(remembered))
     }
 
-    /// An admitted request ended without an answer that tells of the record.
-    pub(crate) fn not_answered(&self, hash: IdHash) {
-        self.gate.not_answered(hash, Instant::now());
-    }
-
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
         let begun = Instant::now();
@@ -290,11 +285,6 @@ impl Guard {
             Remembered::Stored => Removed::Remembered,
             Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
         })
-    }
-
-    /// Looks into what was found although it was held absent, for as long as it is polled.
-    pub(crate) async fn look_into_findings(self: Arc<Self>) {
-        self.findings.look_into(&self.store, &self.metrics).await;
     }
 
     /// Checks an id of its own, to see whether checks succeed.

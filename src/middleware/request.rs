@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
-use crate::extract::IdList;
 use crate::guard::Guard;
 use crate::id::Id;
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
@@ -50,16 +49,14 @@ pub(super) struct Pending {
 
 impl Pending {
     #[inline]
-    pub(super) fn of_one(id: Id, guard: &Guard) -> Self {
+    pub(super) fn new(
+        ids: impl IntoIterator<Item = Id>,
+        unread: Option<usize>,
+        guard: &Guard,
+    ) -> Self {
         let asked = Instant::now();
-        let ids = Subjects::from_buf([guard.subject(id, asked)]);
-        Self { ids, unread: None, asked }
-    }
-
-    pub(super) fn of_list(list: IdList, guard: &Guard) -> Self {
-        let asked = Instant::now();
-        let ids = list.ids.into_iter().map(|id| guard.subject(id, asked)).collect();
-        Self { ids, unread: Some(list.unread), asked }
+        let ids = ids.into_iter().map(|id| guard.subject(id, asked)).collect();
+        Self { ids, unread, asked }
     }
 
     /// Asks for the ids that do not pass unasked, all at once.
@@ -99,7 +96,7 @@ impl Pending {
             }
         }
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
-            Ruling::Admit(admission) => Ok(self.admit(guard, request, lookups, admission.permit)),
+            Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
@@ -208,7 +205,7 @@ impl Admitted {
                     let taught = self.claim.zip(lesson);
                     learning = taught.map(|(claim, lesson)| guard.learn(id, claim, lesson));
                 }
-                (Outcome::NotAnswered, Ok(_)) => guard.not_answered(*hash),
+                (Outcome::NotAnswered, Ok(_)) => guard.gate.not_answered(*hash, Instant::now()),
                 (Outcome::SaysNothing, Ok(why)) => guard.says_nothing(*hash, why),
             }
         }

@@ -4,7 +4,7 @@ use http::Method;
 use http::request::Parts;
 
 use super::request::Pending;
-use crate::extract::{Extraction, IdList};
+use crate::extract::{Extraction, readable};
 use crate::guard::Guard;
 use crate::id::InvalidId;
 use crate::mode::Mode;
@@ -37,10 +37,10 @@ impl Guard {
             Extraction::Unguarded
         };
         match extraction {
-            Extraction::Id(id) => Screened::About(Pending::of_one(id, self)),
-            Extraction::Ids(ids) => match IdList::new(ids) {
-                Ok(Some(list)) => Screened::About(Pending::of_list(list, self)),
-                Ok(None) => self.unguarded(),
+            Extraction::Id(id) => Screened::About(Pending::new([id], None, self)),
+            Extraction::Ids(listed) => match readable(listed) {
+                Ok((ids, _)) if ids.is_empty() => self.unguarded(),
+                Ok((ids, unread)) => Screened::About(Pending::new(ids, Some(unread), self)),
                 Err(reason) => self.screen_invalid(reason, mode, &parts.method),
             },
             Extraction::Unguarded => self.unguarded(),

@@ -42,7 +42,7 @@ fn rule(gate: &Gate, id: IdHash, known: Known, now: Instant) -> Ruling {
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
-    if let Ruling::Admit(admission) = ruling { Some(admission.why) } else { None }
+    if let Ruling::Admit { why, .. } = ruling { Some(*why) } else { None }
 }
 
 /// How many of a thousand requests at one moment pass.
@@ -112,7 +112,7 @@ async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_
 #[tokio::test(start_paused = true)]
 async fn before_the_first_filter_the_lane_is_not_the_outage() {
     let unbuilt = Verdict::Unknown(Doubt::NoFilter);
-    let gate = Gate::new(&POLICY, Arc::default());
+    let gate = Gate::new(&settings(), Arc::default());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
     assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
@@ -181,7 +181,7 @@ fn everything_passes_in(mode: Mode) {
     let rulings: Vec<_> =
         (0..64).map(|_| rule(&gate, gate.hash(&id(7)), known(UNKNOWN), now)).collect();
     assert!(rulings.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
-    assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
+    assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy(UNKNOWN)));
 }
 
 /// The table as it is written, over sets that never lose an id.
@@ -287,8 +287,8 @@ async fn the_gate_decides_as_the_table_does() {
                 match rule(&gate, hash, Known::Asked { verdict, is_copied, is_sampled: false }, now)
                 {
                     Ruling::Refuse(_) => "404",
-                    Ruling::Admit(Admission { permit: None, .. }) => "passes",
-                    Ruling::Admit(_) => "lane",
+                    Ruling::Admit { permit: None, .. } => "passes",
+                    Ruling::Admit { .. } => "lane",
                     Ruling::Busy { .. } => "no room, though there is",
                 }
             };
@@ -346,7 +346,7 @@ async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() 
     let gate = gate_of_lists(WIDE, Mode::Enforce);
     for list in lists() {
         let alone = list.map(|n| match rule_list(&gate, &[n], 0) {
-            Ruling::Admit(admission) => Ok(admission.why),
+            Ruling::Admit { why, .. } => Ok(why),
             Ruling::Refuse(proof) => Err(proof),
             Ruling::Busy { .. } => panic!("there is room"),
         });
@@ -358,11 +358,11 @@ async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() 
                     assert!(is_absent, "{list:?}");
                     assert_eq!(proof == Proof::Null, list.contains(&1), "{list:?}");
                 }
-                Ruling::Admit(admission) => {
+                Ruling::Admit { permit, .. } => {
                     assert!(!is_absent, "{list:?}");
                     assert_eq!(readings(&ids), alone, "{list:?}");
                     let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
-                    assert_eq!(admission.permit.is_some(), needs_lane, "{list:?}");
+                    assert_eq!(permit.is_some(), needs_lane, "{list:?}");
                 }
                 busy @ Ruling::Busy { .. } => panic!("{list:?}: {busy:?}"),
             }
@@ -382,10 +382,10 @@ fn every_list_passes_in(mode: Mode) {
     for list in lists() {
         let mut ids = subjects(&gate, &list);
         let ruling = gate.rule(&mut ids, 0, Instant::now());
-        let Ruling::Admit(admission) = ruling else { panic!("{list:?}") };
+        let Ruling::Admit { why, .. } = ruling else { panic!("{list:?}") };
         assert!(readings(&ids).iter().all(Result::is_ok), "{list:?}");
         let would_be_refused = list.iter().all(|id| *id < 2);
-        assert_eq!(matches!(admission.why, Why::Shadow(_)), would_be_refused, "{list:?}");
+        assert_eq!(matches!(why, Why::Shadow(_)), would_be_refused, "{list:?}");
     }
 }
 
@@ -407,7 +407,7 @@ async fn lists_bring_no_more_ids_through_the_lane_than_single_requests() {
     let mut passed = 0;
     for _ in 0..10_000 {
         // Each is answered at once.
-        passed += 100 * usize::from(matches!(rule_list(&gate, &[4; 100], 0), Ruling::Admit(_)));
+        passed += 100 * usize::from(matches!(rule_list(&gate, &[4; 100], 0), Ruling::Admit { .. }));
         tokio::time::advance(Duration::from_millis(1)).await;
     }
     assert!((5_000..=64 + 5_000 + 100).contains(&passed), "{passed} in ten seconds");
@@ -419,7 +419,7 @@ async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
         let gate = gate(Settings { on_unknown, ..settings() });
         for list in [&[4][..], &[5, 4], &[0, 4, 2]] {
             let ruling = rule_list(&gate, list, 0);
-            assert_eq!(matches!(ruling, Ruling::Admit(_)), passes, "{list:?}");
+            assert_eq!(matches!(ruling, Ruling::Admit { .. }), passes, "{list:?}");
             assert_eq!(matches!(ruling, Ruling::Busy { .. }), !passes, "{list:?}");
         }
     }
@@ -430,7 +430,7 @@ async fn one_absent_id_of_a_list_is_a_sample_at_a_time() {
     let gate = Gate::new(&Settings { audits: 1, ..settings() }, Arc::default());
     tokio::time::advance(Duration::from_secs(5)).await;
     let mut ids = subjects(&gate, &[0; 100]);
-    assert!(matches!(gate.rule(&mut ids, 0, Instant::now()), Ruling::Admit(_)), "no sample");
+    assert!(matches!(gate.rule(&mut ids, 0, Instant::now()), Ruling::Admit { .. }), "no sample");
     assert_eq!(readings(&ids).iter().filter(|reading| reading.is_ok()).count(), 1);
     assert!(matches!(rule_list(&gate, &[0; 100], 0), Ruling::Refuse(Proof::Filter)));
 }
