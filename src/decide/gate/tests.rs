@@ -11,7 +11,7 @@ const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
 const TTL: Duration = Duration::from_secs(30);
 
 fn settings() -> Settings {
-    let sizing = Sizing { capacity: 10_000, ..Sizing::DEFAULT };
+    let sizing = Sizing::new(10_000, 0.001).unwrap();
     let new = Settings::new("users".into());
     Settings { sizing, audits: 0, missed: 10_000, null_ttl: TTL, ..new }
 }
