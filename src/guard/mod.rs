@@ -266,7 +266,7 @@ impl Guard {
         let count = ids.len() as u64;
         let begun = Instant::now();
         let outcome = self.store.add(ids.clone()).await;
-        self.metrics.insert(count, &outcome, begun);
+        self.metrics.insert(count, outcome.as_ref().copied(), begun);
         if outcome.is_ok() {
             ids.iter().for_each(|id| self.gate.inserted(id));
         }

@@ -123,6 +123,14 @@ impl Activity {
         self.recovered();
     }
 
+    /// It ended now.
+    pub(crate) fn ended(&self, outcome: Result<(), impl Into<Cause>>) {
+        match outcome {
+            Ok(()) => self.succeeded(Instant::now()),
+            Err(cause) => self.failed(cause, Instant::now()),
+        }
+    }
+
     /// It need not fail any more: another process has done the work.
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.

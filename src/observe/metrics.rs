@@ -35,7 +35,7 @@ macro_rules! counters {
             pub(super) inserting: Activity,
             pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
-            pub(super) surveys: Activity,
+            pub(crate) surveys: Activity,
             check_times: Times,
             insert_times: Times,
             rebuild_times: Times,
@@ -202,47 +202,19 @@ impl Metrics {
     }
 
     /// An insert of `ids` ids, begun then, has ended.
-    pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
-        let ended = Instant::now();
-        let name = match outcome {
-            Ok(()) => {
-                self.inserts.add(ids);
-                self.inserting.succeeded(ended);
-                "done"
-            }
-            Err(error) => {
-                self.inserts_failed.add(ids);
-                self.inserting.failed(error, ended);
-                "failed"
-            }
-        };
-        self.insert_times.took(name, begun);
+    pub(crate) fn insert(&self, ids: u64, outcome: Result<(), &StoreError>, begun: Instant) {
+        let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
+        count.add(ids);
+        self.inserting.ended(outcome);
+        self.insert_times.took(done_or_failed(outcome.is_ok()), begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
-    pub(crate) fn rebuild(&self, failure: Option<&RebuildError>, begun: Instant) {
-        let ended = Instant::now();
-        let name = match failure {
-            None => {
-                self.rebuilds.add(1);
-                self.rebuilding.succeeded(ended);
-                "done"
-            }
-            Some(error) => {
-                self.rebuilds_failed.add(1);
-                self.rebuilding.failed(error, ended);
-                "failed"
-            }
-        };
-        self.rebuild_times.took(name, begun);
-    }
-
-    /// It was looked whether a rebuild is due.
-    pub(crate) fn survey(&self, failure: Option<&StoreError>) {
-        match failure {
-            None => self.surveys.succeeded(Instant::now()),
-            Some(error) => self.surveys.failed(error, Instant::now()),
-        }
+    pub(crate) fn rebuild(&self, outcome: Result<(), &RebuildError>, begun: Instant) {
+        let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
+        count.add(1);
+        self.rebuilding.ended(outcome);
+        self.rebuild_times.took(done_or_failed(outcome.is_ok()), begun);
     }
 
     pub(crate) fn null(&self, remembered: Remembered) {
@@ -260,6 +232,10 @@ impl Metrics {
             Remembered::Failed => self.removals_failed.add(1),
         }
     }
+}
+
+const fn done_or_failed(is_done: bool) -> &'static str {
+    if is_done { "done" } else { "failed" }
 }
 
 /// Says what the counters' families are.

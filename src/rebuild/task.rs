@@ -81,7 +81,7 @@ impl Rebuilder {
         let ended = self.runner.run(cause, before_us).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
-                self.metrics.rebuild(None, begun);
+                self.metrics.rebuild(Ok(()), begun);
                 // What went live answers, or it is known why not.
                 self.metrics.probe(store).await;
                 tracing::info!(
@@ -94,7 +94,7 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
-                self.metrics.rebuild(Some(error), begun);
+                self.metrics.rebuild(Err(error), begun);
                 self.log_failure(&chain(error));
             }
         }
@@ -158,7 +158,7 @@ impl Rebuilder {
     /// Asks for the live filter and the time; notes whether that can be told.
     async fn survey(&self) -> Option<Survey> {
         let survey = self.runner.store.survey().await;
-        self.metrics.survey(survey.as_ref().err());
+        self.metrics.surveys.ended(survey.as_ref().map(drop));
         survey.ok()
     }
 
