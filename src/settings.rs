@@ -1,6 +1,5 @@
 //! What decides, a store, its nulls and its rebuilds have to be told, with defaults and bounds.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::SettingError;
@@ -8,12 +7,10 @@ use crate::filter::Sizing;
 use crate::id::SecretKey;
 use crate::nulls::caching::NegativeCaching;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// How long an insert may be under way, from its sending until its answer is handled.
-pub(crate) const INSERT: Duration = SECOND;
+pub(crate) const INSERT: Duration = Duration::from_secs(1);
 
 /// What to do with a request when the answer about its id is unknown. It is never refused with 404.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,43 +111,6 @@ impl Settings {
     }
 }
 
-/// The bounds of the settings.
-pub(crate) mod bounds {
-    use super::{Duration, HOUR, RangeInclusive, SECOND};
-
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-    pub(crate) const NULL_TTL: RangeInclusive<Duration> = SECOND..=HOUR;
-    pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
-    pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
-    pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
-    pub(crate) const LANE_RATE: RangeInclusive<u64> = 1..=1_000_000;
-    pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
-}
-
-pub(crate) fn duration(
-    setting: &'static str,
-    value: Duration,
-    bounds: &RangeInclusive<Duration>,
-) -> Result<(), SettingError> {
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
-}
-
-pub(crate) fn number(
-    setting: &'static str,
-    value: impl Into<u64>,
-    bounds: &RangeInclusive<u64>,
-) -> Result<(), SettingError> {
-    let value = value.into();
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
-}
-
 /// Judges a filter's name, which becomes part of Redis keys.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
@@ -174,14 +134,5 @@ mod tests {
         for wrong in ["", "us ers", "us{e}rs", "users\r\n", "benützer", &"x".repeat(65)] {
             assert!(name(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_defaults_are_within_the_bounds() {
-        let settings = Settings::new("users".into());
-        assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
-        assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
-        assert!(bounds::HANDLER_TIME.contains(&settings.handler_time));
-        assert_eq!(Sizing::new(1_000_000, 0.001), Ok(Sizing::DEFAULT));
     }
 }

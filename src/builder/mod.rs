@@ -5,6 +5,7 @@ pub(crate) mod place;
 mod tuning;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +19,14 @@ use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::caching::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
-use crate::settings::{self, Settings, bounds};
+use crate::settings::{self, Settings};
 use crate::store::Store;
 
 const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
                         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Sets up a [`BloomGuard`].
 ///
@@ -127,14 +131,13 @@ impl Builder {
     ///
     /// Defaults to [`NegativeCaching::new`], with the values that it has.
     pub fn negative_caching(mut self, caching: NegativeCaching) -> Self {
-        const TTL: &str = "negative_caching ttl";
-        const HANDLER_TIME: &str = "negative_caching handler_time";
         self.settings.null_ttl = caching.ttl;
         self.settings.handler_time = caching.handler_time;
         self.options.nulls = caching.behind(self.extractor.is_ambiguous());
-        self.judge(TTL, settings::duration(TTL, caching.ttl, &bounds::NULL_TTL)).judge(
-            HANDLER_TIME,
-            settings::duration(HANDLER_TIME, caching.handler_time, &bounds::HANDLER_TIME),
+        self.bound("negative_caching ttl", caching.ttl, SECOND..=HOUR).bound(
+            "negative_caching handler_time",
+            caching.handler_time,
+            Duration::from_millis(100)..=HOUR,
         )
     }
 
@@ -144,9 +147,8 @@ impl Builder {
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
-        const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
-        self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
+        self.bound("longest_transaction", time, SECOND..=24 * HOUR)
     }
 
     /// The key of the digests, which makes false positives impossible to forge. All processes that share a filter must have
@@ -193,6 +195,16 @@ impl Builder {
         let sizing = Sizing::sharded(ids, rate, self.shards);
         let judged = sizing.map(|sizing| self.settings.sizing = sizing);
         self.judge("capacity", judged)
+    }
+
+    /// Notes that a setter was called whose value has to be within these bounds.
+    fn bound<T: fmt::Debug + PartialOrd>(
+        self,
+        setting: &'static str,
+        value: T,
+        bounds: RangeInclusive<T>,
+    ) -> Self {
+        self.judge(setting, SettingError::bounded(setting, value, &bounds))
     }
 
     /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.

@@ -4,7 +4,7 @@ use http::Method;
 
 use super::Builder;
 use crate::guard::options::OnInvalid;
-use crate::settings::{OnUnknown, bounds, number};
+use crate::settings::OnUnknown;
 
 /// Settings for tuning.
 impl Builder {
@@ -28,11 +28,11 @@ impl Builder {
     pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {
         self.settings.lane_concurrency = concurrency;
         self.settings.lane_per_second = per_second;
-        self.judge(
-            "lane concurrency",
-            number("lane concurrency", concurrency, &bounds::LANE_CONCURRENCY),
+        self.bound("lane concurrency", concurrency, 1..=100_000).bound(
+            "lane rate",
+            per_second,
+            1..=1_000_000,
         )
-        .judge("lane rate", number("lane rate", per_second, &bounds::LANE_RATE))
     }
 
     /// The methods whose requests are checked. Methods that create records must not be among them;
@@ -58,8 +58,7 @@ impl Builder {
     ///
     /// Defaults to 1; from 0, which audits nothing, to 10,000.
     pub fn audits_per_second(mut self, audits: u32) -> Self {
-        const NAME: &str = "audits_per_second";
         self.settings.audits = audits;
-        self.judge(NAME, number(NAME, audits, &bounds::AUDITS))
+        self.bound("audits_per_second", audits, 0..=10_000)
     }
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::error::SettingError;
 use crate::filter::Generation;
-use crate::settings;
 
 /// When the filter is rebuilt.
 ///
@@ -48,7 +47,7 @@ impl Schedule {
         const PERIOD: RangeInclusive<Duration> = Schedule::MIN_PERIOD..=Schedule::MAX_PERIOD;
         match &self.0 {
             Kind::Manual => Ok(()),
-            Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
+            Kind::Every(period) => SettingError::bounded("rebuild period", *period, &PERIOD),
             #[cfg(feature = "cron")]
             Kind::Cron(cron) => cron.judge(),
         }

@@ -1,20 +1,15 @@
 //! The setters of a filter that is not in this process alone.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::builder::Builder;
+use crate::builder::{Builder, HOUR, SECOND};
 use crate::error::SettingError;
-use crate::settings::duration;
 use crate::store::foreign::filter::ForeignFilter;
 use crate::store::link::credentials::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::link::tls::TlsSettings;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::MOST_SHARDS;
-
-const CHECK_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
-const SETTLE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Where the filter is, and which one it is: with the crate feature `redis`.
 impl Builder {
@@ -63,7 +58,7 @@ impl Builder {
     /// Defaults to 30 minutes, 15 for a roll-out and 15 for the longest transaction; from 0 to 7 days.
     pub fn settle(mut self, time: Duration) -> Self {
         self.settings.settle = time;
-        self.judge("settle", duration("settle", time, &SETTLE))
+        self.bound("settle", time, Duration::ZERO..=7 * 24 * HOUR)
     }
 
     /// Asks this for user and password whenever a connection to Redis is made: for passwords that are rotated, and tokens that
@@ -108,9 +103,8 @@ impl Builder {
     ///
     /// Defaults to 25 milliseconds; from 1 millisecond to 10 seconds.
     pub fn check_deadline(mut self, deadline: Duration) -> Self {
-        const NAME: &str = "check_deadline";
         self.settings.check_deadline = deadline;
-        self.judge(NAME, duration(NAME, deadline, &CHECK_DEADLINE))
+        self.bound("check_deadline", deadline, Duration::from_millis(1)..=10 * SECOND)
     }
 
     /// How many bytes [copies of filters](crate::guide::attackers#the-copy) may take in this process, those of all its guards
@@ -130,16 +124,5 @@ impl Builder {
     pub fn accept_eviction(mut self, accept: bool) -> Self {
         self.settings.accept_eviction = accept;
         self.judge("accept_eviction", Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::Settings;
-
-    #[test]
-    fn the_default_is_within_the_bounds() {
-        assert!(CHECK_DEADLINE.contains(&Settings::new("users".into()).check_deadline));
     }
 }
