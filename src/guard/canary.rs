@@ -46,7 +46,7 @@ impl Findings {
             waiting: Mutex::default(),
             served: Served::new(audits),
             arrived: Notify::new(),
-            untaken: Untaken::new(),
+            untaken: Untaken::default(),
             alarms: Throttle::new(PAUSE),
             unsettled: Throttle::new(UNSETTLED_PAUSE),
         }

@@ -33,11 +33,11 @@ pin_project! {
 pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
-        Rejected { response: Option<Response<ResBody>> },
         // Boxed, so that requests that do not wait are moved with less.
         LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
         Running { #[pin] response: F, watch: Option<Watch> },
-        Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
+        // The response is handed on once that which it taught is remembered.
+        Answered { remembering: Option<BoxFuture<'static, ()>>, response: Option<Response<ResBody>> },
     }
 }
 
@@ -81,7 +81,7 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
 
     /// The request is refused.
     pub(super) const fn rejected(response: Response<ResBody>) -> Self {
-        Self { state: State::Rejected { response: Some(response) } }
+        Self { state: State::Answered { remembering: None, response: Some(response) } }
     }
 
     /// The request waits to be decided.
@@ -101,7 +101,11 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProj::LookingUp { waiting } => ready!(Waiting::poll(waiting, cx)),
+                StateProj::LookingUp { waiting } => {
+                    let lookup = &mut waiting.as_mut().expect(COMPLETED).lookup;
+                    let lookups = ready!(lookup.as_mut().poll(cx));
+                    waiting.take().expect(COMPLETED).decide(&lookups)
+                }
                 StateProj::Running { response, watch } => {
                     let answer = ready!(response.poll(cx));
                     let learning = match (&answer, watch.as_mut()) {
@@ -111,17 +115,17 @@ where
                     // Dropped where the service failed, it counts as not answered.
                     *watch = None;
                     match learning {
-                        Some(Answer::Pending(remembering)) => {
-                            State::Remembering { remembering, response: Some(answer?) }
-                        }
+                        Some(Answer::Pending(remembering)) => State::Answered {
+                            remembering: Some(remembering),
+                            response: Some(answer?),
+                        },
                         Some(Answer::Ready(())) | None => return Poll::Ready(answer),
                     }
                 }
-                StateProj::Remembering { remembering, response } => {
-                    ready!(remembering.as_mut().poll(cx));
-                    return Poll::Ready(Ok(response.take().expect(COMPLETED)));
-                }
-                StateProj::Rejected { response } => {
+                StateProj::Answered { remembering, response } => {
+                    if let Some(remembering) = remembering {
+                        ready!(remembering.as_mut().poll(cx));
+                    }
                     return Poll::Ready(Ok(response.take().expect(COMPLETED)));
                 }
             };
@@ -131,18 +135,6 @@ where
 }
 
 impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
-    fn poll<ResBody>(
-        waiting: &mut Option<Box<Self>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<State<S::Future, S, R, ReqBody, ResBody>>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-        R: Rejection<ResBody>,
-    {
-        let lookups = ready!(waiting.as_mut().expect(COMPLETED).lookup.as_mut().poll(cx));
-        Poll::Ready(waiting.take().expect(COMPLETED).decide(&lookups))
-    }
-
     fn decide<ResBody>(self, lookups: &Lookups) -> State<S::Future, S, R, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>>,
@@ -156,7 +148,7 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
             }
             Err(rejected) => {
                 let response = reject(&*rejection, rejected);
-                State::Rejected { response: Some(response) }
+                State::Answered { remembering: None, response: Some(response) }
             }
         }
     }
@@ -165,10 +157,9 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
 impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, ResBody> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Rejected { .. } => "rejected",
             State::LookingUp { .. } => "looking_up",
             State::Running { .. } => "running",
-            State::Remembering { .. } => "remembering",
+            State::Answered { .. } => "answered",
         };
         f.debug_tuple("ResponseFuture").field(&state).finish()
     }

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
 use super::caching::NegativeCaching;
-use super::freshness::fresh_for;
+use super::freshness::{fresh_for, listed};
 use super::scope::Scope;
 
 /// An extension by which a handler says of its 404: the record does not exist, whoever asks.
@@ -159,40 +159,28 @@ fn is_marked(extensions: &Extensions) -> bool {
 
 /// Returns for how long a response may be kept, if it may be.
 fn kept_for(headers: &HeaderMap) -> Option<Duration> {
+    let forbids = |name| is_one_of(name, &["no-store", "no-cache", "private"]);
     let kept = !headers.contains_key(header::SET_COOKIE)
-        && !names_any(headers, header::CACHE_CONTROL, &["no-store", "no-cache", "private"])
-        && varies_harmlessly(headers);
+        && !listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))
+        && listed(headers, &header::VARY)
+            .all(|(name, argument)| argument.is_empty() && is_harmless(name));
     Some(fresh_for(headers, SystemTime::now())).filter(|fresh| kept && !fresh.is_zero())
 }
 
-/// Whether the record is missing whatever the headers that the answer depends on: an encoding or those
-/// of CORS change nothing, a language may.
-fn varies_harmlessly(headers: &HeaderMap) -> bool {
+/// Whether a record is missing whatever the header of this name says: an encoding or those of CORS change nothing, a language may.
+fn is_harmless(name: &[u8]) -> bool {
     let harmless = [
+        "",
         "accept-encoding",
         "origin",
         "access-control-request-method",
         "access-control-request-headers",
     ];
-    let named = |part: &[u8]| {
-        let name = part.trim_ascii();
-        name.is_empty() || harmless.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-    };
-    headers
-        .get_all(header::VARY)
-        .iter()
-        .all(|value| value.as_bytes().split(|&b| b == b',').all(named))
+    is_one_of(name, &harmless)
 }
 
-/// Whether a comma-separated header names one of these, with or without an argument. Commas within
-/// quotes split too, which can only find more names than there are.
-fn names_any(headers: &HeaderMap, header: HeaderName, names: &[&str]) -> bool {
-    headers.get_all(header).iter().flat_map(|value| value.as_bytes().split(|&b| b == b',')).any(
-        |part| {
-            let name = part.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
-            names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes()))
-        },
-    )
+fn is_one_of(name: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 #[cfg(test)]
