@@ -39,48 +39,7 @@ use crate::id::{Id, InvalidId};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A guard has one extractor. For one filter behind both `/users/7` and `/users?ids=7,8`:
-///
-/// ```
-/// use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
-/// use bloom_guard::{Id, InvalidId, PathPattern};
-/// use http::request::Parts;
-///
-/// struct Users {
-///     one: PathPattern<u64>,
-///     many: QueryList<u64>,
-/// }
-///
-/// impl IdExtractor for Users {
-///     fn extract(&self, parts: &Parts) -> Extraction {
-///         match self.one.extract(parts) {
-///             Extraction::Unguarded if parts.uri.path() == "/users" => self.many.extract(parts),
-///             found => found,
-///         }
-///     }
-///
-///     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
-///         self.one.canonical(text)
-///     }
-///
-///     fn is_ambiguous(&self) -> bool {
-///         self.one.is_ambiguous()
-///     }
-/// }
-///
-/// let users = Users {
-///     one: PathPattern::new("/users/{id}")?,
-///     many: QueryList::separated("ids", ','),
-/// };
-/// let extract = |target: &str| {
-///     let (parts, ()) = http::Request::get(target).body(()).expect("is valid").into_parts();
-///     users.extract(&parts)
-/// };
-/// assert_eq!(extract("/users/7?ids=8"), Extraction::Id(Id::new("7")?));
-/// assert_eq!(extract("/users?ids=7,8"), Extraction::Ids(vec![Id::new("7"), Id::new("8")]));
-/// assert_eq!(extract("/orders?ids=7,8"), Extraction::Unguarded);
-/// # Ok::<(), bloom_guard::BoxError>(())
-/// ```
+/// A guard has one extractor. [`IdExtractor`] has an example for one filter behind both `/users/zoe` and `/users?names=zoe,max`.
 pub struct QueryList<T = String> {
     key: Box<str>,
     separator: Option<char>,

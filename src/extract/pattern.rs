@@ -11,24 +11,21 @@ pub(super) fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
     Ok(found.iter().flat_map(|found| found.params.iter()).map(|(name, _)| name.into()).collect())
 }
 
-pub(super) fn only(pattern: &str, captures: Vec<Box<str>>) -> Result<Box<str>, PatternError> {
-    match <[_; 1]>::try_from(captures) {
-        Ok([capture]) => Ok(capture),
-        Err(none) if none.is_empty() => Err(PatternError::new(pattern, Problem::NoCapture)),
-        Err(_) => Err(PatternError::new(pattern, Problem::Undecided)),
-    }
-}
-
-pub(super) fn named(
+/// Returns the capture that is the id: the one of this name, or else the only one.
+pub(super) fn chosen<'a>(
     pattern: &str,
-    captures: &[Box<str>],
-    name: &str,
-) -> Result<Box<str>, PatternError> {
-    match captures.iter().filter(|capture| ***capture == *name).count() {
-        1 => Ok(name.into()),
-        0 => Err(PatternError::new(pattern, Problem::Unknown(name.into()))),
-        _ => Err(PatternError::new(pattern, Problem::Repeated(name.into()))),
-    }
+    captures: &'a [Box<str>],
+    name: Option<&str>,
+) -> Result<&'a str, PatternError> {
+    let mut fitting = captures.iter().filter(|capture| name.is_none_or(|name| ***capture == *name));
+    let problem = match (fitting.next(), fitting.next(), name) {
+        (Some(capture), None, _) => return Ok(capture),
+        (None, _, None) => "has no capture like `{id}`".to_owned(),
+        (None, _, Some(name)) => format!("has no capture `{name}`"),
+        (Some(_), Some(_), None) => "has several captures and none is chosen".to_owned(),
+        (Some(_), Some(_), Some(name)) => format!("has more than one capture `{name}`"),
+    };
+    Err(PatternError::new(pattern, problem))
 }
 
 pub(super) fn insert<V>(
@@ -37,15 +34,15 @@ pub(super) fn insert<V>(
     value: V,
 ) -> Result<(), PatternError> {
     if !pattern.starts_with('/') {
-        return Err(PatternError::new(pattern, Problem::NotAbsolute));
+        return Err(PatternError::new(pattern, "does not begin with `/`"));
     }
     // The matcher panics at its 26th capture.
     if pattern.matches('{').count() > 25 {
-        return Err(PatternError::new(pattern, Problem::TooManyCaptures));
+        return Err(PatternError::new(pattern, "has more than 25 captures"));
     }
-    router
-        .insert(pattern, value)
-        .map_err(|refused| PatternError::new(pattern, Problem::Refused(refused)))
+    router.insert(pattern, value).map_err(|refused| {
+        PatternError::new(pattern, format!("is not accepted by the path matcher: {refused}"))
+    })
 }
 
 /// Why a text is not a [`PathPattern`](crate::PathPattern).
@@ -53,29 +50,11 @@ pub(super) fn insert<V>(
 #[error("path pattern `{pattern}` {problem}")]
 pub struct PatternError {
     pattern: Box<str>,
-    pub(super) problem: Problem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
-    #[error("does not begin with `/`")]
-    NotAbsolute,
-    #[error("has no capture like `{{id}}`")]
-    NoCapture,
-    #[error("has several captures and none is chosen")]
-    Undecided,
-    #[error("has more than 25 captures")]
-    TooManyCaptures,
-    #[error("has no capture `{0}`")]
-    Unknown(Box<str>),
-    #[error("has more than one capture `{0}`")]
-    Repeated(Box<str>),
-    #[error("is not accepted by the path matcher: {0}")]
-    Refused(matchit::InsertError),
+    problem: Box<str>,
 }
 
 impl PatternError {
-    fn new(pattern: &str, problem: Problem) -> Self {
-        Self { pattern: pattern.into(), problem }
+    fn new(pattern: &str, problem: impl Into<Box<str>>) -> Self {
+        Self { pattern: pattern.into(), problem: problem.into() }
     }
 }

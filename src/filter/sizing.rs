@@ -71,8 +71,12 @@ impl Sizing {
     pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SettingError> {
         let shards = shards.max(1);
         let max = MAX_CAPACITY.saturating_mul(shards.into());
-        SettingError::bounded("capacity", capacity, &(MIN_CAPACITY..=max))?;
-        SettingError::bounded("false-positive rate", rate, &(MIN_RATE..=MAX_RATE))?;
+        if !(MIN_CAPACITY..=max).contains(&capacity) {
+            return Err(out_of_bounds("capacity", capacity, MIN_CAPACITY, max));
+        }
+        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+            return Err(out_of_bounds("false-positive rate", rate, MIN_RATE, MAX_RATE));
+        }
         let share = share(capacity, shards);
         let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {
@@ -178,6 +182,11 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
         }
     }
     low
+}
+
+fn out_of_bounds<T: fmt::Debug>(setting: &'static str, value: T, min: T, max: T) -> SettingError {
+    let [value, min, max] = [value, min, max].map(|it| format!("{it:?}"));
+    SettingError::OutOfBounds { setting, value, min, max }
 }
 
 #[cfg(test)]
