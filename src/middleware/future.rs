@@ -14,7 +14,6 @@ use tower_service::Service;
 
 use super::request::{Admitted, Pending};
 use crate::guard::Guard;
-use crate::id::InvalidId;
 use crate::rejection::{Rejection, reject};
 use crate::store::{Answer, BoxFuture, Lookups};
 
@@ -35,7 +34,7 @@ pin_project! {
     enum State<F, S, R, ReqBody, ResBody> {
         // Boxed, so that requests that do not wait are moved with less.
         LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
-        Running { #[pin] response: F, watch: Option<Watch> },
+        Running { #[pin] response: F, admitted: Option<Admitted> },
         // The response is handed on once that which it taught is remembered.
         Answered { remembering: Option<BoxFuture<'static, ()>>, response: Option<Response<ResBody>> },
     }
@@ -52,31 +51,10 @@ pub(super) struct Waiting<S, R, ReqBody> {
     pub(super) rejection: Arc<R>,
 }
 
-/// What a response is looked at for.
-pub(super) enum Watch {
-    /// What it says of records.
-    Records(Admitted),
-    /// Whether an id is invalid indeed.
-    Invalid(Arc<Guard>, InvalidId),
-}
-
-impl Watch {
-    /// Learns from the response; returns what has to be waited for before it is handed on.
-    fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
-        match self {
-            Self::Records(request) => request.conclude(response),
-            Self::Invalid(guard, reason) => {
-                guard.invalid.judge(&guard.metrics, *reason, response.status());
-                None
-            }
-        }
-    }
-}
-
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
     /// The request is with the service within; its response may be looked at.
-    pub(super) const fn running(response: F, watch: Option<Watch>) -> Self {
-        Self { state: State::Running { response, watch } }
+    pub(super) const fn running(response: F, admitted: Option<Admitted>) -> Self {
+        Self { state: State::Running { response, admitted } }
     }
 
     /// The request is refused.
@@ -106,14 +84,14 @@ where
                     let lookups = ready!(lookup.as_mut().poll(cx));
                     waiting.take().expect(COMPLETED).decide(&lookups)
                 }
-                StateProj::Running { response, watch } => {
+                StateProj::Running { response, admitted } => {
                     let answer = ready!(response.poll(cx));
-                    let learning = match (&answer, watch.as_mut()) {
-                        (Ok(response), Some(watch)) => watch.conclude(response),
+                    let learning = match (&answer, admitted.as_mut()) {
+                        (Ok(response), Some(request)) => request.conclude(response),
                         _ => None,
                     };
                     // Dropped where the service failed, it counts as not answered.
-                    *watch = None;
+                    *admitted = None;
                     match learning {
                         Some(Answer::Pending(remembering)) => State::Answered {
                             remembering: Some(remembering),
@@ -144,7 +122,7 @@ impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
         match pending.decide(&guard, &mut parts, lookups, Instant::now()) {
             Ok(admitted) => {
                 let response = inner.call(Request::from_parts(parts, body));
-                State::Running { response, watch: Some(Watch::Records(admitted)) }
+                State::Running { response, admitted: Some(admitted) }
             }
             Err(rejected) => {
                 let response = reject(&*rejection, rejected);

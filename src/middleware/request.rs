@@ -11,7 +11,7 @@ use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
 use crate::guard::Guard;
-use crate::id::Id;
+use crate::id::{Id, InvalidId};
 use crate::nulls::rules::{Outcome, RequestKind, has_failed};
 use crate::rejection::Rejected;
 use crate::store::{Answer, Lookups, NullClaim, Sought};
@@ -144,7 +144,7 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, asked, permit, is_answered: false }
+        Admitted { guard, ids, kind, claim, asked, permit, invalid: None, is_answered: false }
     }
 }
 
@@ -160,14 +160,34 @@ pub(super) struct Admitted {
     /// When its ids were asked for.
     asked: Instant,
     permit: Option<Permit>,
+    /// Why it has no id, where the response shows whether that is so.
+    invalid: Option<InvalidId>,
     is_answered: bool,
 }
 
 impl Admitted {
+    /// Returns a request that passes although it has no id, for this reason.
+    pub(super) fn sample(guard: &Arc<Guard>, reason: InvalidId) -> Self {
+        Self {
+            guard: Arc::clone(guard),
+            ids: Subjects::new(),
+            kind: None,
+            claim: None,
+            asked: Instant::now(),
+            permit: None,
+            invalid: Some(reason),
+            is_answered: false,
+        }
+    }
+
     /// Learns from the response; returns what has to be waited for before it is handed on.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         drop(self.permit.take());
+        if let Some(reason) = self.invalid {
+            self.guard.invalid.judge(&self.guard.metrics, reason, response.status());
+            return None;
+        }
         if Rejected::is_in(response) {
             return None;
         }

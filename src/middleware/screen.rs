@@ -1,9 +1,11 @@
 //! What a request turns out to be before anybody is asked.
 
+use std::sync::Arc;
+
 use http::Method;
 use http::request::Parts;
 
-use super::request::Pending;
+use super::request::{Admitted, Pending};
 use crate::extract::{Extraction, readable};
 use crate::guard::Guard;
 use crate::id::InvalidId;
@@ -13,12 +15,10 @@ use crate::rejection::Rejected;
 
 /// What a request turns out to be before anybody is asked.
 pub(super) enum Screened {
-    /// Nothing to check.
-    Pass,
+    /// Nothing to check. It may belong to the sample of those that would be refused, which shows whether that is right.
+    Pass(Option<Admitted>),
     /// Refused as it is.
     Reject(Rejected),
-    /// It would be refused, but belongs to the sample that shows whether that is right.
-    Sample(InvalidId),
     /// About ids.
     About(Pending),
 }
@@ -26,7 +26,7 @@ pub(super) enum Screened {
 impl Guard {
     /// Sorts a request by its head alone.
     #[inline]
-    pub(super) fn screen(&self, parts: &Parts) -> Screened {
+    pub(super) fn screen(self: &Arc<Self>, parts: &Parts) -> Screened {
         self.metrics.requests.add(1);
         let mode = self.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
@@ -50,19 +50,24 @@ impl Guard {
 
     fn unguarded(&self) -> Screened {
         self.metrics.unguarded.add(1);
-        Screened::Pass
+        Screened::Pass(None)
     }
 
-    fn screen_invalid(&self, reason: InvalidId, mode: Mode, method: &Method) -> Screened {
+    fn screen_invalid(
+        self: &Arc<Self>,
+        reason: InvalidId,
+        mode: Mode,
+        method: &Method,
+    ) -> Screened {
         self.metrics.invalid.add(1);
         // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.options.on_invalid.status(reason) {
-            None => Screened::Pass,
+            None => Screened::Pass(None),
             Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
-                Screened::Sample(reason)
+                Screened::Pass(Some(Admitted::sample(self, reason)))
             }
-            Some(_) if mode == Mode::Shadow => Screened::Pass,
+            Some(_) if mode == Mode::Shadow => Screened::Pass(None),
             Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
         }
     }

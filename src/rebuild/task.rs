@@ -171,7 +171,7 @@ impl Rebuilder {
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
                         // Another process has put it live, so this one's failures are over.
                         self.metrics.rebuilding.recovered();
-                        LiveGeneration::new(generation)
+                        LiveGeneration { generation, good_from: generation, since: Instant::now() }
                     });
                 *known = Some(seen);
                 if survey.due_us.is_some_and(|due_us| seen.good_from.get() <= due_us) {
@@ -219,10 +219,6 @@ struct LiveGeneration {
 }
 
 impl LiveGeneration {
-    fn new(generation: Generation) -> Self {
-        Self { generation, good_from: generation, since: Instant::now() }
-    }
-
     /// Counts the age anew: a rebuild that would have put far fewer ids in its place was given up.
     fn given_up(self, now_us: i64) -> Self {
         let now = Generation::new(now_us).unwrap_or(self.good_from);
