@@ -173,7 +173,7 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     }
 }
 
-/// Has the response of another rejection say in the header `x-bloom-guard` why the request was refused:
+/// Has the response of another rejection, as in `Explained(NotFound)`, say in the header `x-bloom-guard` why the request was refused:
 ///
 /// | value | status | refused because |
 /// |---|---|---|
@@ -185,17 +185,6 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
 /// An answer of the application's has no such header. Clients read it, too: it tells the guard's 404 from the handler's, and
 /// when the filter was rebuilt. A proxy in front can keep it from strangers. For a log of the application's own,
 /// [`Rejected`] is in the response's extensions.
-///
-/// ```
-/// use bloom_guard::rejection::{Explained, NotFound};
-/// use bloom_guard::{BloomGuard, PathPattern};
-/// use tower::Layer;
-///
-/// # let handler = ();
-/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?).in_process().build()?;
-/// let service = guard.rejecting_with(Explained(NotFound)).layer(handler);
-/// # Ok::<(), bloom_guard::BoxError>(())
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Explained<R>(
     /// The rejection that makes the response.

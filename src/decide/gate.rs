@@ -224,7 +224,10 @@ impl Gate {
             Known::Unasked(why) => return Row::Pass(why),
             Known::Asked { verdict, is_copied, is_sampled } => (verdict, is_copied, is_sampled),
         };
-        self.note_built(verdict);
+        // A filter that settles answers, too.
+        if !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling) {
+            self.built();
+        }
         match verdict {
             Verdict::Absent(proof) if is_sampled || self.sample.take(now).is_ok() => {
                 Row::Pass(Why::Sample(proof))
@@ -316,13 +319,7 @@ impl Gate {
         }
     }
 
-    fn note_built(&self, verdict: Verdict) {
-        // A filter that settles answers, too.
-        if !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling) {
-            self.built();
-        }
-    }
-
+    /// A filter has answered.
     pub(crate) fn built(&self) {
         if !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
@@ -345,13 +342,6 @@ impl Why {
             Self::Unknown | Self::Unsettled => 3,
             Self::Sample(_) => 4,
         }
-    }
-}
-
-impl Known {
-    /// Returns what is known until the look-up has answered.
-    pub(crate) const fn unanswered(is_copied: bool) -> Self {
-        Self::Asked { verdict: Verdict::Unknown(Doubt::Timeout), is_copied, is_sampled: false }
     }
 }
 

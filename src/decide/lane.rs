@@ -58,10 +58,6 @@ const PARTS: usize = 6;
 const PART: Duration = Duration::from_secs(10);
 
 impl LastMinute {
-    fn new(now: Instant) -> Self {
-        Self { parts: [0; PARTS], since: now }
-    }
-
     /// Begins further parts, if it is time to.
     fn proceed(&mut self, now: Instant) -> &mut Self {
         let passed = now.saturating_duration_since(self.since).as_secs() / PART.as_secs();
@@ -86,14 +82,17 @@ impl Lane {
             per_second,
             room: Arc::new(Semaphore::new(concurrency as usize)),
             bucket: Bucket::new(per_second, concurrency),
-            rejected: Mutex::new(LastMinute::new(Instant::now())),
+            rejected: Mutex::new(LastMinute { parts: [0; PARTS], since: Instant::now() }),
         }
     }
 
     /// Enters with `ids` ids, or says when to come again. They take one place, and a token each. Never waits:
     /// a request that waits holds memory.
     pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
-        self.try_enter(ids, now).inspect_err(|_| {
+        // Room first: a lane that is full must not use up its tokens.
+        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL);
+        let entered = permit.and_then(|permit| self.bucket.take_many(now, ids).map(|()| permit));
+        entered.inspect_err(|_| {
             let mut rejected = self.rejected.lock();
             rejected.proceed(now).parts[PARTS - 1] += 1;
         })
@@ -109,13 +108,6 @@ impl Lane {
             per_second: self.per_second.into(),
             rejected_last_minute: rejected.proceed(now).parts.iter().sum(),
         }
-    }
-
-    fn try_enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
-        // Room first: a lane that is full must not use up its tokens.
-        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
-        self.bucket.take_many(now, ids)?;
-        Ok(permit)
     }
 }
 

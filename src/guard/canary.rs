@@ -99,8 +99,8 @@ impl Findings {
         let Lookup { verdict, claim, .. } = store.look_up(&id).await;
         match verdict {
             Verdict::Absent(proof) => {
-                metrics.false_negatives.add(1);
                 self.raise(proof, store.is_shared());
+                return self.mend(store, metrics, id, claim.generation, proof).await;
             }
             Verdict::Unknown(Doubt::Settling) => {
                 metrics.found_unsettled.add(1);
@@ -111,15 +111,24 @@ impl Findings {
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
         add(store, &id).await;
+    }
+
+    /// Inserts an id that was held absent, and tells the application.
+    async fn mend(
+        &self,
+        store: &Store,
+        metrics: &Metrics,
+        id: Id,
+        generation: Option<Generation>,
+        proof: Proof,
+    ) {
+        metrics.false_negatives.add(1);
+        add(store, &id).await;
         // A false null is mended by the insert; a filter without one id may be without others.
-        if verdict == Verdict::Absent(Proof::Filter)
-            && let Some(generation) = claim.generation
-        {
+        if let (Proof::Filter, Some(generation)) = (proof, generation) {
             distrust(store, &id, generation).await;
         }
-        if let Verdict::Absent(proof) = verdict {
-            self.untaken.push(id, claim.generation, proof);
-        }
+        self.untaken.push(id, generation, proof);
     }
 
     /// Looks an id up that is served.
@@ -135,10 +144,7 @@ impl Findings {
             );
         }
         for (id, generation) in missing {
-            metrics.false_negatives.add(1);
-            add(store, &id).await;
-            distrust(store, &id, generation).await;
-            self.untaken.push(id, Some(generation), Proof::Filter);
+            self.mend(store, metrics, id, Some(generation), Proof::Filter).await;
         }
     }
 

@@ -40,7 +40,7 @@ use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
@@ -143,7 +143,11 @@ impl Guard {
         let (digest, copied) = self.store.copied(&id);
         let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
-            copied => Known::unanswered(copied.is_some()),
+            copied => Known::Asked {
+                verdict: Verdict::Unknown(Doubt::Timeout),
+                is_copied: copied.is_some(),
+                is_sampled: false,
+            },
         };
         Subject::new(id, hash, digest, known)
     }

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting};
 use super::layer::{BloomGuard, RejectingLayer};
-use super::screen::Screened;
+use super::request::Screened;
 use crate::rejection::{NotFound, Rejection, reject};
 use crate::store::Answer;
 

@@ -4,20 +4,6 @@ use std::time::Duration;
 
 /// Which 404s are remembered, for which requests, and for how long. A remembered 404 is a *null*: the guide's page
 /// [`contract`](crate::guide::contract#what-a-404-teaches) has the rules.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use bloom_guard::{BloomGuard, NegativeCaching, PathPattern};
-///
-/// // Handlers answer 404 for records of other callers, too.
-/// let caching = NegativeCaching::new().ttl(Duration::from_secs(60)).require_marker(true);
-/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
-///     .in_process()
-///     .negative_caching(caching)
-///     .build()?;
-/// # Ok::<(), bloom_guard::BoxError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "it does nothing until a builder has it"]
 pub struct NegativeCaching {

@@ -13,22 +13,13 @@ use super::caching::NegativeCaching;
 use super::freshness::{fresh_for, listed};
 use super::scope::Scope;
 
-/// An extension by which a handler says of its 404: the record does not exist, whoever asks.
+/// An extension of the response (`response.extensions_mut().insert(Missing)`) by which a handler says of its 404: the record does
+/// not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
 /// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` that is over, a `Vary` on the
 /// language, say) still does. Around one handler it counts in each guard that found an id in the request: mark it only where the
 /// records of all of them are missing.
-///
-/// ```
-/// use bloom_guard::Missing;
-/// use http::{Response, StatusCode};
-///
-/// let mut response = Response::new("no such user");
-/// *response.status_mut() = StatusCode::NOT_FOUND;
-/// response.extensions_mut().insert(Missing);
-/// assert!(response.extensions().get::<Missing>().is_some());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing;
 

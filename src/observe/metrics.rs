@@ -218,19 +218,19 @@ impl Metrics {
     }
 
     pub(crate) fn null(&self, remembered: Remembered) {
-        match remembered {
-            Remembered::Stored => self.nulls_stored.add(1),
-            Remembered::Created | Remembered::Late => self.nulls_withheld.add(1),
-            Remembered::Failed => self.nulls_failed.add(1),
-        }
+        count(remembered, [&self.nulls_stored, &self.nulls_withheld, &self.nulls_failed]);
     }
 
     pub(crate) fn removed(&self, remembered: Remembered) {
-        match remembered {
-            Remembered::Stored => self.removals.add(1),
-            Remembered::Created | Remembered::Late => self.removals_withheld.add(1),
-            Remembered::Failed => self.removals_failed.add(1),
-        }
+        count(remembered, [&self.removals, &self.removals_withheld, &self.removals_failed]);
+    }
+}
+
+fn count(remembered: Remembered, [stored, withheld, failed]: [&Count; 3]) {
+    match remembered {
+        Remembered::Stored => stored.add(1),
+        Remembered::Created | Remembered::Late => withheld.add(1),
+        Remembered::Failed => failed.add(1),
     }
 }
 

@@ -111,12 +111,6 @@ where
 }
 
 /// Returns a source that iterates over what the closure returns, for ids that are in memory.
-///
-/// ```
-/// let ids: std::sync::Arc<[u64]> = (0..1_000).collect();
-/// let source = bloom_guard::from_iter(move || ids.to_vec());
-/// # let _ = source;
-/// ```
 pub fn from_iter<F, I>(ids: F) -> impl RebuildSource
 where
     F: Fn() -> I + Send + Sync + 'static,

@@ -19,7 +19,7 @@ fn settings() -> Settings {
 /// A gate that has seen a filter.
 fn gate(settings: Settings) -> Gate {
     let gate = Gate::new(&settings, Arc::default());
-    gate.note_built(ABSENT);
+    gate.built();
     gate
 }
 
@@ -119,7 +119,7 @@ async fn before_the_first_filter_the_lane_is_not_the_outage() {
     tokio::time::advance(SAID).await;
     assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "Redis has gone since");
     assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
-    gate.note_built(Verdict::Present);
+    gate.built();
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(
         passing(&gate, |n| n, unbuilt),
