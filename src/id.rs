@@ -184,7 +184,6 @@ pub(crate) struct KeyedDigest {
     key_id: u32,
 }
 
-#[cfg(feature = "redis")]
 impl KeyedDigest {
     /// Returns the digest, if it was made with this key.
     pub(crate) fn by(&self, digester: &Digester) -> Option<Digest> {
@@ -251,9 +250,8 @@ impl Digester {
 
     /// Returns the digest of an id: the one that was made before, if that was with this key.
     pub(crate) fn digest_once(&self, id: &Id, made: Option<KeyedDigest>) -> KeyedDigest {
-        let key_id = self.key_id;
-        let made = made.filter(|made| made.key_id == key_id);
-        made.unwrap_or_else(|| KeyedDigest { digest: self.digest(id), key_id })
+        let digest = made.and_then(|made| made.by(self)).unwrap_or_else(|| self.digest(id));
+        KeyedDigest { digest, key_id: self.key_id }
     }
 
     pub(crate) const fn key_id(&self) -> u32 {

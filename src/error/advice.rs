@@ -35,9 +35,7 @@ macro_rules! advice {
 advice! {
     StoreError {
         Self::InvalidId(id) => id.as_str(), "Refuse the record: no request can name it.";
-        Self::NoAnswer { doubt, .. } => doubt.as_str(), doubt.advice();
-        Self::Refused { doubt, .. } => doubt.as_str(), doubt.advice();
-        Self::GivenUp { doubt, .. } => doubt.as_str(), doubt.advice();
+        Self::NoAnswer { doubt, .. } | Self::Refused { doubt, .. } | Self::GivenUp { doubt, .. } => doubt.as_str(), doubt.advice();
     }
 
     RebuildError {

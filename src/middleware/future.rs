@@ -82,7 +82,19 @@ where
                 StateProj::LookingUp { waiting } => {
                     let lookup = &mut waiting.as_mut().expect(COMPLETED).lookup;
                     let lookups = ready!(lookup.as_mut().poll(cx));
-                    waiting.take().expect(COMPLETED).decide(&lookups)
+                    let waiting = waiting.take().expect(COMPLETED);
+                    let Waiting { mut inner, mut parts, body, pending, guard, rejection, .. } =
+                        *waiting;
+                    match pending.decide(&guard, &mut parts, &lookups, Instant::now()) {
+                        Ok(admitted) => {
+                            let response = inner.call(Request::from_parts(parts, body));
+                            State::Running { response, admitted: Some(admitted) }
+                        }
+                        Err(rejected) => {
+                            let response = Some(reject(&*rejection, rejected));
+                            State::Answered { remembering: None, response }
+                        }
+                    }
                 }
                 StateProj::Running { response, admitted } => {
                     let answer = ready!(response.poll(cx));
@@ -108,26 +120,6 @@ where
                 }
             };
             self.as_mut().project().state.set(next);
-        }
-    }
-}
-
-impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
-    fn decide<ResBody>(self, lookups: &Lookups) -> State<S::Future, S, R, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-        R: Rejection<ResBody>,
-    {
-        let Self { lookup: _, mut inner, mut parts, body, pending, guard, rejection } = self;
-        match pending.decide(&guard, &mut parts, lookups, Instant::now()) {
-            Ok(admitted) => {
-                let response = inner.call(Request::from_parts(parts, body));
-                State::Running { response, admitted: Some(admitted) }
-            }
-            Err(rejected) => {
-                let response = reject(&*rejection, rejected);
-                State::Answered { remembering: None, response: Some(response) }
-            }
         }
     }
 }

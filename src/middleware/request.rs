@@ -92,10 +92,10 @@ impl Sampled {
 
     /// Notes those of these ids that this guard does.
     fn note(request: &mut Parts, ids: &[Subject]) {
-        let is_sampled = |of: &&Subject| matches!(of.reading(), Ok(Why::Sample(_)));
-        if ids.iter().any(|of| is_sampled(&of)) {
-            let sampled = ids.iter().filter(is_sampled).map(|of| of.id.clone());
-            request.extensions.insert(Self(sampled.collect()));
+        let sampled = ids.iter().filter(|of| matches!(of.reading(), Ok(Why::Sample(_))));
+        let sampled: Vec<Id> = sampled.map(|of| of.id.clone()).collect();
+        if !sampled.is_empty() {
+            request.extensions.insert(Self(sampled));
         }
     }
 }

@@ -36,9 +36,7 @@ macro_rules! counters {
             pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
             pub(crate) surveys: Activity,
-            check_times: Times,
-            insert_times: Times,
-            rebuild_times: Times,
+            times: Times,
             $(pub(crate) $field: Count,)*
         }
 
@@ -52,24 +50,7 @@ macro_rules! counters {
                     inserting: Activity::new(),
                     rebuilding: Activity::new(),
                     surveys: Activity::new(),
-                    check_times: Times::new(
-                        filter,
-                        "bloom_guard_check_seconds",
-                        "How long a look-up of an id takes",
-                        &["present", "absent", "unknown"],
-                    ),
-                    insert_times: Times::new(
-                        filter,
-                        "bloom_guard_insert_seconds",
-                        "How long an insert takes, of one id or many",
-                        &["done", "failed"],
-                    ),
-                    rebuild_times: Times::new(
-                        filter,
-                        "bloom_guard_rebuild_seconds",
-                        "How long a rebuild of this process takes",
-                        &["done", "failed"],
-                    ),
+                    times: Times::new(filter),
                     $($field: Count::new(filter, $published),)*
                 }
             }
@@ -179,7 +160,7 @@ impl Metrics {
             Verdict::Unknown(_) => self.unknown.add(1),
         }
         self.checked(verdict, begun);
-        self.check_times.took(verdict.as_str(), begun);
+        self.times.took("check", verdict.as_str(), begun);
     }
 
     /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
@@ -206,7 +187,7 @@ impl Metrics {
         let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
         count.add(ids);
         self.inserting.ended(outcome);
-        self.insert_times.took(done_or_failed(outcome.is_ok()), begun);
+        self.times.took("insert", done_or_failed(outcome.is_ok()), begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
@@ -214,7 +195,7 @@ impl Metrics {
         let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
         count.add(1);
         self.rebuilding.ended(outcome);
-        self.rebuild_times.took(done_or_failed(outcome.is_ok()), begun);
+        self.times.took("rebuild", done_or_failed(outcome.is_ok()), begun);
     }
 
     pub(crate) fn null(&self, remembered: Remembered) {

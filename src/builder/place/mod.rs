@@ -1,9 +1,10 @@
 //! Where a guard's filter is, with the crate feature `redis`: in a Redis, or in this process.
 
-mod registry;
 mod setters;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::background::Background;
 use crate::error::SettingError;
@@ -114,7 +115,32 @@ impl Place {
     /// Notes that a guard was built.
     pub(super) fn note(&self, guard: &BloomGuard) {
         if let Some(redis) = &self.redis {
-            registry::note(guard, redis);
+            tell_of_a_second(guard, redis);
         }
+    }
+}
+
+/// Name and Redis of each guard, for as long as that lives.
+static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
+
+/// Notes a guard on a Redis, and warns if there is one of this name already. That is not refused: the protocol takes them for two
+/// processes, and an application that reads its settings anew, or whose tests run side by side, builds one while another lives.
+fn tell_of_a_second(guard: &BloomGuard, redis: &Endpoint) {
+    let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
+    let key = format!("{name} {redis}");
+    let mut registry = REGISTRY.lock();
+    registry.retain(|(_, other)| other.strong_count() > 0);
+    let is_second = registry.iter().any(|(other, _)| *other == key);
+    registry.push((key, Arc::downgrade(&guard.background)));
+    drop(registry);
+    if is_second {
+        tracing::warn!(
+            parent: None,
+            filter = &**name,
+            redis,
+            "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
+             own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
+             name them apart"
+        );
     }
 }
