@@ -135,7 +135,6 @@ impl InvalidId {
 pub(crate) struct Digest([u8; 16]);
 
 impl Digest {
-    /// The size of a digest in bytes.
     pub(crate) const LEN: usize = 16;
 
     pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -148,12 +147,10 @@ impl Digest {
         (u16::from_be_bytes([self.0[0], self.0[1]]) as usize * shards) >> 16
     }
 
-    /// Returns the bytes.
     pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Returns its 32 lower-case hexadecimal digits.
     pub(crate) fn hex(&self) -> [u8; 2 * Self::LEN] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 2 * Self::LEN];
@@ -171,7 +168,6 @@ impl fmt::Debug for Digest {
 }
 
 impl fmt::Display for Digest {
-    /// Writes 32 lower-case hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
     }

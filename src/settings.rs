@@ -38,7 +38,6 @@ pub(crate) struct Settings {
     pub(crate) lane_per_second: u32,
     /// Refusals that pass as a sample, a second.
     pub(crate) audits: u32,
-    /// Ids remembered as missed.
     pub(crate) missed: u64,
     /// The life of a null, give or take a tenth.
     pub(crate) null_ttl: Duration,
@@ -49,7 +48,6 @@ pub(crate) struct Settings {
     pub(crate) longest_transaction: Duration,
     /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
     pub(crate) settle: Duration,
-    /// A rebuild takes no longer.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     /// How many ids the record of recent inserts holds at the most, some 120 bytes each, and how many this process can repeat to
@@ -65,7 +63,6 @@ pub(crate) struct Settings {
     pub(crate) accept_eviction: bool,
     /// The share of ids by which a rebuild may fall short of the filter it replaces.
     pub(crate) shrink_limit: f64,
-    /// The key the application gave.
     pub(crate) secret_key: Option<SecretKey>,
     /// Whether it only looks at the filter in Redis, as the command does: it joins without writing, does not count as a process
     /// and repeats, samples and copies nothing.
@@ -73,7 +70,6 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults for a filter of this name.
     pub(crate) fn new(name: String) -> Self {
         Self {
             name,

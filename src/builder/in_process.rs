@@ -8,7 +8,6 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// In this process.
 #[derive(Debug, Default)]
 pub(crate) struct Place {}
 

@@ -11,7 +11,6 @@ mod captures;
 mod header;
 mod list;
 mod path;
-mod pattern;
 mod query;
 mod typed;
 
@@ -25,8 +24,7 @@ pub use self::captures::Captures;
 pub use self::header::Header;
 pub use self::list::QueryList;
 pub(crate) use self::list::readable;
-pub use self::path::PathPattern;
-pub use self::pattern::PatternError;
+pub use self::path::{PathPattern, PatternError};
 pub use self::query::Query;
 
 use crate::id::{Id, InvalidId};

@@ -8,7 +8,6 @@ use std::str::FromStr;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::pattern::{PatternError, captures, chosen, insert};
 use super::{Extraction, IdExtractor, typed};
 use crate::id::{Id, InvalidId};
 
@@ -43,7 +42,8 @@ use crate::id::{Id, InvalidId};
 /// The path is the request's as it arrives at the guard. A guard inside a router that is nested at
 /// `/api` sees the path without `/api`; one around the whole application sees it with.
 pub struct PathPattern<T = String> {
-    router: matchit::Router<Route>,
+    /// The capture that is the id; none where the application has a route of its own.
+    router: matchit::Router<Option<Box<str>>>,
     /// What stands before the id where there is one pattern only and its last segment is the id. The
     /// matcher would say the same.
     prefix: Option<Box<str>>,
@@ -51,14 +51,6 @@ pub struct PathPattern<T = String> {
     /// A pattern has other captures beside the id's, or there are several patterns.
     ambiguous: bool,
     id: PhantomData<fn() -> T>,
-}
-
-#[derive(Debug)]
-enum Route {
-    /// The capture of this name is the id.
-    Guarded(Box<str>),
-    /// The application has a route of its own here.
-    Open,
 }
 
 impl<T> PathPattern<T> {
@@ -97,7 +89,7 @@ impl<T> PathPattern<T> {
             ambiguous,
             id: PhantomData,
         };
-        new.insert(pattern, Route::Guarded(capture.into()))?;
+        new.insert(pattern, Some(capture.into()))?;
         new.prefix = self::prefix(pattern, capture).map(Box::from);
         Ok(new)
     }
@@ -112,7 +104,7 @@ impl<T> PathPattern<T> {
         let captures = captures(pattern)?;
         let name = captures.contains(&self.capture).then_some(&*self.capture);
         let capture = chosen(pattern, &captures, name)?;
-        self.insert(pattern, Route::Guarded(capture.into()))?;
+        self.insert(pattern, Some(capture.into()))?;
         self.ambiguous = true;
         Ok(self)
     }
@@ -125,13 +117,13 @@ impl<T> PathPattern<T> {
     ///
     /// When the route does not begin with `/`, is none to the matcher, or is one of the patterns.
     pub fn except(mut self, route: &str) -> Result<Self, PatternError> {
-        self.insert(route, Route::Open)?;
+        self.insert(route, None)?;
         Ok(self)
     }
 
-    fn insert(&mut self, pattern: &str, route: Route) -> Result<(), PatternError> {
+    fn insert(&mut self, pattern: &str, id: Option<Box<str>>) -> Result<(), PatternError> {
         self.prefix = None;
-        insert(&mut self.router, pattern, route)
+        insert(&mut self.router, pattern, id)
     }
 
     /// Returns the id as the path has it, if the path is guarded.
@@ -140,8 +132,7 @@ impl<T> PathPattern<T> {
             return path.strip_prefix(&**prefix).filter(|id| !id.is_empty() && !id.contains('/'));
         }
         let found = self.router.at(path).ok()?;
-        let Route::Guarded(capture) = found.value else { return None };
-        found.params.get(capture)
+        found.params.get(found.value.as_ref()?)
     }
 }
 
@@ -188,6 +179,61 @@ fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
         return Ok(raw.into());
     }
     percent_decode_str(raw).decode_utf8().map_err(|_| InvalidId::NotText)
+}
+
+/// Returns the names of a pattern's captures, from left to right.
+fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
+    let mut router = matchit::Router::new();
+    insert(&mut router, pattern, ())?;
+    // A pattern matches itself, read as a path: `{id}` is a segment like any other. So the matcher
+    // tells the names, and its syntax is parsed in one place only.
+    let itself = pattern.replace("{{", "{").replace("}}", "}");
+    let found = router.at(&itself);
+    Ok(found.iter().flat_map(|found| found.params.iter()).map(|(name, _)| name.into()).collect())
+}
+
+/// Returns the capture that is the id: the one of this name, or else the only one.
+fn chosen<'a>(
+    pattern: &str,
+    captures: &'a [Box<str>],
+    name: Option<&str>,
+) -> Result<&'a str, PatternError> {
+    let mut fitting = captures.iter().filter(|capture| name.is_none_or(|name| ***capture == *name));
+    let problem = match (fitting.next(), fitting.next(), name) {
+        (Some(capture), None, _) => return Ok(capture),
+        (None, _, None) => "has no capture like `{id}`".to_owned(),
+        (None, _, Some(name)) => format!("has no capture `{name}`"),
+        (Some(_), Some(_), None) => "has several captures and none is chosen".to_owned(),
+        (Some(_), Some(_), Some(name)) => format!("has more than one capture `{name}`"),
+    };
+    Err(PatternError::new(pattern, problem))
+}
+
+fn insert<V>(router: &mut matchit::Router<V>, pattern: &str, value: V) -> Result<(), PatternError> {
+    if !pattern.starts_with('/') {
+        return Err(PatternError::new(pattern, "does not begin with `/`"));
+    }
+    // The matcher panics at its 26th capture.
+    if pattern.matches('{').count() > 25 {
+        return Err(PatternError::new(pattern, "has more than 25 captures"));
+    }
+    router.insert(pattern, value).map_err(|refused| {
+        PatternError::new(pattern, format!("is not accepted by the path matcher: {refused}"))
+    })
+}
+
+/// Why a text is not a [`PathPattern`](crate::PathPattern).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path pattern `{pattern}` {problem}")]
+pub struct PatternError {
+    pattern: Box<str>,
+    problem: Box<str>,
+}
+
+impl PatternError {
+    fn new(pattern: &str, problem: impl Into<Box<str>>) -> Self {
+        Self { pattern: pattern.into(), problem: problem.into() }
+    }
 }
 
 #[cfg(test)]

@@ -131,7 +131,6 @@ impl Findings {
         self.untaken.push(id, generation, proof);
     }
 
-    /// Looks an id up that is served.
     async fn weigh(&self, store: &Store, metrics: &Metrics, id: Id) {
         let found = store.look_up(&id).await;
         let missing = self.served.weigh(id, &found, Instant::now());

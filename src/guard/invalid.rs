@@ -28,12 +28,10 @@ pub(crate) struct InvalidCanary {
 }
 
 impl InvalidCanary {
-    /// Lets `per_second` of them through.
     pub(super) fn new(per_second: u32) -> Self {
         Self { sample: Bucket::empty(per_second), alarms: Throttle::new(PAUSE) }
     }
 
-    /// Whether to let this refusal through.
     pub(crate) fn takes(&self) -> bool {
         self.sample.take(Instant::now()).is_ok()
     }

@@ -72,7 +72,6 @@ pub(crate) struct Guard {
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
-    /// Lines about refusals.
     told: Throttle,
     null_writes: Bucket,
     removals: Bucket,

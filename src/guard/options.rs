@@ -36,7 +36,6 @@ impl OnInvalid {
     }
 }
 
-/// The application's choices at the HTTP edge.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
@@ -45,7 +44,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the defaults beside this extractor.
     pub(crate) fn for_extractor(extractor: &dyn IdExtractor) -> Self {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),

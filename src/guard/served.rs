@@ -25,7 +25,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// a table of which a tenth was deleted, one filter in 6,000 is taken for another table's.
 const MARGIN: usize = 4;
 
-/// The ids that are served and looked up.
 pub(super) struct Served {
     origin: Instant,
     /// The newest filter that a look-up of this process has shown.

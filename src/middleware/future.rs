@@ -57,12 +57,10 @@ impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
         Self { state: State::Running { response, admitted } }
     }
 
-    /// The request is refused.
     pub(super) const fn rejected(response: Response<ResBody>) -> Self {
         Self { state: State::Answered { remembering: None, response: Some(response) } }
     }
 
-    /// The request waits to be decided.
     pub(super) fn looking_up(waiting: Waiting<S, R, ReqBody>) -> Self {
         Self { state: State::LookingUp { waiting: Some(Box::new(waiting)) } }
     }

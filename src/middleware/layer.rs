@@ -25,7 +25,6 @@ use crate::refusal::Refusal;
 use crate::store::Sought;
 use crate::verdict::Verdict;
 
-/// How often [`BloomGuard::ready`] looks.
 const READY_POLL: Duration = Duration::from_millis(10);
 
 /// How many ids are given to the store at a time: some 10 MB of them. The more they are, the more of them share a
@@ -101,7 +100,6 @@ impl BloomGuard {
         Ok(verdicts)
     }
 
-    /// Asks for ids, all at once.
     async fn verdicts(&self, ids: &[Id]) -> SmallVec<[Verdict; 1]> {
         let guard = self.start();
         let now = Instant::now();

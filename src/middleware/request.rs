@@ -23,9 +23,7 @@ use crate::verdict::Verdict;
 pub(super) enum Screened {
     /// Nothing to check. It may belong to the sample of those that would be refused, which shows whether that is right.
     Pass(Option<Admitted>),
-    /// Refused as it is.
     Reject(Rejected),
-    /// About ids.
     About(Pending),
 }
 
@@ -105,7 +103,6 @@ pub(super) struct Pending {
     ids: Subjects,
     /// How many more it lists that are no ids; nothing where it is about one id, and no list.
     unread: Option<usize>,
-    /// When they are asked for.
     pub(super) asked: Instant,
 }
 
@@ -136,7 +133,6 @@ impl Pending {
         guard.store.check(&asked, self.asked)
     }
 
-    /// Decides by what the look-up said.
     #[inline]
     pub(super) fn decide(
         mut self,
@@ -219,7 +215,6 @@ pub(super) struct Admitted {
     kind: Option<RequestKind>,
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
-    /// When its ids were asked for.
     asked: Instant,
     permit: Option<Permit>,
     /// Why it has no id, where the response shows whether that is so.

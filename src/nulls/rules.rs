@@ -49,13 +49,11 @@ enum Teaches {
 /// What a response says of the record that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is there.
     Found,
     /// It is missing; a null may be learnt from that, or not.
     Missing(Option<Lesson>),
     /// The request failed, or something may be missing that is not the record.
     NotAnswered,
-    /// Nothing.
     SaysNothing,
 }
 
@@ -69,7 +67,6 @@ pub(crate) struct Lesson {
 }
 
 impl NegativeCaching {
-    /// Judges a request by its head.
     pub(crate) fn kind(self, request: &Parts) -> RequestKind {
         let needs = self.needs(request);
         let query = request.uri.query().is_some_and(|query| !query.is_empty());

@@ -192,6 +192,7 @@ where
 }
 
 /// Where a blocking scan pushes its ids.
+#[derive(Debug)]
 pub struct BlockingIds {
     chunk: Vec<Id>,
     sender: mpsc::Sender<Vec<Id>>,
@@ -211,12 +212,6 @@ impl BlockingIds {
     fn flush(&mut self) -> Result<(), BoxError> {
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
         self.sender.blocking_send(chunk).map_err(|_| "the rebuild was given up".into())
-    }
-}
-
-impl fmt::Debug for BlockingIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingIds").finish_non_exhaustive()
     }
 }
 

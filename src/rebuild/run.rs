@@ -25,7 +25,6 @@ const HEAD_ROOM: f64 = 1.5;
 /// Why a rebuild is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The application asked for it.
     ByHand,
     /// The application asked for it, and takes a filter of far fewer ids than the one before, or of none.
     AcceptingLoss,
@@ -33,7 +32,6 @@ pub(crate) enum Cause {
     Schedule,
     /// A process asked for it, or the filter has settled for long enough.
     Due,
-    /// There is no filter to trust.
     NoTrust(Doubt),
 }
 

@@ -29,7 +29,6 @@ const FEW: u64 = 10;
 #[derive(Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
-/// The first scan of a shortfall.
 struct First {
     at: Instant,
     found: u64,

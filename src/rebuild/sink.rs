@@ -25,7 +25,6 @@ pub struct IdSink<'a> {
     failure: Option<RebuildError>,
 }
 
-/// Where ids go.
 pub(super) enum To<'a> {
     Build(&'a mut Build),
     /// It is only looked whether there are any: this is told of the first, and nothing more is taken.

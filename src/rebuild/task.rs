@@ -25,10 +25,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// third of the time at most. A database that is away, or a Redis that has no room, fails at once, and is
 /// asked again soon when it is back.
 const WAIT_PER_READING: u32 = 2;
-/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Rebuilds one filter.
 pub(crate) struct Rebuilder {
     runner: Runner,
     schedule: Schedule,

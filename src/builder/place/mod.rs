@@ -112,7 +112,6 @@ impl Place {
         })
     }
 
-    /// Notes that a guard was built.
     pub(super) fn note(&self, guard: &BloomGuard) {
         if let Some(redis) = &self.redis {
             tell_of_a_second(guard, redis);

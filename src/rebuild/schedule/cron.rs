@@ -36,7 +36,6 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// Says what is wrong with it.
     pub(super) fn judge(&self) -> Result<(), SettingError> {
         match &self.times {
             Ok(_) => Ok(()),
