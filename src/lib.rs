@@ -125,7 +125,7 @@ pub use middleware::fleet::Enforcement;
 pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;
-pub use nulls::{caching::NegativeCaching, rules::Missing};
+pub use nulls::rules::{Missing, NegativeCaching};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter};
 pub use refusal::Refusal;
 pub use settings::OnUnknown;

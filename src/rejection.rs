@@ -216,20 +216,17 @@ pub(crate) fn reject<B>(
     if let RejectReason::Busy(_) | RejectReason::Invalid(InvalidId::TooMany { .. }) =
         rejected.reason
     {
-        keep_from_lying(&mut response, &rejected);
+        // A rejection that knows only of missing records must not say of one that may exist that it does not.
+        if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
+            *response.status_mut() = rejected.status;
+        }
+        if let Some(retry_after) = rejected.retry_after {
+            let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+            response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+        }
     }
     response.extensions_mut().insert(rejected);
     response
-}
-
-/// A rejection that knows only of missing records must not say of one that may exist that it does not.
-fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
-    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
-        *response.status_mut() = rejected.status;
-    }
-    let Some(retry_after) = rejected.retry_after else { return };
-    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
-    response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
 }
 
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

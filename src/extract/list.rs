@@ -59,15 +59,6 @@ impl<T> QueryList<T> {
     pub fn repeated(key: impl Into<Box<str>>) -> Self {
         Self { key: key.into(), separator: None, id: PhantomData }
     }
-
-    fn pieces(&self, parts: &Parts, mut piece: impl FnMut(&str)) {
-        let query = parts.uri.query().unwrap_or_default();
-        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            if key == *self.key {
-                value.split(|letter| Some(letter) == self.separator).for_each(&mut piece);
-            }
-        }
-    }
 }
 
 impl<T> IdExtractor for QueryList<T>
@@ -75,15 +66,22 @@ where
     T: FromStr + fmt::Display + 'static,
 {
     fn extract(&self, parts: &Parts) -> Extraction {
-        let (mut ids, mut len, mut is_empty) = (Vec::new(), 0, true);
-        self.pieces(parts, |text| {
-            len += 1;
-            is_empty &= text.is_empty() && len == 1;
-            // The others are counted.
-            if len <= Id::MAX_LISTED {
-                ids.push(typed::canonical::<T>(text));
+        let query = parts.uri.query().unwrap_or_default();
+        let mut ids = Vec::new();
+        let mut len = 0;
+        let mut is_empty = true;
+        for (_, value) in
+            form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| *key == *self.key)
+        {
+            for text in value.split(|letter| Some(letter) == self.separator) {
+                len += 1;
+                is_empty &= text.is_empty() && len == 1;
+                // The others are counted.
+                if len <= Id::MAX_LISTED {
+                    ids.push(typed::canonical::<T>(text));
+                }
             }
-        });
+        }
         match len {
             _ if is_empty => Extraction::Unguarded,
             0..=Id::MAX_LISTED => Extraction::Ids(ids),

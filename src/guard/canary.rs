@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::finding::{Finding, Untaken};
 use super::served::Served;
+use crate::decide::bucket::Throttle;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
-use crate::observe::throttle::Throttle;
 use crate::store::{Distrusted, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 

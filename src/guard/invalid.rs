@@ -9,12 +9,11 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use crate::decide::bucket::Bucket;
+use crate::decide::bucket::{Bucket, Throttle};
 use crate::extract::Extraction;
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
 use crate::observe::metrics::Metrics;
-use crate::observe::throttle::Throttle;
 
 /// The least time between two alarms in the log; all are counted.
 const PAUSE: Duration = Duration::from_secs(1);

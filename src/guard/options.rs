@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::extract::IdExtractor;
 use crate::id::InvalidId;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use tower_layer::Layer;
 use super::{get, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 use crate::rejection::{RejectReason, Rejected};
 use crate::store::Store;
 use crate::store::tests::Gated;
