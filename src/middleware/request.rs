@@ -191,8 +191,8 @@ impl Pending {
             });
             // Of another guard: it may be about records of another kind, with the same ids.
             let is_alone = request.extensions.get::<Verdicts>().is_none();
-            let verdicts = Verdicts::new(&guard.extractor, told.filter(|_| is_alone));
-            request.extensions.insert(verdicts);
+            let ids = told.filter(|_| is_alone).collect();
+            request.extensions.insert(Verdicts { extractor: Arc::clone(&guard.extractor), ids });
         } else {
             let lookup = lookups.first().filter(|_| ids[0].reading() == Ok(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);

@@ -18,6 +18,9 @@ use crate::store::map::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::Shards;
 
+/// Name and Redis of each guard, for as long as that lives.
+static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
+
 /// Where the filter is, and whose.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
@@ -112,34 +115,27 @@ impl Place {
         })
     }
 
+    /// Notes a guard, and warns if there is one of this name on its Redis already. That is not refused: the protocol takes them
+    /// for two processes, and an application that reads its settings anew, or whose tests run side by side, builds one while
+    /// another lives.
     pub(super) fn note(&self, guard: &BloomGuard) {
-        if let Some(redis) = &self.redis {
-            tell_of_a_second(guard, redis);
+        let Some(redis) = &self.redis else { return };
+        let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
+        let key = format!("{name} {redis}");
+        let mut registry = REGISTRY.lock();
+        registry.retain(|(_, other)| other.strong_count() > 0);
+        let is_second = registry.iter().any(|(other, _)| *other == key);
+        registry.push((key, Arc::downgrade(&guard.background)));
+        drop(registry);
+        if is_second {
+            tracing::warn!(
+                parent: None,
+                filter = &**name,
+                redis,
+                "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
+                 own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
+                 name them apart"
+            );
         }
-    }
-}
-
-/// Name and Redis of each guard, for as long as that lives.
-static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
-
-/// Notes a guard on a Redis, and warns if there is one of this name already. That is not refused: the protocol takes them for two
-/// processes, and an application that reads its settings anew, or whose tests run side by side, builds one while another lives.
-fn tell_of_a_second(guard: &BloomGuard, redis: &Endpoint) {
-    let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
-    let key = format!("{name} {redis}");
-    let mut registry = REGISTRY.lock();
-    registry.retain(|(_, other)| other.strong_count() > 0);
-    let is_second = registry.iter().any(|(other, _)| *other == key);
-    registry.push((key, Arc::downgrade(&guard.background)));
-    drop(registry);
-    if is_second {
-        tracing::warn!(
-            parent: None,
-            filter = &**name,
-            redis,
-            "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
-             own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
-             name them apart"
-        );
     }
 }

@@ -55,15 +55,10 @@ impl Expression {
 
     /// Whether it names one after the first of these moments, up to the second, both in µs since the Unix epoch.
     pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
-        let next = |cron: &Cron| {
-            let after = DateTime::<Utc>::from_timestamp_micros(after_us)?;
-            cron.find_next_occurrence(&after, false).ok()
-        };
-        self.times
-            .as_ref()
-            .ok()
-            .and_then(next)
-            .is_some_and(|next| next.timestamp_micros() <= until_us)
+        let Ok(cron) = &self.times else { return false };
+        let after = DateTime::<Utc>::from_timestamp_micros(after_us);
+        let next = after.and_then(|after| cron.find_next_occurrence(&after, false).ok());
+        next.is_some_and(|next| next.timestamp_micros() <= until_us)
     }
 }
 
