@@ -291,8 +291,9 @@ fn tell_that_nobody_builds(filter: &str, store: &Store) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, judged, .. } = self;
+        let Self { settings, place, judged, .. } = self;
         let mut shown = f.debug_struct("Builder");
-        shown.field("settings", settings).field("judged", judged).finish_non_exhaustive()
+        shown.field("settings", settings).field("place", place).field("judged", judged);
+        shown.finish_non_exhaustive()
     }
 }
