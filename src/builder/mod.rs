@@ -199,7 +199,7 @@ impl Builder {
     }
 
     /// Notes that a setter was called whose value has to be within these bounds.
-    fn bound<T: fmt::Debug + PartialOrd>(
+    fn bound<T: Copy + fmt::Debug + PartialOrd>(
         self,
         setting: &'static str,
         value: T,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::finding::{Finding, Untaken};
+use super::finding::Untaken;
 use super::served::Served;
 use crate::decide::bucket::Throttle;
 use crate::filter::Generation;
@@ -34,7 +34,7 @@ pub(crate) struct Findings {
     pub(super) served: Served,
     arrived: Notify,
     /// Those that turned out to be alarms.
-    untaken: Untaken,
+    pub(crate) untaken: Untaken,
     alarms: Throttle,
     /// Lines about records that a filter lacked while it settled.
     unsettled: Throttle,
@@ -50,11 +50,6 @@ impl Findings {
             alarms: Throttle::new(PAUSE),
             unsettled: Throttle::new(UNSETTLED_PAUSE),
         }
-    }
-
-    /// Waits for the next one that the application has not taken.
-    pub(crate) async fn next(&self) -> Finding {
-        self.untaken.next().await
     }
 
     /// Reports one; says whether there was room for it.

@@ -69,7 +69,7 @@ pub struct Finding {
 
 /// The findings that the application has not taken yet.
 #[derive(Default)]
-pub(super) struct Untaken {
+pub(crate) struct Untaken {
     queue: Mutex<VecDeque<Finding>>,
     arrived: Notify,
 }
@@ -88,7 +88,8 @@ impl Untaken {
         self.arrived.notify_one();
     }
 
-    pub(super) async fn next(&self) -> Finding {
+    /// Waits for the next one, and takes it.
+    pub(crate) async fn next(&self) -> Finding {
         loop {
             if let Some(finding) = self.take() {
                 return finding;

@@ -176,7 +176,7 @@ impl BloomGuard {
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.start().findings.next().await
+        self.start().findings.untaken.next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,

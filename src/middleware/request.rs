@@ -83,11 +83,6 @@ impl Guard {
 struct Sampled(Vec<Id>);
 
 impl Sampled {
-    /// Whether a guard outside of this one lets the id through as its sample.
-    fn has(request: &Parts, id: &Id) -> bool {
-        request.extensions.get().is_some_and(|Self(ids)| ids.contains(id))
-    }
-
     /// Notes those of these ids that this guard does.
     fn note(request: &mut Parts, ids: &[Subject]) {
         let sampled = ids.iter().filter(|of| matches!(of.reading(), Ok(Why::Sample(_))));
@@ -149,8 +144,9 @@ impl Pending {
                 // A null may have been learnt from others than this caller's like.
                 let needed = || guard.options.nulls.needs(request);
                 *verdict = guard.heed(lookup, self.asked, needed);
-                *is_sampled =
-                    matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &of.id);
+                let sampled = || request.extensions.get::<Sampled>();
+                *is_sampled = matches!(verdict, Verdict::Absent(_))
+                    && sampled().is_some_and(|Sampled(ids)| ids.contains(&of.id));
             }
         }
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {

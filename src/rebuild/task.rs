@@ -130,15 +130,12 @@ impl Rebuilder {
                 }
                 if self.is_due(&survey, &mut known) {
                     let (cause, before_us) = cause(&survey);
-                    match self.rebuild(cause, before_us).await {
+                    let ended = self.rebuild(cause, before_us).await;
+                    match ended.as_ref().map_err(|error| &**error) {
                         Ok(_) => {}
                         // Another scan would find as few. The live filter stays until the next is due.
-                        Err(error)
-                            if survey.live.is_ok()
-                                && matches!(
-                                    *error,
-                                    RebuildError::Shrunk { .. } | RebuildError::Empty
-                                ) =>
+                        Err(RebuildError::Shrunk { .. } | RebuildError::Empty)
+                            if survey.live.is_ok() =>
                         {
                             known = known.map(|known| known.given_up(survey.now_us));
                         }
