@@ -195,7 +195,11 @@ impl Gate {
         }
         let Tally { why, refused, proof, limited, verdict } = rows;
         let is_absent = refused > 0 && refused == ids.len() && unread == 0;
-        let room = limited.and_then(|limited| self.enter_lane(limited, now));
+        let room = limited.and_then(|ids| match ids {
+            0 => Ok(None),
+            ids => self.lane.enter(ids, now).map(Some),
+        });
+        let room = room.map_err(|wait| wait.clamp(RETRY.0, RETRY.1));
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
         let why = match &room {
@@ -246,15 +250,6 @@ impl Gate {
                 OnUnknown::Shed => Row::Shed(verdict),
             },
         }
-    }
-
-    /// Enters the lane with the ids that need it, or says when the client should come again.
-    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Option<Permit>, Duration> {
-        if ids == 0 {
-            return Ok(None);
-        }
-        let entered = self.lane.enter(ids, now);
-        entered.map(Some).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
     }
 
     /// The record was found. What was noted as found just now was taken from the missed with that.
